@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
-from magicfs.stores import exchange_by_renames
 from magicfs.stores.conditions import assume
 from magicfs.stores.port import Capabilities, PutMode, Store
-from magicfs.stores.tree_port import Entry, Exchange, Renamed, in_order, rename_one_by_one
+from magicfs.stores.tree_port import Entry, Renamed, in_order, rename_one_by_one
 from magicfs.testing.faulty_store import FaultyStore, FaultyTree, Traffic
 from magicfs.testing.store_faults import Actor
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.store_models import MODELS, store_of
 
-__all__ = ["KINDS", "Tree", "tree_store"]
-
-KINDS: Final[dict[str, Exchange]] = {"local": "one step", "gcs": "renames", "azure": "renames"}
-"""How directories are exchanged on each model of a store."""
+__all__ = ["Tree", "tree_store"]
 
 
 class Tree:
@@ -31,10 +27,10 @@ class Tree:
     name = "model"
     bucket = BUCKET
 
-    def __init__(self, world: SnapshotWorld, how: Exchange, store: Store) -> None:
+    def __init__(self, world: SnapshotWorld, model: str, store: Store) -> None:
         self.world = world
         self.store = store
-        self.how = how
+        self.is_local = model == "local"  # there uploads are hidden among files
 
     async def is_atomic(self) -> bool:
         return True
@@ -58,7 +54,7 @@ class Tree:
             if found.kind == "file" or there.kind == "file" or self._below(destination):
                 raise ObjectExists("rename", destination, "something is there")
             self.world.directories.discard(destination)
-        self._move({source: destination})
+        self._move(source, destination)
         self._keep(_parent(source))
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
@@ -88,28 +84,6 @@ class Tree:
     async def read(self, path: str, *, size_max: int | None = None) -> bytes:
         return await self.store.get(path, size_max=size_max)
 
-    async def how_exchanged(self, _path: str) -> Exchange:
-        return self.how
-
-    async def exchange(
-        self,
-        one: str,
-        other: str,
-        *,
-        leaving: str,
-        bringing: str,  # noqa: ARG002 - for renames
-    ) -> bool:
-        if f"{one}/{leaving}" not in self.world.objects:
-            return False
-        if await self.look(other) is None:
-            raise ObjectNotFound("exchange", other, "nothing is there")
-        self._move({one: other, other: one})
-        return True
-
-    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
-        self.world.objects.pop(f"{one}/{leaving}", None)
-        return f"{other}/{leaving}" not in self.world.objects
-
     async def delete(self, path: str) -> bool:
         if self._below(path):
             raise StoreError("delete", path, "not empty")
@@ -126,7 +100,7 @@ class Tree:
         was_there = bool(found) or self._is_directory(path)
         self.world.directories = {one for one in self.world.directories if not _is_in(one, path)}
         self._keep(_parent(path))
-        if self.how == "one step":  # uploads of local files are hidden among them
+        if self.is_local:
             for upload_id, upload in [*self.world.uploads.items()]:
                 if upload.key.startswith(f"{path}/"):
                     del self.world.uploads[upload_id]
@@ -154,21 +128,15 @@ class Tree:
                 raise ObjectExists(operation, path, "a file is in the place of a directory")
             path = _parent(path)
 
-    def _move(self, moves: dict[str, str]) -> None:
+    def _move(self, source: str, destination: str) -> None:
         def moved(key: str) -> str:
-            for source, destination in moves.items():
-                if key == source or key.startswith(f"{source}/"):
-                    return destination + key[len(source) :]
-            return key
+            return destination + key[len(source) :] if _is_in(key, source) else key
 
-        # Two directories may change places, so all are taken out before one is put back.
-        taken = {key: one for key, one in self.world.objects.items() if moved(key) != key}
-        for key in taken:
-            del self.world.objects[key]
-        for key, one in taken.items():
+        for key in [key for key in self.world.objects if moved(key) != key]:
+            one = self.world.objects.pop(key)
             self.world.objects[moved(key)] = replace(one, info=replace(one.info, key=moved(key)))
         self.world.directories = {moved(one) for one in self.world.directories}
-        if self.how == "one step":
+        if self.is_local:
             for upload in self.world.uploads.values():
                 upload.key = moved(upload.key)
 
@@ -181,52 +149,23 @@ def _is_in(path: str, directory: str) -> bool:
     return path == directory or path.startswith(f"{directory}/")
 
 
-class _FaultyTree(FaultyTree):
-    """A tree whose exchange by renames is the real one, every rename of it a request."""
-
-    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
-        if self.inner.how == "one step":  # type: ignore[attr-defined]
-            found: bool = await self.traffic.send(
-                self.actor,
-                "exchange",
-                one,
-                lambda: self.inner.exchange(one, other, leaving=leaving, bringing=bringing),
-            )
-            return found
-        tree: Any = self
-        return await exchange_by_renames.exchange(tree, one, other, leaving, bringing)
-
-    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
-        if self.inner.how == "one step":  # type: ignore[attr-defined]
-            found: bool = await self.traffic.send(
-                self.actor,
-                "forbid_exchange",
-                one,
-                lambda: self.inner.forbid_exchange(one, other, leaving=leaving),
-            )
-            return found
-        tree: Any = self
-        return await exchange_by_renames.forbid(tree, one, other, leaving)
-
-
 class _FaultyStore(FaultyStore):
     def tree(self) -> Any:
-        tree: Any = Tree(self.world, self.how, self.inner)
-        return _FaultyTree(tree, self.traffic, self.actor)
+        tree: Any = Tree(self.world, self.model, self.inner)
+        return FaultyTree(tree, self.traffic, self.actor)
 
     world: SnapshotWorld
-    how: Exchange
+    model: str
 
     @property
     def capabilities(self) -> Capabilities:
-        inner: Capabilities = self.inner.capabilities
-        return replace(inner, rename="atomic", exchanges=self.how == "one step")
+        return replace(self.inner.capabilities, rename="atomic")  # type: ignore[no-any-return]
 
 
 def tree_store(world: SnapshotWorld, model: str, traffic: Traffic, actor: Actor) -> Store:
     """The store of a process: a model, with a tree whose every step passes the traffic."""
     made = _FaultyStore(store_of(world, model), traffic, actor)
-    made.world, made.how = world, KINDS[model]
+    made.world, made.model = world, model
     found: Any = made
     assume(found, MODELS[model].honoured)
     return found  # type: ignore[no-any-return]

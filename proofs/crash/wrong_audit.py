@@ -168,7 +168,7 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "a job of the same run leaves what is in quarantine",
         "magicfs.transaction.others",
-        "return [one for one in rivals if one.job is not None and one.job.run_id == context.run_id]",
+        "return [one for one in rivals if one.run_id == context.run_id]",
         "return [one for one in rivals if one.job is not None and not one.job.is_quarantined]",
         beside=(("accept", "rerun"),),
     ),

@@ -254,7 +254,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a job that has ended is begun again",
         "d",
         "magicfs.transaction.driver",
-        "may_create = context.layout.attempt == 0 or context.is_inner",
+        "may_create = context.layout.attempt == 0",
         "may_create = True",
         (_job(),),
         "drivers",

@@ -18,7 +18,7 @@ FAR_MUTANTS: Final[tuple[Mutant, ...]] = (
         "others below are not looked for again",
         "g",
         _OTHERS,
-        "await look.below(others.concerned(partitions), ended_too=True)",
+        "await look.below(replacement.others.concerned(partitions), ended_too=True)",
         "pass",
         _REPLACE,
         "elsewhere",

@@ -145,7 +145,7 @@ class Case:
     def __enter__(self) -> Self:
         self.ground = self.subject.ground()
         self.job_id = str(uuid4())
-        if self.old and not self.subject.finds_nothing:
+        if self.old:
             for name, body in OLD.items():
                 self.ground.write(f"{DESTINATION}/{name}", body)
         return self
@@ -173,9 +173,7 @@ class Case:
             self.ground.url,
             committer=self.subject.committer,
             committer_options=options,
-            conflict=self.subject.conflict,
-            publish=self.subject.publish,
-            allow_empty=self.subject.publish == "flip",
+            conflict="append",
             filesystem=self.ground.filesystem(traffic, actor),
             job_id=self.job_id,
             attempt=attempt,

@@ -61,8 +61,8 @@ go forward: a copy that is on its way cannot be called back, and need not have t
 
 `file-v2` publishes when its tasks commit. So readers who list see files before their job; an abort leaves
 visible what tasks have committed, for readers may have used it; an attempt that was given up and commits
-first is what is published; and `conflict="replace"` and `publish="flip"` are refused. What else a job object
-gives it has: recovery, `run_id`, manifests, and readers of these who see all or nothing.
+first is what is published; and `conflict="replace"` is refused. What else a job object gives it has:
+recovery, `run_id`, manifests, and readers of these who see all or nothing.
 
 """
 
@@ -74,13 +74,6 @@ Storage and Azure are models of what the services document, and `manifest`, whic
 files are files, and `direct` writes them by fsspec's own filesystem, into which cuts do not reach. Where a
 completion knows no condition (Google Cloud Storage), the job object and unique names keep jobs apart, as they
 do on every store: no cell rests on that condition.
-
-In what begins with `flip` each job has `publish="flip"` ([there](flip.md)). `flip` is local files, which are
-exchanged in one step; `flip-gcs` and `flip-azure` are the models with folders, where the old dataset is set
-aside first, by two renames. All three publish over an older dataset with `conflict="replace"`, which
-`partitioned` does not have; with `-new` at the end nothing was there before, and `conflict="fail"`. `file-v2`
-and the committers without a job object have no such option. Each day a test also asks the doubles of both
-services what a LIST shows.
 
 """
 

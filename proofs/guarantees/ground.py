@@ -29,12 +29,10 @@ from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Request
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import MODELS, plain_store
-from proofs.crash.trees import tree_store
 
 __all__ = [
     "DESTINATION",
     "Dead",
-    "FolderGround",
     "Ground",
     "LocalGround",
     "MemoryGround",
@@ -170,31 +168,6 @@ class MemoryGround:
     def close(self) -> None:
         assume(self._store, None)
         shutil.rmtree(self.directory, ignore_errors=True)
-
-
-class _FilesInFolders(MemoryFileSystem):
-    """One process's files where each rename of directories is a request."""
-
-    def __init__(self, world: SnapshotWorld, model: str, traffic: Traffic, actor: Actor) -> None:
-        super().__init__(world=world)
-        self._store = tree_store(world, model, traffic, actor)
-
-    def store(self, bucket: str) -> Store:
-        assert bucket == BUCKET
-        return self._store
-
-
-class FolderGround(MemoryGround):
-    """A model of a store with folders: two directories change places by two renames."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
-        self._name = model
-
-    def filesystem(self, traffic: Traffic, actor: Actor) -> AbstractFileSystem:
-        world = self._store.world
-        assert isinstance(world, SnapshotWorld)
-        return _FilesInFolders(world, self._name, traffic, actor)
 
 
 def _memory() -> MemoryStore:

@@ -17,9 +17,7 @@ FILES: Final = 2
 
 def same(case: Case, wanted: Iterable[bytes], when: str) -> str | None:
     """What is wrong with what a LIST shows; None if it is what was there before and the given."""
-    new = list(wanted)
-    kept = [] if case.subject.finds_nothing or (new and case.subject.takes_the_place) else OLD.values()
-    found, expected = case.bodies(), sorted([*kept, *new])
+    found, expected = case.bodies(), sorted([*OLD.values(), *wanted])
     if found == expected:
         return None
     missing = [one.decode().strip() for one in expected if one not in found]

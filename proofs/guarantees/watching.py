@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from uuid import uuid4
 
 from fsspec.asyn import get_loop, sync
 
@@ -27,53 +26,39 @@ class Seen:
 
     Attributes:
         moments: The objects after each request that changed any.
-        old: What readers see before.
         new: What the job is to publish.
         problem: Why the job failed; empty if it did not.
     """
 
     moments: list[dict[str, bytes]] = field(default_factory=list)
-    old: list[bytes] = field(default_factory=list)
     new: list[bytes] = field(default_factory=list)
     problem: str = ""
 
 
 def every_moment(subject: Subject) -> Seen:
-    """Run a job of two tasks of two files, and look after every request.
-
-    One that takes the place of what is there finds a dataset with manifests of its own.
-    """
+    """Run a job of two tasks of two files, and look after every request."""
     seen = Seen()
     with Case(subject, old=False) as case:
-        if subject.takes_the_place:
-            seen.problem = _publish(case, seen.old)
-            case.job_id = str(uuid4())
 
         def look(_: object) -> None:
             objects = case.ground.objects()
             if not seen.moments or seen.moments[-1] != objects:
                 seen.moments.append(objects)
 
-        seen.problem = seen.problem or _publish(case, seen.new, look)
+        driver = case.process(after=look)
+        token = driver.call(driver.committer.setup_job).driver
+        commits = []
+        for number in range(2):
+            worker = case.process(after=look)
+            task = worker.task(number)
+            worker.write(task)
+            commits.append(task.commit())
+            seen.new += [row(task, one) for one in range(2)]
+        try:
+            driver.call(driver.committer.commit_job, commits, token)
+        except MagicError as error:
+            seen.problem = f"the job commit failed: {error}"
     return seen
-
-
-def _publish(case: Case, bodies: list[bytes], look: Callable[[object], None] | None = None) -> str:
-    """Publish some bodies, which are added to those given; why it failed, or nothing."""
-    driver = case.process(after=look)
-    token = driver.call(driver.committer.setup_job).driver
-    commits = []
-    for number in range(2):
-        worker = case.process(after=look)
-        task = worker.task(number)
-        worker.write(task)
-        commits.append(task.commit())
-        bodies += [row(task, one) for one in range(2)]
-    try:
-        driver.call(driver.committer.commit_job, commits, token)
-    except MagicError as error:
-        return f"the job commit failed: {error}"
-    return ""
 
 
 def as_manifests_say(subject: Subject, objects: Mapping[str, bytes]) -> Iterable[bytes] | None:

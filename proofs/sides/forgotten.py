@@ -64,7 +64,6 @@ OF_JOB: Final[dict[str, Any]] = {
     "is_current_driver": lambda: True,
     "rerun": "fail",
     "also_replace": ["memory://bucket/another"],
-    "publish": "flip",
     "keep_replaced": "7d",
     "keep_in_place": True,
     "footers": True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from proofs.tree_exam.directories import EntriesExam, LookExam, MakeDirectoryExam
-from proofs.tree_exam.exchanges import ExchangeExam, NoExchangeExam
 from proofs.tree_exam.files import DeleteExam, DeleteTreeExam, ReadExam, WriteExam
 from proofs.tree_exam.kinds import AtomicExam, CopyingExam
 from proofs.tree_exam.names import NamesExam
@@ -31,11 +30,11 @@ class _CommonExam(
         assert self.tree.bucket == self.make_tree().bucket != self.make_tree("another").bucket
 
 
-class AtomicTreeExam(_CommonExam, AtomicExam, ExchangeExam):
+class AtomicTreeExam(_CommonExam, AtomicExam):
     """The exam of a tree in which a rename is one step."""
 
 
-class CopyingTreeExam(_CommonExam, CopyingExam, NoExchangeExam):
+class CopyingTreeExam(_CommonExam, CopyingExam):
     """The exam of a tree in which a rename copies and deletes."""
 
     without = ("rename in one step",)

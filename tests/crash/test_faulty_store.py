@@ -353,7 +353,7 @@ def test_tree_of_one_step_renames_fails_as_a_whole(tmp_path: Path) -> None:
 
 def test_every_request_of_the_ports_reads_or_is_known_to_change_something() -> None:
     reads = {"checksums", "get", "get_range", "head", "list", "list_directories", "list_uploads"}
-    reads |= {"look", "entries", "read", "how_exchanged", "is_atomic"}
+    reads |= {"look", "entries", "read", "is_atomic"}
     requests = {
         name
         for port in (Store, Tree)

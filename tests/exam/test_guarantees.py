@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from magicfs.committers.registry import COMMITTERS
 from proofs.guarantees import cost, document
 from proofs.guarantees.cost import Cost
 from proofs.guarantees.document import Cell
-from proofs.guarantees.doubles import AdlsGround, GcsGround
 from proofs.guarantees.experiments import EXPERIMENTS
 from proofs.guarantees.main import declared, differing, every_cell, main, reproduce, tried
 from proofs.guarantees.subjects import OTHERS, SUBJECTS, Subject, subjects_on
@@ -20,7 +18,6 @@ from tests.sample import Some
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "guarantees.md"
 RENEW = "tox run -e guarantees -- --store all --write docs/guarantees.md"
-DOUBLES = {"flip-gcs": GcsGround, "flip-azure": AdlsGround}
 BY_COLUMN = {one.column: one for one in SUBJECTS}
 ZERO_RENAME = ("magic", "directory", "partitioned", "task-completing", "direct", "stocator")
 
@@ -98,26 +95,6 @@ def test_the_document_is_what_a_run_says() -> None:
 def test_a_committer_is_as_safe_as_it_says_on_other_stores(store: str, attribute: str, some: Some) -> None:
     for subject in some(subjects_on(store), 3):
         assert tried(subject, attribute).value == declared(subject)[attribute], subject
-
-
-def test_a_flip_shows_all_or_nothing_in_a_list_where_one_step_does_it_or_nothing_was_there() -> None:
-    said = {
-        store: {declared(subject)["atomic_job_commit_list"] for subject in subjects_on(store)}
-        for store in OTHERS
-        if store.startswith("flip")
-    }
-    by_renames = {"flip-gcs", "flip-azure"}
-    assert said == {store: {store not in by_renames} for store in said}
-    assert said.keys() >= {"flip", "flip-new", *by_renames, *(f"{store}-new" for store in by_renames)}
-
-
-@pytest.mark.sample(most=2)
-@pytest.mark.parametrize("store", ["flip-gcs", "flip-gcs-new", "flip-azure", "flip-azure-new"])
-def test_a_flip_by_renames_shows_in_a_list_of_a_double_what_it_says(store: str) -> None:
-    magic = replace(subjects_on(store)[0], ground=DOUBLES[store.removesuffix("-new")])
-    found = tried(magic, "atomic_job_commit_list")
-    assert found.value == declared(magic)["atomic_job_commit_list"]
-    assert found.value or "a reader sees 0 files" in found.seen
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_ac
 from gcsfs.core import GCSFileSystem
 
 import magicfs
-from magicfs.errors import CommitFailed, PermissionDenied, UsageError
+from magicfs.errors import CommitFailed, PermissionDenied
 from magicfs.stores import azure_folders
 from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import Azurite
@@ -130,23 +130,6 @@ class TestTokens:
         [key] = azurite.visible_keys(container, "sales/")
         assert azurite.read(container, key) == b"a.txt"
         assert azurite.uploads(container) == set()
-
-
-@pytest.mark.parametrize("name", ["gcs", "azurite"])
-def test_flip_is_refused_where_nothing_can_be_renamed_and_nothing_is_changed(
-    server: Callable[[str], Any], bucket_factory: Callable[..., str], name: str
-) -> None:
-    running = server(name)
-    bucket = bucket_factory(running, "noflip")
-    running.write(bucket, "sales/old.txt", b"old")
-    with pytest.raises(UsageError, match=r"flip"):
-        magicfs.Job(
-            f"{running.scheme}://{bucket}/sales",
-            conflict="replace",
-            publish="flip",
-            storage_options=running.storage_options(),
-        ).setup()
-    assert running.all_keys(bucket) == ["sales/old.txt"]
 
 
 @pytest.mark.parametrize("conflict", ["append", "fail"])

@@ -41,7 +41,6 @@ class Place:
     asks: str
     """The request that tells whether there are folders."""
     moves: str
-    renames: str
 
     def options(self, endpoint: str | None) -> dict[str, Any]:
         if endpoint is None:
@@ -69,8 +68,8 @@ class Place:
         return [name for name in names if "__magic" in name or "_temporary" in name]
 
 
-ON_GCS = (gcs_operation, "buckets.getStorageLayout", "objects.move", "folders.rename")
-ON_ADLS = (azure_operation, "Get Account Information", "Path Rename", "Path Rename")
+ON_GCS = (gcs_operation, "buckets.getStorageLayout", "objects.move")
+ON_ADLS = (azure_operation, "Get Account Information", "Path Rename")
 
 
 @pytest.fixture(params=["gcs", "adls"])
@@ -253,22 +252,6 @@ def test_what_stands_in_the_way_of_a_directory_is_named(place: Place) -> None:
         assert await tree.look("from/empty") is not None
 
     sync(filesystem.loop, go)
-
-
-@pytest.mark.parametrize("times", [1, 3])
-@pytest.mark.parametrize("action", [Action.LOST, Action.ERROR, Action.RESET])
-def test_flip_whose_renames_fail_or_are_not_answered(place: Place, action: Action, times: int) -> None:
-    how = {"conflict": "replace", "publish": "flip", "unique_names": True}
-    publish(place.job("magic", **how), "old")
-    with FaultProxy(place.server.endpoint, place.operation) as proxy:
-        job = place.job("magic", proxy.endpoint, **how).setup()
-        proxy.add(Rule(place.renames, action, times=times, status=503))
-        with job.task(0) as task:
-            task.filesystem.pipe_file(f"{task.path}/new", b"new")
-        assert task.committed is not None
-        job.commit([task.committed])
-    assert [name.split("-")[0] for name in place.visible() if name[0] != "_"] == ["new"]
-    assert [key for key in place.server.all_keys(place.bucket) if ".magicfs-" in key] == []
 
 
 def test_operation_that_goes_on_is_waited_for_whatever_the_service_answers(gcs: GcsDouble) -> None:

@@ -27,11 +27,6 @@ class Costs:
 
     manifest: Counter[str]
     manifest_file: Counter[str]
-    flip: Counter[str]
-    """Where nothing was before."""
-    flip_file: Counter[str]
-    flip_again: Counter[str]
-    """Where one file was before."""
 
 
 ON_GCS = Costs(
@@ -49,37 +44,6 @@ ON_GCS = Costs(
         }
     ),
     manifest_file=Counter({"objects.move": 1, "objects.get": 1, "folders.get": 2}),
-    flip=Counter(
-        {
-            "objects.get": 31,
-            "folders.get": 14,
-            "objects.list": 16,
-            "objects.read": 16,
-            "objects.insert": 13,
-            "ListMultipartUploads": 2,
-            "folders.rename": 2,
-            "operations.get": 2,
-            "folders.delete": 13,
-            "batch": 4,
-        }
-    ),
-    flip_file=Counter({"CompleteMultipartUpload": 1}),
-    flip_again=Counter(
-        {
-            "objects.get": 33,
-            "folders.get": 16,
-            "objects.list": 18,
-            "folders.list": 1,
-            "objects.read": 21,
-            "objects.insert": 15,
-            "objects.rewrite": 1,
-            "ListMultipartUploads": 2,
-            "folders.rename": 2,
-            "operations.get": 2,
-            "folders.delete": 17,
-            "batch": 5,
-        }
-    ),
 )
 ON_ADLS = Costs(
     manifest=Counter(
@@ -96,33 +60,6 @@ ON_ADLS = Costs(
         }
     ),
     manifest_file=Counter({"Path Rename": 1, "Get Blob Properties": 1}),
-    flip=Counter(
-        {
-            "Get Blob Properties": 31,
-            "List Blobs": 14,
-            "List Blobs, uncommitted too": 2,
-            "Path List": 2,
-            "Get Blob": 16,
-            "Put Blob": 13,
-            "Path Rename": 2,
-            "Delete Blob": 18,
-        }
-    ),
-    flip_file=Counter({"Get Block List": 1, "Put Block List": 1}),
-    flip_again=Counter(
-        {
-            "Get Blob Properties": 34,
-            "List Blobs": 15,
-            "List Blobs, uncommitted too": 2,
-            "Path List": 2,
-            "Get Blob": 21,
-            "Put Blob": 15,
-            "Copy Blob": 1,
-            "Path Rename": 2,
-            "Path Delete": 1,
-            "Delete Blob": 27,
-        }
-    ),
 )
 
 
@@ -175,18 +112,6 @@ def test_manifest_committer_makes_one_rename_a_file(wire: Wire) -> None:
     for files in (1, 3):
         counted = wire.commit(f"of {files}", files, committer="manifest", conflict="append")
         assert counted == wire.costs.manifest + _times(files, wire.costs.manifest_file)
-
-
-def test_flip_makes_two_renames_whatever_the_number_of_files(wire: Wire) -> None:
-    for files in (1, 3):
-        counted = wire.commit(f"of {files}", files, committer="magic", conflict="replace", publish="flip")
-        assert counted == wire.costs.flip + _times(files, wire.costs.flip_file)
-
-
-def test_flip_over_an_old_dataset_deletes_it_in_one_piece(wire: Wire) -> None:
-    how = {"committer": "magic", "conflict": "replace", "publish": "flip"}
-    wire.commit("sales", 1, **how)
-    assert wire.commit("sales", 3, **how) == wire.costs.flip_again + _times(3, wire.costs.flip_file)
 
 
 def _times(number: int, counts: Counter[str]) -> Counter[str]:

@@ -67,7 +67,6 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         "alsoreplace": '["s3://bucket/dest/old"]',
         "keepreplaced": "7d",
         "keepinplace": "TRUE",
-        "publish": " Flip ",
         "storageoptions": json.dumps({"client_kwargs": {"region_name": "eu-west-1"}}),
     }
     assert {"path", *given, *STREAM} == set(OPTIONS)
@@ -91,7 +90,6 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         also_replace=("s3://bucket/dest/old",),
         keep_replaced="7d",
         keep_in_place=True,
-        publish="flip",
         storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
     )
     assert pickle.loads(pickle.dumps(options)) == options

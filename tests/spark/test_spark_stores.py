@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import magicfs
@@ -97,17 +96,3 @@ def test_function_reports_its_rows_and_publishes_a_run_once(place: Place, frame:
     assert report.rows == 40
     assert magicfs.spark.write(frame, place.url, mode="append", **how).published_before
     assert (rows(place), place.pending()) == (40, 0)
-
-
-@pytest.mark.sample(most=1)
-def test_whole_destination_is_published_at_once_where_directories_are_renamed(
-    place: Place, frame: DataFrame, request: pytest.FixtureRequest
-) -> None:
-    save(frame, place, "append")
-    if request.node.callspec.params["place"] in {"gcs", "azurite"}:
-        with pytest.raises(PySparkException, match=r"no folders|renames by copying|hierarchical"):
-            save(frame.limit(5), place, "overwrite", conflict="replace", publish="flip")
-        assert rows(place) == 40
-        return
-    save(frame.limit(5), place, "overwrite", conflict="replace", publish="flip")
-    assert (rows(place), place.pending()) == (5, 0)

@@ -269,11 +269,6 @@ class TestTravel:
         with pytest.raises(UsageError, match="checksums stand in manifests"):
             magicfs.Job(f"file://{tmp_path}/x", committer=committer, conflict="append", checksums=True)
 
-    def test_a_flip_refuses(self, tmp_path: Path):
-        with pytest.raises(UsageError, match="keeps no checksums"):
-            magicfs.Job(f"file://{tmp_path}/x", publish="flip", checksums=True)
-        assert not list(tmp_path.iterdir())
-
 
 class TestVerifying:
     @pytest.mark.parametrize("name", ["p=1/a", "b", "c"])

@@ -210,10 +210,6 @@ class TestTravel:
         with pytest.raises(UsageError, match="footers stand in manifests"):
             magicfs.Job(f"file://{tmp_path}/x", committer=committer, conflict="append", footers=True)
 
-    def test_a_flip_refuses(self, tmp_path: Path):
-        with pytest.raises(UsageError, match="keeps no footers"):
-            magicfs.Job(f"file://{tmp_path}/x", publish="flip", footers=True)
-
     def test_other_processes_read_it_from_the_job_object(self, plain: JobScene):
         from proofs.scenes.known import forget_job
 

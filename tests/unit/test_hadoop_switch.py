@@ -192,11 +192,6 @@ def test_s3as_committers_are_for_s3(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_flip_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="flips nothing; leave publish or hadoop out"):
-        Job(tmp_path.as_uri(), hadoop="3.5", publish="flip")
-
-
 @pytest.mark.parametrize(
     ("hadoop", "algorithm", "told"),
     [

@@ -59,7 +59,7 @@ def run(code: str, **names: Any) -> dict[str, Any]:
 
 def test_no_page_has_examples_that_no_test_runs() -> None:
     pages = {path.stem for path in (ROOT / "docs").glob("*.md") if examples(path.stem)}
-    here = {"audit", "committers", "flip", "footers", "gcs", "recovery"}
+    here = {"audit", "committers", "footers", "gcs", "recovery"}
     assert pages == here | ELSEWHERE.keys() | PROOFS.keys()
     for page, test in (ELSEWHERE | {page: proof for page, (proof, _) in PROOFS.items()}).items():
         assert f"{page}.md" in (ROOT / test).read_text(), test
@@ -93,12 +93,6 @@ def test_extra_destinations_and_attempts(capsys: pytest.CaptureFixture[str]) -> 
     run(first)
     assert capsys.readouterr().out == "2\n"
     run(second)
-
-
-def test_flips(tmp_path: Path) -> None:
-    [code] = examples("flip")
-    run(code.replace("file:///data", f"file://{tmp_path}"))
-    assert len(list((tmp_path / "sales").glob("day=1/part-0-*.csv"))) == 1
 
 
 def test_footers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,6 @@ from magicfs.cli import main as cli
 from magicfs.formats import deletions
 from magicfs.formats.audit import Audit, Verdict
 from magicfs.formats.deletions import OldObject
-from magicfs.formats.flip_record import FlipRecord
 from magicfs.formats.job_object import Chunk, ExtraDestination, JobObject, OldSuccess, SeenPointer
 from magicfs.formats.pending import Body
 from magicfs.protocol.ids import job_id
@@ -62,8 +61,7 @@ FULL = JobObject(
     restored=(CHUNK,),
     hidden=(CHUNK,),
 )
-FLIP = FlipRecord(job_id("j"), "d", "d.new", (CHUNK,))
-DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1, "v")]), FLIP.to_bytes())
+DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1, "v")]))
 BODY = json.dumps(Body("k", 0, "0" * 64).to_document()).encode()
 
 

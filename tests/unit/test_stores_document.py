@@ -58,7 +58,6 @@ def said_of(column: str) -> dict[str, str]:
         "uploads live each for itself": yes(store.multipart and store.uploads_apart),
         "days that an upload lives": str(store.upload_days or "any"),
         "another name for a file": "one step" if rename == "atomic" else "copy and delete",
-        "directories are exchanged in one step": yes(store.exchanges),
         "user metadata": yes(store.metadata),
         "names below names": yes(not store.directories and is_nested),
         "largest file, and most parts": f"{parts.object_max / 2**40:.1f} TiB, {parts.count_max:,}",

@@ -74,8 +74,3 @@ def test_a_pickled_job_knows(scene: JobScene) -> None:
 def test_committers_that_need_it_refuse(committer: str) -> None:
     with pytest.raises(UsageError, match=r"by which committer=.* knows whether a job is published"):
         magicfs.Job("memory://bucket/sales", committer=committer, success_marker=False)
-
-
-def test_a_flip_needs_it() -> None:
-    with pytest.raises(UsageError, match="leave success_marker or publish out"):
-        magicfs.Job("file:///tmp/sales", publish="flip", conflict="replace", success_marker=False)

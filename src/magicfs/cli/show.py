@@ -22,7 +22,6 @@ from magicfs.cli.show_footers import show_footers
 from magicfs.cli.show_job import (
     audit_fields,
     show_deletions,
-    show_flip,
     show_job,
     show_job_location,
 )
@@ -343,6 +342,5 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "footers": show_footers,
     "job": show_job,
     "deletions": show_deletions,
-    "flip": show_flip,
     "job location": show_job_location,
 }

@@ -11,14 +11,12 @@ if TYPE_CHECKING:
 
     from magicfs.formats.audit import Audit
     from magicfs.formats.deletions import OldObject
-    from magicfs.formats.flip_record import FlipRecord
     from magicfs.formats.job_location import JobLocation
     from magicfs.formats.job_object import JobObject
 
 __all__ = [
     "audit_fields",
     "show_deletions",
-    "show_flip",
     "show_job",
     "show_job_location",
 ]
@@ -116,23 +114,6 @@ def show_deletions(url: str, objects: Sequence[OldObject]) -> None:
     if objects:
         write_line("")
         print_table(("SIZE", "ETAG", "KEY"), ((human_bytes(one.size), one.etag, one.key) for one in objects))
-
-
-def show_flip(url: str, record: FlipRecord) -> None:
-    """Print what a flip replaces."""
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "what a job replaces that publishes its whole destination at once (flip)"),
-            ("job", record.job),
-            ("destination", record.destination),
-            ("made in", record.new),
-            ("old files", sum(chunk.files for chunk in record.old)),
-        ]
-    )
-    if record.old:
-        write_line("")
-        print_table(("COUNT", "KEY"), ((str(one.files), one.key) for one in record.old))
 
 
 def show_job_location(url: str, location: JobLocation) -> None:

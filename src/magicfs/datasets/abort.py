@@ -7,7 +7,6 @@ work objects.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import Any, get_args
 
@@ -18,12 +17,13 @@ from magicfs.datasets.foreign_jobs import magic, manifest, staging
 from magicfs.datasets.foreign_jobs.discard import discard
 from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
+from magicfs.datasets.old_flips import with_old_flips
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.manifests import chain
 from magicfs.parallel import drained, raise_first
-from magicfs.protocol import flip, ids, paths
+from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
@@ -33,7 +33,6 @@ from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.object_tree import tree_of
 from magicfs.transaction import job_location, jvm_commit
-from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.record import JobRecord
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
@@ -98,12 +97,10 @@ async def abort_job(
     if job is None:
         return await recover_jobs(engine, location, abort=True, dry_run=dry_run, cluster=cluster)
     name = ids.job_id(job)
-    there = await find_unfinished_jobs(engine, location.key)
+    there = await with_old_flips(engine, location.key, await find_unfinished_jobs(engine, location.key))
     if (begun := next((one for one in there if one.job_id == name), None)) is not None:
         if begun.job is not None and begun.job.begun_by == staging.BEGUN_BY:
             return await _abort_staged(engine, location, begun, cluster, dry_run=dry_run)
-        return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
-    if any(one.job == name and one.stage == "new" for one in await find_beside(engine, location.key)):
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
     await _refuse_extra_destination(engine, location, name)
     theirs = await magic.find_one(engine, location, name)
@@ -137,10 +134,8 @@ async def _sweep(
     engine: Engine, location: Location, job: JobId, *, driver_is_dead: bool, dry_run: bool
 ) -> RecoveredJob | None:
     """Remove what is left of a job that has no job object; None if there is nothing."""
-    places = [location, *_beside(engine, location, job)]
-    works = [await work_of(engine, one, job, name) for one in places for name in get_args(LayoutName)]
-    left = [layout for layout, keys in works if keys]
-    left = left or [WorkLayout(one.key, job) for one in places]
+    works = [await work_of(engine, location, job, name) for name in get_args(LayoutName)]
+    left = [layout for layout, keys in works if keys] or [WorkLayout(location.key, job)]
     hadoops = [key for layout, keys in works for key in hadoop_keys(layout, keys)]
     if hadoops and not driver_is_dead:
         raise UsageError(
@@ -190,16 +185,6 @@ async def _work_files(engine: Engine, location: Location, job: JobId, *, publish
     directory = TemporaryLayout(location.key, job).job_directory
     found = [info async for info in engine.store.list(paths.prefix_of(directory), limit=1)]
     return directory if found else None
-
-
-def _beside(engine: Engine, location: Location, job: JobId) -> list[Location]:
-    """Where a job that flips works, where that is possible."""
-    if engine.store.capabilities.rename == "copy":
-        return []
-    try:
-        return [replace(location, key=flip.new_directory(location.key, job))]
-    except UsageError:
-        return []
 
 
 async def _carry_out(engine: Engine, plan: SweepPlan) -> None:

@@ -77,7 +77,7 @@ def open_task(name: ArrayJob, task: int | str, storage_options: Mapping[str, Any
     more. Nothing was changed.
     """
     told: JobObject = on_destination(_read, name.url, storage_options, None, name=name)
-    if not committer_info(told.committer).driven or told.tracking != "store" or told.new is not None:
+    if not committer_info(told.committer).driven or told.tracking != "store":
         raise UsageError(
             f"job {name.job} was set up by a program, which must run its tasks itself; nothing was changed; "
             "set a job up with magicfs job setup"

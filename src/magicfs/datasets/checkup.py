@@ -14,6 +14,7 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import registry
 from magicfs.datasets.connection import open_destination
+from magicfs.datasets.old_flips import with_old_flips
 from magicfs.engine import Engine
 from magicfs.errors import (
     FormatError,
@@ -30,7 +31,6 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.paths import Location
 from magicfs.stores import conditions
-from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.setup import check_place
 from magicfs.version import __version__
@@ -235,14 +235,11 @@ async def _uploads(engine: Engine, location: Location) -> Finding:
 
 
 async def _jobs(engine: Engine, location: Location) -> Finding:
-    found = await find_unfinished_jobs(engine, location.key)
-    beside = await find_beside(engine, location.key)
-    if found or beside:
-        told = "; ".join(
-            [*map(_told, found[:_SHOWN]), *(f"job {one.job}, beside" for one in beside[:_SHOWN])]
-        )
+    found = await with_old_flips(engine, location.key, await find_unfinished_jobs(engine, location.key))
+    if found:
+        told = "; ".join(map(_told, found[:_SHOWN]))
         advice = f"if no driver of theirs lives: magicfs recover {location.url} --dry-run, then without"
-        return Finding("jobs", "look", f"{len(found) + len(beside)} unfinished: {told}", advice)
+        return Finding("jobs", "look", f"{len(found)} unfinished: {told}", advice)
     if below := await destinations_below(engine, location):
         told = f"no unfinished job here, but work of jobs lies below: {', '.join(below[:_SHOWN])}"
         return Finding("jobs", "look", told, f"magicfs recover {below[0]}")

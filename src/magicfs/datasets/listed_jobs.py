@@ -65,13 +65,6 @@ async def find(
     if one.job is None:
         assert one.problem is not None
         raise one.problem
-    if one.flips and one.job.state in BEFORE_COMMIT:
-        raise UsageError(
-            f"job {name} publishes the whole of {location.url} at once, which this command cannot do in the "
-            "place of its driver; nothing was changed; run the program again with the same job_id, "
-            f"attempt={one.job.attempt + 1} and publish='flip', take what its tasks have committed by "
-            "recover_tasks(), and commit"
-        )
     if one.job.conflict in REMOVALS and one.job.state in BEFORE_COMMIT:
         raise UsageError(
             f"job {name} is a {one.job.conflict} whose process knew which files it is about; nothing was "

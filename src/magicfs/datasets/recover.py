@@ -13,13 +13,13 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets import flipped
 from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import context_of, on_destination, was_published
 from magicfs.datasets.foreign_jobs import magic, manifest, staging
 from magicfs.datasets.foreign_jobs.discard import refuse_half_published
 from magicfs.datasets.foreign_jobs.job import as_left, promise_missing
 from magicfs.datasets.foreign_jobs.staging import Cluster
+from magicfs.datasets.old_flips import with_old_flips
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
@@ -31,7 +31,6 @@ from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
 from magicfs.stores.conditions import sweep_probes
 from magicfs.transaction.driver import JobTransaction
-from magicfs.transaction.flip_remains import Beside, find_beside
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome, refusal
 
@@ -97,19 +96,13 @@ async def recover_jobs(
         raise UsageError(
             "give either rollback or abort: a job can be taken back, or discarded while it is open"
         )
-    beside = await find_beside(engine, location.key)
-    found = await find_unfinished_jobs(engine, location.key)
+    found = await with_old_flips(engine, location.key, await find_unfinished_jobs(engine, location.key))
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
-    if (one := _only_beside(beside, found, job, acting=rollback or abort)) is not None:
-        done = [await flipped.end_of_job(engine, location, one, wish, dry_run=dry_run)]
-        return RecoverReport(location.url, tuple(done))
     foreign = await _foreign(engine, location, found, job, cluster, acting=rollback or abort)
     chosen = [] if foreign and job is not None else _chosen(found, location, job, acting=rollback or abort)
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
     if job is None and not (rollback or abort or dry_run):
         await sweep_probes(engine.for_cleanup().store, paths.join(location.key, MANIFESTS))
-    if job is None and not (rollback or abort):
-        done += await flipped.clear(engine, location, beside, {one.job_id for one in found}, dry_run=dry_run)
     done += foreign
     below = () if done or job is not None else tuple(await destinations_below(engine, location))
     return RecoverReport(location.url, tuple(done), below)
@@ -135,18 +128,6 @@ async def _foreign(
     if listed and acting and (job is not None or not found):
         raise promise_missing(listed[0], f"{location.url} --job {listed[0].context.job}")
     return [] if acting else [as_left(one) for one in listed]
-
-
-def _only_beside(
-    beside: Sequence[Beside], found: Sequence[OtherJob], job: str | None, *, acting: bool
-) -> Beside | None:
-    """The job that is meant, if all that is left of it lies beside the destination; None for any other."""
-    there = {one.job_id for one in found}
-    lonely = [one for one in beside if one.job not in there]
-    if job is not None:
-        return next((one for one in lonely if one.job == job), None)
-    open_ones = [one for one in lonely if one.stage == "new"]
-    return open_ones[0] if acting and not found and len(open_ones) == 1 else None
 
 
 async def finish_job(engine: Engine, location: Location, found: OtherJob) -> RecoveredJob:

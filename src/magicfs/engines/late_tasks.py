@@ -63,7 +63,7 @@ def sweep_again(spec: JobSpec) -> None:
 
 
 def _is_known(spec: JobSpec) -> bool:
-    return spec.publish == "files" and spec.committer == "magic"
+    return spec.committer == "magic"
 
 
 async def _swept(engine: Engine, context: JobContext) -> None:

@@ -19,7 +19,7 @@ from magicfs.formats.record_rows import RECORD_ROWS
 from magicfs.formats.rows import Place, Row, old_problem
 from magicfs.protocol.layout import WorkLayout
 
-__all__ = ["ROWS", "Place", "Row", "admit", "old_problem", "read_job"]
+__all__ = ["ROWS", "Place", "Row", "admit", "admit_job", "old_problem", "read_job"]
 
 _T = TypeVar("_T")
 
@@ -34,16 +34,18 @@ def admit(kind: str, record: _T, place: Place) -> _T:
     """
     for row in ROWS[kind]:
         if row.problem is not None and (problem := row.problem(record, place)) is not None:
-            raise FormatError(
-                place.path,
-                row.field,
-                f"{problem}; nothing was changed; find out who wrote it, then restore or remove it by hand",
-            )
+            if "nothing was changed" not in problem:
+                problem += "; nothing was changed; find out who wrote it, then restore or remove it by hand"
+            raise FormatError(place.path, row.field, problem)
     return record
 
 
 def read_job(bucket: str, key: str, raw: bytes, layout: WorkLayout) -> JobObject:
     """The object of the job of a layout, as it lies at a key. Raises FormatError if it is no such object."""
-    path = f"{bucket}/{key}"
-    place = Place(path, bucket, layout.destination, layout.job, layout)
-    return admit("job", JobObject.from_bytes(path, raw), place)
+    return admit_job(JobObject.from_bytes(f"{bucket}/{key}", raw), bucket, key, layout)
+
+
+def admit_job(job: JobObject, bucket: str, key: str, layout: WorkLayout) -> JobObject:
+    """The same of an object that was taken apart already."""
+    place = Place(f"{bucket}/{key}", bucket, layout.destination, layout.job, layout)
+    return admit("job", job, place)

@@ -126,8 +126,8 @@ class JobObject:
     also_replace: tuple[str, ...] = ()
     """Directories of other datasets whose files it may delete; the field is left out if empty."""
     new: str | None = None
-    """Of a job that flips, the directory beside the destination in which another job of this id makes the new
-    dataset; None for all others, and then the field is left out."""
+    """Of a job that an earlier magicfs set up with ``publish="flip"``, where it made its dataset; nobody acts
+    on such a job. None for all others, and then the field is left out."""
     object_settings: Mapping[str, str] = field(default_factory=dict)
     """What all of its objects bear, this one included: encryption, ACL, tags, storage class. Never a key that
     is secret. The field is left out if empty."""

@@ -10,7 +10,6 @@ from magicfs.errors import FormatError
 from magicfs.formats import deletions
 from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.document import parse
-from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
 from magicfs.formats.footer import FOOTERS_FORMAT, FileFooters
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
@@ -46,7 +45,6 @@ __all__ = ["KINDS", "SIZE_LIMIT", "Content", "Kind", "detect", "load"]
 
 Content = (
     FileFooters
-    | FlipRecord
     | JobLocation
     | JobObject
     | Log
@@ -103,7 +101,6 @@ _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
     "pointer": (POINTER_FORMAT, Pointer.from_bytes),
     "job": (JOB_FORMAT, JobObject.from_bytes),
     "deletions": (DELETIONS_FORMAT, deletions.read),
-    "flip": (FLIP_FORMAT, FlipRecord.from_bytes),
     "job location": (JOB_LOCATION_FORMAT, JobLocation.from_bytes),
     "tag": (TAG_FORMAT, Tag.from_bytes),
     "registration": (REGISTRATION_FORMAT, Registration.from_bytes),

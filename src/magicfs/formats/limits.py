@@ -14,7 +14,6 @@ __all__ = [
     "BUNDLE_SIZE_LIMIT",
     "DELETIONS_SIZE_LIMIT",
     "FILE_LIST_SIZE_LIMIT",
-    "FLIP_SIZE_LIMIT",
     "FOOTERS_SIZE_LIMIT",
     "JOB_LOCATION_SIZE_LIMIT",
     "JOB_OBJECT_SIZE_LIMIT",
@@ -37,8 +36,6 @@ BUNDLE_SIZE_LIMIT: Final = 16 * _MIB
 DELETIONS_SIZE_LIMIT: Final = 8 * _MIB
 """Bytes: 1,000 of the longest keys, each byte escaped."""
 FILE_LIST_SIZE_LIMIT: Final = 64 * _MIB
-FLIP_SIZE_LIMIT: Final = 16 * _MIB
-"""Bytes: as for the job object, which names the same."""
 FOOTERS_SIZE_LIMIT: Final = 256 * _MIB
 """Bytes: many more than any list of footers has."""
 JOB_LOCATION_SIZE_LIMIT: Final = 64 * 1024

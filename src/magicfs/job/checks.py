@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from magicfs.audit.content import FileCheck
 from magicfs.audit.rules import name_of
@@ -18,7 +18,6 @@ from magicfs.protocol.period import Period, kept_for, parse_period
 from magicfs.protocol.temporary import RENAMING
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
-from magicfs.stores.port import Store
 from magicfs.transaction.context import Rerun
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RUN_ID_MAX",
-    "Publish",
     "check_algorithm",
     "check_audit_failure",
     "check_checksums",
@@ -41,7 +39,6 @@ __all__ = [
     "check_footers",
     "check_known",
     "check_manifest",
-    "check_publish",
     "check_rerun",
     "check_small_files",
     "check_storage_class",
@@ -50,9 +47,6 @@ __all__ = [
     "kept_of_files",
     "kept_of_replaced",
 ]
-
-Publish = Literal["files", "flip"]
-"""Whether a job's files become visible one after the other, or its whole destination by one rename."""
 
 RUN_ID_MAX: Final = 1024
 """Characters of the longest name of a run."""
@@ -123,16 +117,15 @@ def check_committer(
         )
 
 
-def check_algorithm(options: CommitterOptions, conflict: Conflict, publish: Publish) -> None:
-    """Raise UsageError for a job that replaces or flips, and whose tasks publish before it does."""
+def check_algorithm(options: CommitterOptions, conflict: Conflict) -> None:
+    """Raise UsageError for a job that replaces, and whose tasks publish before it does."""
     if not isinstance(options, FileOptions) or options.algorithm == 1:
         return
-    if publish == "flip" or conflict.startswith("replace"):
-        asked = "publish='flip'" if publish == "flip" else f"conflict={conflict!r}"
+    if conflict.startswith("replace"):
         raise UsageError(
-            f"committer='file' with algorithm=2 publishes when its tasks commit, and with {asked} readers "
-            "would see old and new files together until the job commits; use algorithm=1, or "
-            "committer='manifest' where the store has a rename"
+            "committer='file' with algorithm=2 publishes when its tasks commit, and with "
+            f"conflict={conflict!r} readers would see old and new files together until the job commits; use "
+            "algorithm=1, or committer='manifest' where the store has a rename"
         )
 
 
@@ -161,18 +154,12 @@ def check_small_files(limit: int | None, committer: str, *, tracking: str, hadoo
         )
 
 
-def check_success_marker(wanted: bool, committer: str, publish: Publish) -> None:
+def check_success_marker(wanted: bool, committer: str) -> None:
     """Raise UsageError for a job that cannot be without ``_SUCCESS``."""
-    if wanted:
-        return
-    if not committer_info(committer).driven:
+    if not wanted and not committer_info(committer).driven:
         raise UsageError(
             f"success_marker=False leaves _SUCCESS out, by which committer={committer!r} knows whether a job "
             f"is published; leave success_marker out, or use one of {', '.join(_driven())}"
-        )
-    if publish == "flip":
-        raise UsageError(
-            "publish='flip' tells the new dataset by its _SUCCESS; leave success_marker or publish out"
         )
 
 
@@ -205,59 +192,24 @@ def check_rerun(rerun: Rerun, run_id: str | None, conflict: Conflict) -> None:
         )
 
 
-def check_publish(
-    publish: Publish, committer: str, conflict: Conflict, extra_destinations: Sequence[str], store: Store
-) -> None:
-    """Raise UsageError for a flip that the committer, the mode or the store cannot do."""
-    check_choice("publish", publish, get_args(Publish))
-    if publish == "files":
-        return
-    if not committer_info(committer).driven:
-        raise UsageError(
-            f"publish='flip' needs a job object, and committer={committer!r} has none; use one of "
-            f"{', '.join(_driven())}, or leave publish out"
-        )
-    if conflict not in ("fail", "replace"):
-        raise UsageError(
-            f"publish='flip' publishes the whole destination, and with conflict={conflict!r} some "
-            "of what is there stays; use conflict='replace' or 'fail', or leave publish out"
-        )
-    if extra_destinations:
-        raise UsageError(
-            "publish='flip' exchanges one directory, and extra_destinations are others, which it could "
-            "not publish at the same instant; leave one of the two out"
-        )
-    if store.capabilities.rename == "copy":
-        raise UsageError(
-            "publish='flip' needs a store that renames a directory in one step, and "
-            f"{store.name!r} renames by copying every file; use local files, Azure Data Lake "
-            "Storage Gen2 or a bucket of Google Cloud Storage with folders, or leave publish out: those "
-            "who read the manifest see all or nothing everywhere"
-        )
-
-
-def check_footers(footers: bool, committer: str, publish: Publish) -> None:
+def check_footers(footers: bool, committer: str) -> None:
     """Raise UsageError where nobody would keep what files say of themselves."""
     if footers:
-        _check_kept("footers", "footers and audit", committer, publish)
+        _check_kept("footers", "footers and audit", committer)
 
 
-def check_checksums(wanted: bool, committer: str, publish: Publish) -> None:
+def check_checksums(wanted: bool, committer: str) -> None:
     """Raise UsageError where nobody would keep the checksums of files."""
     if wanted:
-        _check_kept("checksums", "checksums", committer, publish)
+        _check_kept("checksums", "checksums", committer)
 
 
-def _check_kept(what: str, options: str, committer: str, publish: Publish) -> None:
+def _check_kept(what: str, options: str, committer: str) -> None:
     if not _keeps_footers(committer):
         others = ", ".join(filter(_keeps_footers, _driven()))
         raise UsageError(
             f"{what} stand in manifests, with what tasks record of their uploads, and "
             f"committer={committer!r} has none; use one of {others}, or leave {options} out"
-        )
-    if publish == "flip":
-        raise UsageError(
-            f"publish='flip' keeps no {what} of the files that it takes along; leave one of the two out"
         )
 
 
@@ -344,11 +296,6 @@ def keep_of(spec: JobSpec) -> int | None:
         raise UsageError(
             f"keep_replaced is about files that a job replaces, and conflict={spec.conflict!r} replaces "
             "none; leave it out, or use conflict='replace' or 'replace_partitions'"
-        )
-    if spec.publish == "flip":
-        raise UsageError(
-            "publish='flip' takes the whole old dataset away in one step, and keep_replaced leaves its files "
-            "where they are; leave one of the two out"
         )
     if spec.also_replace:
         raise UsageError(

@@ -128,7 +128,7 @@ def commit_call(
     if audit[0]:
         from magicfs.transaction.audit import Auditing
 
-        check_footers(True, spec.committer, spec.publish)
+        check_footers(True, spec.committer)
         check_known(audit[0], spec.file_checks)
         assert isinstance(committer, DrivenCommitter)
         committer.auditing = Auditing(*audit)

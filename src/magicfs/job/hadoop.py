@@ -105,7 +105,6 @@ def _reasons(spec: JobSpec) -> dict[str, str]:
         "conflict": f"it replaces nothing, so that conflict={spec.conflict!r} would leave the old files"
         if spec.conflict.startswith("replace")
         else "",
-        "publish": "it completes files one by one and flips nothing" if spec.publish == "flip" else "",
         "run_id": "it writes down no run_id, so that the same run would be published again"
         if spec.run_id is not None
         else "",

@@ -24,7 +24,7 @@ from magicfs.job.found import log_found
 from magicfs.job.hadoop import settled
 from magicfs.job.map import Maps
 from magicfs.job.open_attempts import OpenAttempts
-from magicfs.job.spec import Conflict, JobSpec, Period, Publish
+from magicfs.job.spec import Conflict, JobSpec, Period
 from magicfs.job.task import Task
 from magicfs.job.twins import Twins
 from magicfs.protocol import ids
@@ -64,9 +64,6 @@ class Job(Twins[JobReport], Maps):
         conflict: What to do about data that is there already. ``fail`` publishes only where there is none,
             ``append`` leaves it as it is, ``replace`` removes all of it once the new files are visible,
             ``replace_partitions`` what lies in the partitions that the job writes to.
-        publish: ``"flip"`` makes the whole new dataset beside the destination and exchanges the two, so that
-            even a reader who only lists sees exactly the old or exactly the new one: ``docs/flip.md``. For
-            local files, and for stores whose folders are real, with ``fail`` or ``replace``.
         unique_names: Put task and job into the final file names. Without it, files of equal names replace
             each other, and uploads of lost tasks can be found only while their records last.
         tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
@@ -146,7 +143,6 @@ class Job(Twins[JobReport], Maps):
         committer: str = "magic",
         committer_options: Mapping[str, Any] | None = None,
         conflict: Conflict = "fail",
-        publish: Publish = "files",
         unique_names: bool = True,
         tracking: Literal["store", "memory"] = "store",
         layout: LayoutName | None = None,
@@ -187,7 +183,6 @@ class Job(Twins[JobReport], Maps):
             reason=reason,
             committer_options=options_of(committer, committer_options or {}),
             conflict=conflict,
-            publish=publish,
             unique_names=unique_names,
             tracking=tracking,
             attempt=attempt,

@@ -16,7 +16,6 @@ from magicfs.errors import UsageError
 from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
 from magicfs.job.checks import (
-    Publish,
     check_algorithm,
     check_checksums,
     check_choice,
@@ -26,7 +25,6 @@ from magicfs.job.checks import (
     check_filesystem,
     check_footers,
     check_manifest,
-    check_publish,
     check_rerun,
     check_small_files,
     check_storage_class,
@@ -35,7 +33,7 @@ from magicfs.job.checks import (
 )
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.job.hadoop import check_hadoop, check_hadoops_store
-from magicfs.protocol import flip, ids, paths
+from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import LayoutName, WorkLayout
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from magicfs.engine import Observer
     from magicfs.filesystem import MagicFileSystem
 
-__all__ = ["Conflict", "JobSpec", "Period", "Publish", "location_of"]
+__all__ = ["Conflict", "JobSpec", "Period", "location_of"]
 
 CONCURRENCY_MAX = 1024
 
@@ -78,7 +76,6 @@ class JobSpec:
     concurrency: int = 32  # most requests at once
     hadoop: str | None = None  # the release whose job commit must be able to end it; None for none
     etag_format: EtagFormat = "string"  # which generation of Hadoop shall read the files
-    publish: Publish = "files"  # whether files become visible one by one, or the destination as a whole
     hadoop_sets: bool = False  # whether to copy pending sets to where Hadoop's job commit looks for them
     rerun: Rerun = "skip"  # what to do if the run is published already
     run_id: str | None = None  # name of the run, by which a second one finds the first
@@ -112,13 +109,13 @@ class JobSpec:
             tracking=self.tracking,
             hadoop_sets=self.hadoop_sets,
         )
-        check_algorithm(self.committer_options, self.conflict, self.publish)
+        check_algorithm(self.committer_options, self.conflict)
         check_small_files(
             self.small_files, self.committer, tracking=self.tracking, hadoop_sets=self.hadoop_sets
         )
-        check_success_marker(self.success_marker, self.committer, self.publish)
-        check_footers(self.footers, self.committer, self.publish)
-        check_checksums(self.checksums, self.committer, self.publish)
+        check_success_marker(self.success_marker, self.committer)
+        check_footers(self.footers, self.committer)
+        check_checksums(self.checksums, self.committer)
         check_file_checks(self.file_checks, self.committer, self.small_files)
         check_choice("tracking", self.tracking, ("store", "memory"))
         check_choice("etag_format", self.etag_format, get_args(EtagFormat))
@@ -138,7 +135,6 @@ class JobSpec:
         store = self.store()
         registry.check_store(self.committer, store)
         check_hadoops_store(self, store)
-        check_publish(self.publish, self.committer, self.conflict, self.extra_destinations, store)
         if self.part_size is not None:
             store.capabilities.parts.check(self.part_size)
         settings = object_settings.of_store(store)
@@ -158,10 +154,7 @@ class JobSpec:
     @property
     def work_layout(self) -> WorkLayout:
         """Where the job's tasks keep their work."""
-        directory = self.location.key
-        if self.publish == "flip":
-            directory = flip.new_directory(directory, self.job)
-        return WorkLayout(directory, self.job, self.attempt, self.layout)
+        return WorkLayout(self.location.key, self.job, self.attempt, self.layout)
 
     def _extra_keys(self) -> tuple[str, ...]:
         tells = self.unique_names and ids.is_random(self.job)
@@ -169,29 +162,7 @@ class JobSpec:
 
     @property
     def context(self) -> JobContext:
-        """The facts that the committer works from. Of a job that flips, those of its inner job."""
-        context = self._context
-        if self.publish == "files":
-            return context
-        # Whatever is about what is at the destination is the outer job's to know.
-        return replace(
-            context,
-            conflict="fail",
-            run_id=None,
-            rerun="skip",
-            also_replace=(),
-            is_inner=True,
-            allow_empty=True,
-        )
-
-    @property
-    def outer_context(self) -> JobContext:
-        """The facts of the outer job of one that flips."""
-        outer = WorkLayout(self.location.key, self.job, self.attempt, self.layout)
-        return replace(self._context, layout=outer, new=self.work_layout.destination)
-
-    @property
-    def _context(self) -> JobContext:
+        """The facts that the committer works from."""
         return JobContext(
             url=self.location.url,
             layout=self.work_layout,
@@ -338,9 +309,4 @@ class JobSpec:
         from magicfs.engine import Engine
 
         engine = Engine(self.store(), self.concurrency, observer)
-        committer = registry.make(self.committer, self.context, engine)
-        if self.publish == "files":
-            return committer
-        from magicfs.committers.flip import FlipCommitter
-
-        return FlipCommitter(self.outer_context, committer, engine)
+        return registry.make(self.committer, self.context, engine)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from magicfs.errors import UsageError
-from magicfs.job.spec import Publish
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.tables.formats import FORMATS
 
@@ -48,7 +47,6 @@ class WriteOptions:
     also_replace: tuple[str, ...] = ()  # URLs of other datasets whose files may be deleted
     keep_replaced: str | None = None  # for how long replaced files stay; None if they are deleted
     keep_in_place: bool = False  # whether they stay where they are in a bucket with versions, too
-    publish: Publish = "files"  # file by file, or the whole destination by one exchange of directories
     tracking: _Tracking = "memory"  # where finished uploads are remembered until their task commits
     unique_names: bool = True  # whether final names carry task and job
     part_size: int | None = None  # bytes of the first parts of every upload; None for the default
@@ -151,11 +149,6 @@ def _check_stream(options: WriteOptions, *, streaming: bool) -> None:
         if options.run_id is not None:
             raise UsageError(
                 "runId cannot name a stream, whose every batch is a run; leave it out, or use sinkId"
-            )
-        if options.publish != "files":
-            raise UsageError(
-                f"publish={options.publish!r} replaces the whole destination, and the batches of a stream "
-                "add to it; leave publish out"
             )
         return
     for shown in _OF_STREAMS:
@@ -280,11 +273,6 @@ def _conflict_of(option: str, value: str) -> str:
     return word_of(option, value, CONFLICTS)
 
 
-def _publish_of(option: str, value: str) -> str:
-    """How what is written becomes visible."""
-    return word_of(option, value, get_args(Publish))
-
-
 def _tracking_of(option: str, value: str) -> str:
     """Where uploads are remembered."""
     return word_of(option, value, ("memory", "store"))
@@ -342,7 +330,6 @@ _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "alsoReplace": ("also_replace", _urls_of),
     "keepReplaced": ("keep_replaced", name_of),
     "keepInPlace": ("keep_in_place", _flag_of),
-    "publish": ("publish", _publish_of),
     "fileFormat": ("file_format", _file_format_of),
     "compression": ("compression", lambda _, value: value.strip().lower()),
     "rowGroupSize": ("row_group_size", number_of),

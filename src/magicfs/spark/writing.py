@@ -22,7 +22,7 @@ from magicfs.errors import (
 )
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
-from magicfs.job.spec import JobSpec, Publish
+from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
 from magicfs.protocol.conflict import Conflict
 from magicfs.report import JobReport, ProgressCallback
@@ -92,7 +92,6 @@ def write(
     also_replace: Sequence[str] = (),
     keep_replaced: str | None = None,
     keep_in_place: bool = False,
-    publish: Publish = "files",
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
 
@@ -132,7 +131,6 @@ def write(
         also_replace: URLs of other datasets below the destination or above it whose files may be deleted.
         keep_replaced: For how long replaced files stay where they are, such as ``7d``: ``docs/history.md``.
         keep_in_place: Whether they stay there on a bucket with versions, too.
-        publish: ``flip`` replaces the whole destination by one exchange of directories: ``docs/flip.md``.
 
     Raises:
         UsageError: An argument or a column is wrong; no task has run.
@@ -157,7 +155,6 @@ def write(
         also_replace=also_replace,
         keep_replaced=keep_replaced,
         keep_in_place=keep_in_place,
-        publish=publish,
         part_size=part_size,
         concurrency=concurrency,
         file_format=file_format,
@@ -213,7 +210,6 @@ def job_of(
         also_replace=chosen.also_replace,
         keep_replaced=chosen.keep_replaced,
         keep_in_place=chosen.keep_in_place,
-        publish=chosen.publish,
         part_size=chosen.part_size,
         concurrency=chosen.concurrency,
         storage_options=chosen.storage_options,

@@ -23,7 +23,7 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
 )
-from magicfs.stores.tree_port import Entry, Exchange, Renamed, Tree, rename_one_by_one
+from magicfs.stores.tree_port import Entry, Renamed, Tree, rename_one_by_one
 from magicfs.stores.version_port import Version, Versions, VersionStore
 
 __all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "DelegatingVersions", "Steps"]
@@ -209,19 +209,6 @@ class DelegatingTree:
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
         return await rename_one_by_one(self, files, concurrency)
-
-    async def how_exchanged(self, path: str) -> Exchange:
-        return await self._around("how_exchanged", path, lambda: self.inner.how_exchanged(path))
-
-    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
-        return await self._around(
-            "exchange", one, lambda: self.inner.exchange(one, other, leaving=leaving, bringing=bringing)
-        )
-
-    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
-        return await self._around(
-            "forbid_exchange", one, lambda: self.inner.forbid_exchange(one, other, leaving=leaving)
-        )
 
     async def delete(self, path: str) -> bool:
         return await self._around("delete", path, lambda: self.inner.delete(path))

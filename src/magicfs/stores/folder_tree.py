@@ -9,12 +9,10 @@ from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, Store
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.protocol.magic import MAGIC
-from magicfs.stores import exchange_by_renames
 from magicfs.stores.folder_port import Folders
 from magicfs.stores.port import PutMode, Store
 from magicfs.stores.tree_port import (
     Entry,
-    Exchange,
     Renamed,
     Tree,
     check_path,
@@ -108,16 +106,6 @@ class FolderTree:
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
         return await rename_one_by_one(self, files, concurrency, self._rename)
-
-    async def how_exchanged(self, path: str) -> Exchange:
-        self._check("how_exchanged", path, whole_bucket=False)
-        return "renames"
-
-    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
-        return await exchange_by_renames.exchange(self, one, other, leaving, bringing)
-
-    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
-        return await exchange_by_renames.forbid(self, one, other, leaving)
 
     async def delete(self, path: str) -> bool:
         self._check("delete", path, whole_bucket=False)
@@ -213,15 +201,6 @@ class BucketTree:
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
         return await (await self._tree()).rename_all(files, concurrency)
-
-    async def how_exchanged(self, path: str) -> Exchange:
-        return await (await self._tree()).how_exchanged(path)
-
-    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
-        return await (await self._tree()).exchange(one, other, leaving=leaving, bringing=bringing)
-
-    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
-        return await (await self._tree()).forbid_exchange(one, other, leaving=leaving)
 
     async def delete(self, path: str) -> bool:
         return await (await self._tree()).delete(path)

@@ -28,7 +28,6 @@ import errno
 import io
 import os
 import stat
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
@@ -79,7 +78,6 @@ class LocalStore:
         directories=True,
         parts=PartLimits(size_min=1),
         prefers_rename=True,
-        exchanges=sys.platform == "linux",
         places_parts=True,
         puts_files=False,  # there is no place for the write id of what is put
     )
@@ -215,9 +213,6 @@ class LocalStore:
         return await self._run("copy", source, self._copy, source, destination)
 
     def _copy(self, source: str, destination: str) -> int:
-        if (link := self._path(source)).is_symlink() and link.is_dir():
-            local_files.copy_link(link, self._path(destination), self._root)
-            return 0
         with self._opened("copy", source) as file:
             if source == destination:
                 return file.seek(0, 2)

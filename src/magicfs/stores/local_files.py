@@ -37,7 +37,6 @@ __all__ = [
     "UPLOADS",
     "children",
     "copy_into",
-    "copy_link",
     "describe",
     "info_of",
     "link",
@@ -297,14 +296,6 @@ def write_into(descriptor: int, body: Body) -> None:
     left = memoryview(body).cast("B")
     while left:
         left = left[os.write(descriptor, left) :]
-
-
-def copy_link(link: Path, path: Path, root: Path) -> None:
-    """Make another link to where one leads, at a path below a root, in place of a file that is there."""
-    make_directories(path.parent, root)
-    temporary = path.parent / f".magicfs-{secrets.token_hex(8)}.tmp"
-    temporary.symlink_to(link.readlink())
-    temporary.replace(path)
 
 
 def copy_into(descriptor: int, source: BufferedReader) -> None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from magicfs.errors import ObjectExists, ObjectNotFound, StoreError, Unsupported
+from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
-from magicfs.stores import exchange_by_renames, local_exchange, local_files
+from magicfs.stores import local_files
 from magicfs.stores.port import ObjectInfo
-from magicfs.stores.tree_port import Entry, Exchange, Renamed, check_path
+from magicfs.stores.tree_port import Entry, Renamed, check_path
 
 __all__ = ["LocalTree"]
 
@@ -29,7 +28,6 @@ _TRIES = 500
 _ELSEWHERE = "choose another path"
 # Renames of one thread: a thread for each would take longer than most of them do.
 _AT_ONCE = 64
-_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class LocalTree:
@@ -171,54 +169,6 @@ class LocalTree:
         except OSError as error:
             return local_files.translate(error, "rename", self._place(source))
         return None
-
-    async def how_exchanged(self, path: str) -> Exchange:
-        return await self._run("how_exchanged", path, self._how_exchanged, whole_bucket=False)
-
-    def _how_exchanged(self, path: str) -> Exchange:
-        directory = self._path(path)
-        if problem := local_exchange.why_not(directory):
-            raise Unsupported("exchange", self._place(path), problem)
-        parent = local_exchange.nearest(directory.parent)
-        with self._lock(parent):
-            return "one step" if local_exchange.can_exchange(parent) else "renames"
-
-    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
-        work = partial(self._exchange, other=other, leaving=leaving, bringing=bringing)
-        return await self._run("exchange", one, work, whole_bucket=False)
-
-    def _exchange(self, one: str, other: str, leaving: str, bringing: str) -> bool:
-        here, there = self._path(one), self._path(other)
-        with self._lock(here.parent):
-            # Another process, which could not do it in one step, may have come half-way.
-            if not (Path(exchange_by_renames.aside_of(str(there))) / leaving).exists():
-                if not (here / leaving).exists():
-                    return False
-                local_exchange.take_rights(here, there)
-                if local_exchange.exchange(here, there):
-                    return True
-            return asyncio.run(exchange_by_renames.exchange(self, one, other, leaving, bringing))
-
-    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
-        work = partial(self._forbid_exchange, other=other, leaving=leaving)
-        return await self._run("forbid_exchange", one, work, whole_bucket=False)
-
-    def _forbid_exchange(self, one: str, other: str, leaving: str) -> bool:
-        with self._lock(self._path(one).parent):
-            if (self._path(other) / leaving).exists():
-                return False
-            return asyncio.run(exchange_by_renames.forbid(self, one, other, leaving))
-
-    @contextlib.contextmanager
-    def _lock(self, parent: Path) -> Iterator[None]:
-        try:
-            with local_exchange.locked(parent):
-                yield
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            problem = "the filesystem has no locks (flock), without which two processes could exchange twice"
-            raise Unsupported("exchange", str(parent), problem) from error
 
     async def delete(self, path: str) -> bool:
         return await self._run("delete", path, self._delete, whole_bucket=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeGuard
 
-from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError, Unsupported
+from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.stores.folder_port import FolderStore
@@ -13,7 +13,6 @@ from magicfs.stores.folder_tree import BucketTree, FolderTree
 from magicfs.stores.port import ObjectInfo, PutMode, Store
 from magicfs.stores.tree_port import (
     Entry,
-    Exchange,
     Renamed,
     Tree,
     TreeStore,
@@ -184,19 +183,6 @@ class ObjectTree:
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
         return await rename_one_by_one(self, files, concurrency)
-
-    async def how_exchanged(self, path: str) -> Exchange:
-        raise self._cannot_exchange(path)
-
-    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:  # noqa: ARG002 - the port's
-        raise self._cannot_exchange(one)
-
-    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:  # noqa: ARG002 - the port's
-        raise self._cannot_exchange(one)
-
-    def _cannot_exchange(self, path: str) -> Unsupported:
-        problem = "the store renames by copying every byte, one file after the other"
-        return Unsupported("exchange", f"{self.bucket}/{path}", problem)
 
     async def delete(self, path: str) -> bool:
         self._check("delete", path, whole_bucket=False)

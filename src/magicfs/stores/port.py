@@ -63,8 +63,6 @@ class Capabilities:
         upload_options: Names of the options that ``create_upload`` takes, as in S3's API.
         prefers_rename: Whether moving a file costs less than delaying its upload, so that of two committers
             that the store can carry the one that renames is the better one.
-        exchanges: Whether two directories can get each other's paths at one instant (``Tree.exchange``), on
-            most filesystems at least; ``Tree.how_exchanged`` tells of a certain one.
         uploads_apart: Whether an upload is nothing to others of its key, and to objects there. Where it is
             not, whatever is written to a key drops its other uploads, which are then not found; an upload is
             not listed while an object has its key; an upload that was aborted stays, unlisted, until it
@@ -100,7 +98,6 @@ class Capabilities:
     parts: PartLimits = field(default_factory=PartLimits)
     upload_options: frozenset[str] = frozenset()
     prefers_rename: bool = False
-    exchanges: bool = False
     uploads_apart: bool = True
     places_parts: bool = False
     upload_days: int | None = None

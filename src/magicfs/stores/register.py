@@ -163,16 +163,14 @@ class Register:
             return await self._ours(self.key, body, 0, error)
         return Entry(self.key, body, info.etag, 0, numbered, not tried, version=info.version)
 
-    async def swap(self, entry: Entry, body: bytes, *, number_min: int = 0) -> Entry:
+    async def swap(self, entry: Entry, body: bytes) -> Entry:
         """Put another version in place of the one that was read, created or swapped in.
-
-        ``number_min``: of a lasting register, the least number that the version may have if it is numbered.
 
         Raises PreconditionFailed if somebody else changed the register, or it is gone.
         """
         conditions = self._conditions
         if self.numbers(entry):
-            return await self._append(entry, body, max(entry.number + 1, number_min))
+            return await self._append(entry, body)
         # Who left a version that is not numbered saw If-Match honoured, unless this store honours nothing.
         safe = conditions.put_if_match or conditions.put_if_absent
         mode = Update(entry.etag) if safe else PutMode.OVERWRITE
@@ -221,7 +219,8 @@ class Register:
             self._store, conditions, [(left[number].key, left[number].etag) for number in sorted(left)], 1
         )
 
-    async def _append(self, entry: Entry, body: bytes, number: int) -> Entry:
+    async def _append(self, entry: Entry, body: bytes) -> Entry:
+        number = entry.number + 1
         key = self._numbered_key(number)
         try:
             written: Entry | ObjectInfo = await self._store.put(key, body, mode=PutMode.CREATE)

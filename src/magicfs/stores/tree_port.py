@@ -27,7 +27,6 @@ from magicfs.stores.port import Store
 
 __all__ = [
     "Entry",
-    "Exchange",
     "Kind",
     "Renamed",
     "Tree",
@@ -38,8 +37,6 @@ __all__ = [
 ]
 
 Kind = Literal["file", "directory"]
-Exchange = Literal["one step", "renames"]
-"""How two directories get each other's paths: at one instant, or by renames, and one is gone in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,41 +150,6 @@ class Tree(Protocol):
 
         Raises:
             StoreError: A path that can be none; nothing changed.
-        """
-
-    async def how_exchanged(self, path: str) -> Exchange:
-        """How a directory can be exchanged with another one in the same parent. May try it on directories of
-        its own, which are gone afterwards.
-
-        Raises:
-            Unsupported: Not at all; the message says why.
-        """
-
-    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
-        """Put one directory in the place of another one in the same parent.
-
-        ``leaving`` is the path below ``one`` of a file that lies there before, ``bringing`` that of a file
-        below ``other``; of neither name lies one in the other directory. Afterwards what was at ``other`` is
-        at ``one``. What was at ``one`` is at ``other`` where it is one step. Where renames do it, it is set
-        aside, under the path of ``other`` with ``protocol.flip.ASIDE`` at its end, and ``one`` is not there
-        for a moment. What lies in the directories is untouched, and keeps its ETags. A second call does
-        nothing, for ``leaving`` is gone; of several calls at once one does it, and goes on with what a call
-        that died has left.
-
-        Returns:
-            Whether this call did it. If not, another one has, or ``leaving`` is nowhere.
-
-        Raises:
-            ObjectNotFound: ``other`` is not there; nothing changed.
-            ObjectExists: By renames: somebody has made ``one`` anew in that moment. It stays, and another
-                call goes on once it is gone.
-        """
-
-    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
-        """Delete the file without which two directories are not exchanged, unless that has begun.
-
-        Returns:
-            Whether no exchange has taken place, and none will. If not, ``exchange`` goes on.
         """
 
     async def delete(self, path: str) -> bool:

@@ -9,7 +9,7 @@ __all__ = ["Actor", "ArmedFault", "Crash", "Fault", "Kind", "Request"]
 
 _CHANGING = (
     *("create_", "put", "complete_", "abort_", "copy", "delete"),
-    *("make_", "rename", "write", "exchange", "forbid_exchange"),
+    *("make_", "rename", "write"),
 )
 
 

@@ -62,13 +62,6 @@ class JobContext:
     inline_limit: int | None = None
     """Bytes of the largest pending set inside a task commit; None for the default."""
 
-    new: str | None = None
-    """Of a job that flips, the directory beside the destination, as a key, where its inner job makes the new
-    dataset."""
-
-    is_inner: bool = False
-    """Whether this is the inner job of one that flips, at that directory."""
-
     keep_replaced_ms: int | None = None
     """For how long replaced files stay where they are; None if they are deleted."""
 
@@ -112,11 +105,8 @@ class JobContext:
 
     @property
     def is_partition_scoped(self) -> bool:
-        """Whether the conflict mode is about the partitions that the job writes to, not the destination.
-
-        A flip takes all of it away.
-        """
-        return self.new is None and conflict.is_by_partition(self.conflict, self.committer)
+        """Whether the conflict mode is about the partitions that the job writes to, not the destination."""
+        return conflict.is_by_partition(self.conflict, self.committer)
 
     @property
     def is_replacing(self) -> bool:
@@ -158,7 +148,6 @@ class JobContext:
             extra_destinations=(),
             own_path=job.own_path,
             also_replace=job.also_replace,
-            new=job.new,
             success_marker=job.success_marker,
             keep_replaced_ms=job.keep_replaced_ms,
             keep_in_place=job.keep_in_place,

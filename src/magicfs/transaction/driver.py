@@ -35,7 +35,6 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
 from magicfs.transaction import (
     audit,
-    flip_checks,
     job_location,
     job_reports,
     jvm_commit,
@@ -49,7 +48,6 @@ from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import check_driver
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
-from magicfs.transaction.flip_executor import FlipExecutor
 from magicfs.transaction.late_driver import Committed
 from magicfs.transaction.others import OtherJob, of_run
 from magicfs.transaction.outcome import JobEnd, JobOutcome
@@ -76,7 +74,7 @@ class JobTransaction:
         engine, context = self.engine, self.context
         await setup.check_destination(engine, context)
         # A job that has ended looks like one that never was; only its first attempt may begin it.
-        may_create = context.layout.attempt == 0 or context.is_inner
+        may_create = context.layout.attempt == 0
         record, version, published = await setup.claim(engine, context, may_create=may_create)
         try:
             if await setup.is_published(engine, context) if published is None else published:
@@ -93,15 +91,6 @@ class JobTransaction:
         """What is at the destination of a job that has just been claimed."""
         engine, context = self.engine, self.context
         others, uploads = await setup.look_around(engine, context)
-        if earlier := [one for one in of_run(others, context) if one.flips]:
-            # Whatever becomes of it, it takes along what lies at the destination: this job's object, too.
-            await record.remove(version)
-            await self._end_of_run(earlier)
-            return await self.set_up()
-        if (denied := await flip_checks.denied_at_setup(engine, context, others)) is not None:
-            if record.created:
-                await record.remove(version)
-            raise denied
         try:
             published = await self._finish_earlier_jobs_of_run(record.conditions, others)
         except CommitDenied:
@@ -140,7 +129,9 @@ class JobTransaction:
     async def _end_of_run(self, earlier: Sequence[OtherJob]) -> str | None:
         context, published = self.context, None
         for other in earlier:
-            assert other.job is not None
+            if other.job is None:
+                assert other.problem is not None
+                raise other.problem
             one = JobTransaction(self.engine, context.of(other.job))
             done = await one.finish(Wish.SUPERSEDE, reason=f"run again by job {context.job}")
             if done is None:
@@ -190,7 +181,7 @@ class JobTransaction:
         """
         started = time.monotonic()
         record, version = await self._read(self.engine)
-        executor = self._executor(self.engine, record, version, complete_remotely)
+        executor = self._executor(self.engine, record, complete_remotely)
         try:
             if version is not None:
                 check_driver(self.context, version, driver)
@@ -260,7 +251,7 @@ class JobTransaction:
     async def _discard(self, record: JobRecord, version: JobVersion, reason: str) -> None:
         """Abort an open job whose output cannot be published."""
         moved = await record.move(version, JobState.ABORTING, reason=reason)
-        await self._executor(self._cleanup, record, moved).run(moved)
+        await self._executor(self._cleanup, record).run(moved)
 
     # -- bringing to an end ----------------------------------------------------------------------------
 
@@ -286,7 +277,7 @@ class JobTransaction:
         if version is None:
             return None
         context = await job_location.believed(self.engine, self.context, version.job)
-        executor = self._executor(self.engine, record, version, context=context)
+        executor = self._executor(self.engine, record, context=context)
         executor.settled.update(settled)
         if decide(version.job.state, wish) is Decision.LEAVE:
             return JobOutcome(JobEnd.LEFT)
@@ -319,7 +310,7 @@ class JobTransaction:
             await self._sweep_ended(record, pendings)
             return
         check_driver(self.context, version, driver)
-        executor = self._executor(self._cleanup, record, version)
+        executor = self._executor(self._cleanup, record)
         wish = Wish.ROLLBACK if version.job.state is JobState.COMMITTING else Wish.ABORT
         if decide(version.job.state, wish) is Decision.REFUSE:
             raise outcome.published(self.context)
@@ -359,14 +350,11 @@ class JobTransaction:
         self,
         engine: Engine,
         record: JobRecord,
-        version: JobVersion | None,
         complete_remotely: CompleteRemotely | None = None,
         *,
         context: JobContext | None = None,
     ) -> Executor:
-        flips = self.context.new if version is None else version.job.new
-        kind = Executor if flips is None else FlipExecutor
-        return kind(engine, self._cleanup, context or self.context, record, complete_remotely)
+        return Executor(engine, self._cleanup, context or self.context, record, complete_remotely)
 
     async def _abort_uploads(self, pendings: Sequence[Pending]) -> None:
         steps = [Abort(one.destination_key, one.upload_id) for one in pendings if one.is_upload]

@@ -122,16 +122,11 @@ async def look_again(
     are in it. They are younger than ``since``, so the directories of such files are looked at once more.
     ``listed_all`` says whether the listing was of the whole destination, not of its partitions alone.
     """
-    if not context.is_replacing and context.new is None:
+    if not context.is_replacing:
         return InTheWay()
     destination, partitions = context.layout.destination, replacement.scope.partitions
     look = _Look(engine, context, partitions)
-    others = replacement.others
-    if context.new is not None:  # all of it goes, whatever the mode
-        others = Others(destination)
-        async for info in engine.store.list(paths.prefix_of(destination)):
-            others.add(info.key)
-    await look.below(others.concerned(partitions), ended_too=True)
+    await look.below(replacement.others.concerned(partitions), ended_too=True)
     if replacement.deleted:
         parents = dict.fromkeys(ancestors(destination))
         for partition in () if listed_all else partitions or ():

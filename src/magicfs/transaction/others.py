@@ -40,9 +40,10 @@ class OtherJob:
     """A job whose object lies under a destination."""
 
     layout: WorkLayout
-    job: JobObject | None  # what its object says; None if it is malformed
+    job: JobObject | None  # what its object says; None if it is malformed, or nobody may act on the job
     problem: FormatError | None = None  # why not
     visits: str | None = None  # the extra destination of its own at which it was found
+    run_id: str | None = None  # the run that its object names, also of a job that nobody may act on
 
     def found(self) -> FoundJob:
         """The same for people."""
@@ -53,15 +54,10 @@ class OtherJob:
         return FoundJob(self.job_id, job.state.value, created, changed, job.host, job.run_id)
 
     @property
-    def flips(self) -> bool:
-        """Whether it publishes the whole destination by one exchange of directories."""
-        return self.job is not None and self.job.new is not None
-
-    @property
     def scope(self) -> tuple[str, ...] | None:
         """The partitions, relative to where it was found, that it may change; None for everything there."""
         job = self.job
-        if job is None or self.visits is not None or job.new is not None:
+        if job is None or self.visits is not None:
             return None
         if not is_by_partition(job.conflict, job.committer):
             return None
@@ -129,33 +125,35 @@ async def unfinished_among(
 
 async def read_unfinished(engine: Engine, layout: WorkLayout) -> OtherJob | None:
     """A job at its destination; None if it has no object there: it has ended, or never was."""
-    known = remembered(engine.store)
+    known, job = remembered(engine.store), None
     try:
-        job = None
         if known is not None and known.put_if_match:
             job = await _read_first(engine, layout)
         # Its own process may have seen the store otherwise.
         if job is None or job.numbered_versions:
             job = await _read_newest(engine, layout)
-        return None if job is None else OtherJob(layout, job)
+        if job is None:
+            return None
+        gate.admit_job(job, engine.store.bucket, layout.job_object_key, layout)
+        return OtherJob(layout, job, run_id=job.run_id)
     except ObjectNotFound:
         return None
     except FormatError as error:
-        return OtherJob(layout, None, error)
+        return OtherJob(layout, None, error, run_id=None if job is None else job.run_id)
 
 
 async def _read_first(engine: Engine, layout: WorkLayout) -> JobObject:
     """What ``job.json`` says, by one request: all there is, unless versions are numbered."""
     key = layout.job_object_key
     raw = await engine.store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
-    return gate.read_job(engine.store.bucket, key, raw, layout)
+    return JobObject.from_bytes(f"{engine.store.bucket}/{key}", raw)
 
 
 async def _read_newest(engine: Engine, layout: WorkLayout) -> JobObject | None:
     entry = await Register(engine.store, layout.job_object_key, Conditions()).read()
     if entry is None:
         return None
-    return gate.read_job(engine.store.bucket, entry.key, entry.body, layout)
+    return JobObject.from_bytes(f"{engine.store.bucket}/{entry.key}", entry.body)
 
 
 async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:
@@ -175,7 +173,7 @@ async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:
 def of_run(others: Sequence[OtherJob], context: JobContext) -> list[OtherJob]:
     """Those of the same run as a job, but for the job itself; none of a job without a run."""
     rivals = [one for one in others if context.run_id is not None and one.job_id != context.job]
-    return [one for one in rivals if one.job is not None and one.job.run_id == context.run_id]
+    return [one for one in rivals if one.run_id == context.run_id]
 
 
 def conflicting(others: Sequence[OtherJob], own: JobId, scope: tuple[str, ...] | None) -> list[OtherJob]:

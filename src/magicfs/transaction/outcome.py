@@ -27,7 +27,6 @@ __all__ = [
     "JobOutcome",
     "ended",
     "has_no_files",
-    "not_cleared",
     "not_published",
     "not_undone",
     "published",
@@ -136,20 +135,10 @@ def published_by_jvm(url: str, job: str) -> ProtocolViolation:
 
 def unfinished(context: JobContext, error: Exception) -> str:
     """Every file is visible, but manifest, pointer or ``_SUCCESS`` could not be written."""
-    if context.is_inner:
-        return f"the new dataset of job {context.job} is made, but could not be finished: {error}"
     return (
         f"the files are published but the job could not be finished: {error}; readers of manifests may not "
         f"see those of job {context.job}, and _SUCCESS may be missing; fix the cause, then run magicfs "
         f"recover {context.url}"
-    )
-
-
-def not_cleared(context: JobContext, error: Exception) -> str:
-    """The dataset was exchanged, but the old one lies beside it still."""
-    return (
-        f"{context.url} is published, but not all of the old dataset could be removed from {context.new}: "
-        f"{error}; fix the cause, then run magicfs recover {context.url}"
     )
 
 

@@ -28,8 +28,6 @@ from magicfs.transaction import (
     capacity,
     data_there,
     facts,
-    flip,
-    flip_checks,
     list_scope,
     old_uploads,
     older_files,
@@ -121,8 +119,6 @@ async def prepare(
             warnings += in_the_way.warnings
             if context.restores is not None:
                 await past.check_restored(engine, context, output.restored)
-            if context.new is not None:
-                await flip.write_record(engine, context, version.job)
             return await _pass_commit_point(context, record, version, changes)
         version = await record.move(
             version, JobState.OPEN, deletions=(), hidden=(), equal_keys=(), partitions=None
@@ -187,12 +183,6 @@ async def _announce_and_look(
         data_there.refuse_any(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
     deleted = [*_deleted(context, found), *_obstacles(output, found.replacement)]
-    if context.new is not None:
-        # Of conflict="fail" what would be deleted is no data: summaries of Parquet without any.
-        carried = [*found.replacement.hidden, *(() if deleted else found.replacement.deleted)]
-        await flip_checks.carry(engine, context, carried, (one.key for one in deleted))
-        known = {one.key for one in deleted}
-        deleted += [OldObject(one.key, one.etag, one.size) for one in carried if one.key not in known]
     hidden = [OldObject(one.key, one.etag, one.size) for one in found.replacement.left]
     hidden = hidden if context.names_replaced else []
     named = [one.key for one in (*deleted, *hidden)] if context.names_replaced else []
@@ -214,10 +204,6 @@ async def _announce_and_look(
         look_again(engine, context, found.replacement, since, listed_all=found.listed_all),
     )
     rivals = conflicting(others, context.job, partitions)
-    if context.new is not None:
-        rivals = flip_checks.rivals(context, others)
-        in_the_way.jobs += await flip_checks.work_in_the_way(engine, context, others)
-        in_the_way.to_recover += [context.url for _ in rivals[:1]]
     in_the_way.jobs += [described(one) for one in rivals]
     in_the_way.to_recover += [url_of(context, one) for one in rivals if one.visits is not None]
     if not in_the_way and pointer != found.pointer:
@@ -229,9 +215,7 @@ async def _others_and_pointer(
     engine: Engine, context: JobContext, record: JobRecord, *, expected: bool
 ) -> tuple[list[OtherJob], SeenPointer | None]:
     """Who else is there, and then the pointer: a job that has ended in between has moved it."""
-    # A flip wants to see this job's own object, too, which another flip would have taken along.
-    but = context.job if context.new is None else None
-    others = await find_unfinished_jobs(engine, context.layout.destination, visitors=True, but=but)
+    others = await find_unfinished_jobs(engine, context.layout.destination, visitors=True, but=context.job)
     return others, await _pointer(engine, context, record, expected=expected)
 
 

@@ -198,7 +198,6 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         run_id=context.run_id,
         extra_destinations=tuple(ExtraDestination(key) for key in context.extra_destinations),
         also_replace=context.also_replace,
-        new=context.new,
         keep_replaced_ms=context.keep_replaced_ms,
         keep_in_place=context.keep_in_place and context.keep_replaced_ms is not None,
         restores=context.restores,

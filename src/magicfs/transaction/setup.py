@@ -192,7 +192,6 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
         ("unique_names", job.unique_names, context.unique_names),
         ("tracking", job.tracking, context.tracking),
         ("small_files", job.small_files, context.small_files),
-        ("publish", _published_by(job.new), _published_by(context.new)),
         ("restores", job.restores, context.restores),
     ):
         if old != new:
@@ -209,10 +208,6 @@ def _check_rules(context: JobContext, job: JobObject) -> None:
             f"job {context.job} was set up to be judged by {'; '.join(job.audit_rules)}, and not without "
             "rules; nothing was changed; give audit= in every attempt, or take another job id"
         )
-
-
-def _published_by(new: str | None) -> str:
-    return "files" if new is None else "flip"
 
 
 def _check_object_settings(engine: Engine, job: JobObject) -> None:
@@ -248,10 +243,8 @@ async def look_around(
     A job looks after its object is set: of two that start at once at least one sees the other. Uploads are
     left out where the job has a run: earlier jobs of it may be aborted before.
     """
-    # Where a flip takes the objects of others along, whether this job still has its own is looked at, too.
-    but = None if await tree_of(engine.store).is_atomic() else context.job
     looks: list[Coroutine[Any, Any, Any]] = [
-        find_unfinished_jobs(engine, context.layout.destination, but=but)
+        find_unfinished_jobs(engine, context.layout.destination, but=context.job)
     ]
     if context.run_id is None:
         looks.append(pending_uploads(engine, context))

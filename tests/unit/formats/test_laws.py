@@ -34,7 +34,6 @@ from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_OF_VERSIONS_FO
 from magicfs.formats.document import member
 from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.file_list import FILE_LIST_FORMAT, FileList
-from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
 from magicfs.formats.footer import FOOTERS_FORMAT, Field, FileFooters, Footer, Schema, Values
 from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
@@ -549,12 +548,6 @@ JOB_OF_OWN_PATH = replace(JOB, own_path="trips/__magic/mine", unknown={})
 DELETIONS = (
     OldObject(f"trips/{NAMES[0]}", '"11cafe-2"', 4096),
     OldObject(f"trips/{NAMES[1]}", '"22cafe"', 0),
-)
-FLIP = FlipRecord(
-    JOB_ID,
-    "lake/trips ü",
-    f"lake/.trips ü.magicfs-{JOB_ID}",
-    (Chunk("lake/trips ü/facts/0.json", "cd" * 32, 2, 4096),),
 )
 JOB_LOCATION = JobLocation(JOB_ID, "trips/city=Zürich")
 FILE_LIST = FileList(JOB_ID, "000000", "attempt-000000-a1", ((NAMES[0], 4096), (NAMES[1], 0)))
@@ -1346,25 +1339,6 @@ FORMATS = [
             "files[0].size": _NO_SIZE,
         },
         text="task_id",
-        forgets=True,
-    ),
-    Format(
-        kind="flip",
-        own=FLIP_FORMAT,
-        golden="magicfs_flip_1.json",
-        value=FLIP,
-        read=FlipRecord.from_bytes,
-        write=FlipRecord.to_bytes,
-        made=any_value(FlipRecord),
-        required=(
-            *("format", "jobId", "destination", "new", "old"),
-            *(f"old[0].{field}" for field in ("key", "sha256", "files", "bytes")),
-        ),
-        refused={
-            "jobId": _NO_JOB,
-            **{field: [""] for field in ("destination", "new", "old[0].key")},
-            **dict.fromkeys(("old[0].files", "old[0].bytes"), _NO_SIZE),
-        },
         forgets=True,
     ),
     Format(

@@ -1,8 +1,0 @@
-"""The command."""
-
-import sys
-
-from proofs.flip.main import main
-
-if __name__ == "__main__":
-    sys.exit(main())
