@@ -1,4 +1,4 @@
-"""The table of ``docs/security.md``: each field of each record, and what it is compared with, made from the gate."""
+"""The table of ``docs/security.md``, made from the gate: what each field of each record is compared with."""
 
 from __future__ import annotations
 

@@ -133,7 +133,8 @@ def _set(document: Any, field: str, value: Any) -> None:
         return
     found = document.get(name)
     if not isinstance(found, list) or not found:
-        found = document[name] = list[Any]([{}] if dot else [None])
+        made: list[Any] = [{}] if dot else [None]
+        found = document[name] = made
     if not dot:
         found[0] = value
         return

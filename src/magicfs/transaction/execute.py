@@ -174,12 +174,10 @@ class Executor:
         if result.ok and (last or output.bundles):
             if not job.irreversible:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
-            check = partial(self.record.confirm, version)
             if output.renames:
-                await work_files.delete_recorded_obstacles(
-                    self.engine, self.record.conditions, self.context, version.job, output, check
-                )
-            bodies = Bundles(self.engine.store, check)
+                work = (self.engine, self.context, self.record)
+                await work_files.delete_recorded_obstacles(*work, version, output)
+            bodies = Bundles(self.engine.store, partial(self.record.confirm, version))
             result = await self._run(
                 output,
                 lambda _, step: isinstance(step, Put) or comes_last(step.key, last),

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
-from magicfs.formats.job_object import JobObject
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.steps import Batch, Delete, Rename
 from magicfs.protocol.temporary import RENAMING
-from magicfs.stores.conditions import Conditions, remove_matching
+from magicfs.stores.conditions import remove_matching
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Tree
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.record import JobRecord, JobVersion
 from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = [
@@ -61,32 +62,27 @@ async def delete_obstacles(engine: Engine, keys: Collection[str]) -> None:
 
 
 async def delete_recorded_obstacles(
-    engine: Engine,
-    conditions: Conditions,
-    context: JobContext,
-    job: JobObject,
-    output: JobOutput,
-    check: Callable[[], Awaitable[None]],
+    engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, output: JobOutput
 ) -> None:
     """Delete the old files that lie where a job needs directories, each only as it was when the job looked.
 
-    A second call does nothing. ``check`` raises if the job is not the caller's to finish any more. Raises
-    FormatError if the job names a key that is above none of its files.
+    A second call does nothing. Raises FormatError if the job names a key that is above none of its files.
     """
-    obstacles = set(job.equal_keys).difference(output.final_keys())
+    obstacles = set(version.job.equal_keys).difference(output.final_keys())
     if not obstacles:
         return
     directories = {parent for key in output.final_keys() for parent in paths.parents(key)}
     if stray := obstacles - directories:
         raise FormatError(
-            f"{engine.store.bucket}/{context.layout.job_object_key}",
+            f"{engine.store.bucket}/{version.entry.key}",
             "equalKeys[]",
             f"{min(stray)!a} is neither one of the job's files nor above one; nothing was deleted; find "
             "out who wrote it, then remove the job by hand",
         )
-    old = await facts.read_deletions(engine, context, job)
+    old = await facts.read_deletions(engine, context, version.job)
     there = [(one.key, one.etag) for one in old if one.key in obstacles]
-    await remove_matching(engine.store, conditions, there, engine.concurrency, check=check)
+    check = partial(record.confirm, version)
+    await remove_matching(engine.store, record.conditions, there, engine.concurrency, check=check)
 
 
 async def tell_of_visible(engine: Engine, context: JobContext) -> None:

@@ -115,7 +115,7 @@ def test_every_reader_of_a_record_passes_the_gate() -> None:
         for path in package.rglob("*.py")
         if path.parent.name != "formats"
         and reading.search(path.read_text())
-        and "admit(" not in path.read_text()
+        and re.search(r"\badmit(?:_job)?\(", path.read_text()) is None
     }
     assert without == _NOT_IN_THE_GATE.keys()
 
