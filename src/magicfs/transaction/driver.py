@@ -20,6 +20,7 @@ from magicfs.errors import (
     MagicError,
     StoreError,
     Unavailable,
+    UsageError,
 )
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.manifest import Manifest
@@ -80,7 +81,7 @@ class JobTransaction:
             if await setup.is_published(engine, context) if published is None else published:
                 await setup.refuse_published(context, record, version)
             return await self._look_around(record, version)
-        except (asyncio.CancelledError, FormatError, StoreError) as error:
+        except (asyncio.CancelledError, FormatError, StoreError, UsageError) as error:
             # One that was taken over stays for the next driver. A silent store is not asked more.
             if record.created and not isinstance(error, Unavailable):
                 with suppress(MagicError):
