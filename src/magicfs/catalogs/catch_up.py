@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any, Literal
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.catalogs.described import catalog_of
+from magicfs.catalogs.described import catalog_of, check_own, line_of
 from magicfs.catalogs.register import show
 from magicfs.datasets.connection import Destination, open_destination, was_published
 from magicfs.engine import Engine
-from magicfs.errors import UsageError
-from magicfs.formats.registration import Registration
+from magicfs.errors import FormatError, UsageError
+from magicfs.formats.document import shown
+from magicfs.formats.registration import Registration, differs, metastore_of
 from magicfs.manifests import registrations
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
@@ -33,7 +34,7 @@ class CaughtUp:
         table: The table; empty if it is the destination itself.
         done: ``registered``; ``would register``, with ``dry_run``; ``not registered``, then ``problem`` says
             why; or ``forgotten``, for its job was never published.
-        line: What registers it.
+        line: What registers it; empty if the record says what no job writes.
         problem: What went wrong; empty if nothing did.
     """
 
@@ -53,19 +54,22 @@ def catch_up(
     url: str | PathLike[str],
     *,
     dry_run: bool = False,
+    metastores: Collection[str] = (),
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> tuple[CaughtUp, ...]:
     """Let the tables show the dataset that jobs with ``catalogs`` were to register, and whose drivers died.
 
-    Connections and credentials are those of this process: a table is registered if its catalog can be found
-    by name and is the one that the job meant. Of the others ``line`` says what to call. Tables of jobs that
-    have not ended are left alone; ``magicfs.recover`` ends them. A second call finds nothing to do, but for
-    what could not be registered.
+    Connections and credentials are those of this process: a table is registered if its catalog is one that
+    the process is configured for, and the one that the job meant. No other is connected to, whatever a record
+    says. Of the others ``line`` says what to call. Tables of jobs that have not ended are left alone;
+    ``magicfs.recover`` ends them. A second call finds nothing to do, but for what could not be registered.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         dry_run: Change nothing; report what would be done.
+        metastores: Metastores of Hive that are yours, such as ``["thrift://host:9083"]``, beside those in the
+            configuration of PyIceberg.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 
@@ -73,48 +77,77 @@ def catch_up(
         FormatError: What a job has noted is malformed; nothing was changed.
         StoreError: The store refused, or did not answer; call again.
     """
+    for one in metastores:
+        if isinstance(metastores, str) or metastore_of(one) is None:
+            raise UsageError(
+                "metastores has an address that is none of a metastore; write ['thrift://host:9083']"
+            )
     place = open_destination(url, storage_options, filesystem)
-    dead, forgotten = place.run(_left)
-    if forgotten and not dry_run:
-        place.run(_remove, forgotten)
-    done = [_registered(place, one, dry_run=dry_run) for one in dead]
+    found = place.run(_left)
+    if found.forgotten and not dry_run:
+        place.run(_remove, found.forgotten)
+    done = [_registered(place, one, metastores, dry_run=dry_run) for one in found.dead]
     place.filesystem.invalidate_cache()
-    return (*done, *(CaughtUp(one.job_id, one.catalog, one.table, "forgotten") for one in forgotten))
+    forgotten = (CaughtUp(one.job_id, one.catalog, one.table, "forgotten") for one in found.forgotten)
+    return (*found.refused, *done, *forgotten)
 
 
-async def _left(engine: Engine, location: Location) -> tuple[list[Registration], list[Registration]]:
-    """What jobs that have ended have left: those that were published, and those that were not."""
-    found = await registrations.all_registrations(engine.store, location.key)
-    if not found:
-        return [], []
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What jobs that have ended have left."""
+
+    refused: list[CaughtUp] = field(default_factory=list)  # what no job of magicfs has written
+    dead: list[Registration] = field(default_factory=list)
+    forgotten: list[Registration] = field(default_factory=list)  # of jobs that were not published
+
+
+async def _left(engine: Engine, location: Location) -> _Found:
+    noted = await registrations.all_registrations(engine.store, location.key)
+    found = _Found()
+    if not noted:
+        return found
     unfinished = {one.job_id for one in await find_unfinished_jobs(engine, location.key)}
-    dead: list[Registration] = []
-    forgotten: list[Registration] = []
-    for one in found:
-        if one.job_id in unfinished:
-            continue
-        published = await was_published(engine, location, JobId(one.job_id))
-        (dead if published else forgotten).append(one)
-    return dead, forgotten
+    for name, one in noted.items():
+        if (difference := differs(one, name)) is not None:
+            path = registrations.path_of(engine.store, location.key, name)
+            found.refused.append(_refused(one, path, *difference))
+        elif one.job_id not in unfinished:
+            published = await was_published(engine, location, JobId(one.job_id))
+            (found.dead if published else found.forgotten).append(one)
+    return found
+
+
+def _refused(one: Registration, path: str, field: str, problem: str) -> CaughtUp:
+    advice = "nothing was changed; remove the file, unless a program of yours has written it"
+    error = FormatError(path, field, f"{problem}, as no job of this magicfs writes; {advice}")
+    return CaughtUp(one.job_id, one.catalog, one.table, "not registered", problem=str(error))
 
 
 async def _remove(engine: Engine, location: Location, done: list[Registration]) -> None:
     await registrations.remove(engine.store, location.key, done)
 
 
-def _registered(place: Destination, one: Registration, *, dry_run: bool) -> CaughtUp:
+def _registered(
+    place: Destination, one: Registration, metastores: Collection[str], *, dry_run: bool
+) -> CaughtUp:
     told = (one.job_id, one.catalog, one.table)
-    if one.options is None:
-        problem = "only the program that has its connection can register it"
-        return CaughtUp(*told, "not registered", one.line, problem)
-    if dry_run:
-        return CaughtUp(*told, "would register", one.line)
+    line = line_of(place.location.url, one)
     try:
-        show(place, catalog_of(one))
+        check_own(one, metastores)
+        if dry_run:
+            return CaughtUp(*told, "would register", line)
+        show(place, catalog_of(one, metastores))
     except UsageError as error:
-        return CaughtUp(*told, "not registered", one.line, str(error))
+        return CaughtUp(*told, "not registered", line, f"{error}; {_as_recorded(one)}")
     except Exception as error:  # noqa: BLE001 - of any library; the others are registered all the same
-        return CaughtUp(*told, "not registered", one.line, f"{type(error).__name__}: {error}")
+        problem = f"{type(error).__name__}: {error}; {_as_recorded(one)}"
+        return CaughtUp(*told, "not registered", line, problem)
     # Its job has ended, so what was shown just now has it.
     place.run(_remove, [one])
-    return CaughtUp(*told, "registered", one.line)
+    return CaughtUp(*told, "registered", line)
+
+
+def _as_recorded(one: Registration) -> str:
+    where = f" at {one.options['uri']}" if one.options and "uri" in one.options else ""
+    table = f", table {shown(one.table)}" if one.table else ""
+    return f"the record says: catalog {one.catalog}{table}{where}"

@@ -2,30 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Collection
+from dataclasses import dataclass
+from shlex import quote
 
+from magicfs.catalogs.deadline import ANSWER_S, CONNECT_S, ask_within, within
 from magicfs.catalogs.delta import Delta
+from magicfs.catalogs.ducklake import DuckLake
 from magicfs.catalogs.glue import Glue
 from magicfs.catalogs.hive import Hive
 from magicfs.catalogs.iceberg import Iceberg
 from magicfs.catalogs.port import Catalog
 from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.errors import UsageError
-from magicfs.formats.registration import Registration
+from magicfs.formats.registration import Registration, metastore_of
 
-__all__ = ["catalog_of", "glue_named", "hive_named", "iceberg_named"]
+__all__ = ["catalog_of", "check_own", "glue_named", "hive_named", "iceberg_named", "line_of"]
 
 
-def catalog_of(one: Registration) -> Catalog:
+def check_own(one: Registration, metastores: Collection[str] = ()) -> None:
+    """Raise UsageError if this process is not configured for the catalog that a record names.
+
+    ``metastores``: addresses of metastores of Hive that are its own, too. Nothing is sent.
+    Catalogs of other kinds are found by their names in the configuration, never by an address in a record.
+    """
+    if one.options is None:
+        raise UsageError("only the program that has its connection can register it")
+    if one.catalog != "hive":
+        return
+    uri = one.options["uri"]
+    if metastore_of(uri) not in {metastore_of(own) for own in (*metastores, *_configured_metastores())}:
+        raise UsageError(
+            f"this process is not configured for the metastore {uri}, so it was not asked, and nothing was "
+            f"changed; if it is yours, name it: --metastore {quote(uri)}"
+        )
+
+
+def catalog_of(one: Registration, metastores: Collection[str] = ()) -> Catalog:
     """The catalog that a job meant.
 
-    Raises UsageError if this process does not find it, or finds another one under its name.
+    Raises UsageError if this process is not configured for it, or finds another one under its name.
     """
-    make = _KINDS.get(one.catalog)
-    if make is None or one.options is None:
-        raise UsageError(f"a catalog of kind {one.catalog!r} cannot be found by name; register it by hand")
-    return make(one)
+    check_own(one, metastores)
+    options = one.options or {}
+    match one.catalog:
+        case "delta":
+            return Delta()
+        case "symlink":
+            return SymlinkManifest()
+        case "hive":
+            return hive_named(one.table, options["uri"], exact=options["exact"] == "true")
+        case "glue":
+            found: Iceberg | Glue = glue_named(one.table, exact=options["exact"] == "true")
+        case _:
+            found = iceberg_named(one.table, options["catalog"])
+    if found.options() != options:
+        raise UsageError(
+            f"the {one.catalog} catalog that this process is configured for is not the one that job "
+            f"{one.job_id} meant; nothing was changed; register it where its configuration is"
+        )
+    return found
+
+
+def line_of(url: str, one: Registration) -> str:
+    """What registers a table of which ``formats.registration.differs`` finds nothing wrong.
+
+    It is made from the kind, the table and the address: what a record says in ``line`` is never repeated.
+    """
+    options = one.options or {}
+    database, _, name = one.table.partition(".")
+    match one.catalog:
+        case "delta":
+            return Delta(None if one.options is not None else {}).line(url)
+        case "symlink":
+            return SymlinkManifest().line(url)
+        case "iceberg":
+            return Iceberg(_Named(options.get("catalog", "")), one.table).line(url)
+        case "glue":
+            return Glue(None, database, name, exact=options.get("exact") != "false").line(url)
+        case "hive":
+            return Hive(options["uri"], database, name, exact=options["exact"] == "true").line(url)
+        case _:
+            schema, _, name = name.partition(".")
+            return DuckLake(None, database, name, schema).line(url)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A catalog of PyIceberg of which only the name is known."""
+
+    name: str
 
 
 def iceberg_named(table: str, name: str) -> Iceberg:
@@ -35,22 +101,26 @@ def iceberg_named(table: str, name: str) -> Iceberg:
     except ImportError as error:
         raise UsageError("iceberg needs pyiceberg; pip install 'magicfs[iceberg]'") from error
     try:
-        return Iceberg(load_catalog(name), table)
+        catalog = within(ANSWER_S, name, lambda: load_catalog(name))
     except ValueError as error:
         raise UsageError(
             f"pyiceberg knows no catalog {name!r} ({error}); describe it in .pyiceberg.yaml"
         ) from error
+    ask_within(getattr(catalog, "_session", None))
+    return Iceberg(catalog, table)
 
 
-def glue_named(table: str, *, region: str | None = None, exact: bool = True) -> Glue:
-    """A table of Glue, by a client that takes credentials from the environment, and a region if need be."""
+def glue_named(table: str, *, exact: bool = True) -> Glue:
+    """A table of Glue, by a client that takes region and credentials from the environment."""
     database, name = _database_and_name(table, "Glue")
     try:
         import botocore.session
+        from botocore.config import Config
     except ImportError as error:
         raise UsageError("glue needs botocore; pip install 'magicfs[s3]'") from error
+    config = Config(connect_timeout=CONNECT_S, read_timeout=ANSWER_S, retries={"total_max_attempts": 3})
     try:
-        client = botocore.session.get_session().create_client("glue", region_name=region)
+        client = botocore.session.get_session().create_client("glue", config=config)
     except botocore.exceptions.NoRegionError as error:
         raise UsageError("glue needs a region; set AWS_DEFAULT_REGION") from error
     return Glue(client, database, name, exact=exact)
@@ -70,39 +140,12 @@ def _database_and_name(table: str, keeper: str) -> tuple[str, str]:
     return database, name
 
 
-def _iceberg(one: Registration) -> Catalog:
-    assert one.options is not None
-    found = iceberg_named(one.table, one.options.get("catalog", "default"))
-    _check(one, found.options())
-    return found
-
-
-def _glue(one: Registration) -> Catalog:
-    assert one.options is not None
-    found = glue_named(
-        one.table, region=one.options.get("region"), exact=one.options.get("exact", "true") == "true"
-    )
-    _check(one, found.options())
-    return found
-
-
-def _hive(one: Registration) -> Catalog:
-    assert one.options is not None
-    return hive_named(one.table, one.options.get("uri"), exact=one.options.get("exact") == "true")
-
-
-def _check(one: Registration, found: Any) -> None:
-    if found != one.options:
-        raise UsageError(
-            f"what is found here as the {one.catalog} catalog of table {one.table} is not the one that job "
-            f"{one.job_id} meant; nothing was changed; register it where its configuration is: {one.line}"
-        )
-
-
-_KINDS: Final[dict[str, Callable[[Registration], Catalog]]] = {
-    "delta": lambda _: Delta(),
-    "symlink": lambda _: SymlinkManifest(),
-    "iceberg": _iceberg,
-    "glue": _glue,
-    "hive": _hive,
-}
+def _configured_metastores() -> list[str]:
+    """The addresses of metastores in the configuration of PyIceberg, files and environment."""
+    try:
+        from pyiceberg.utils.config import Config
+    except ImportError:
+        return []
+    config = Config()
+    found = [(config.get_catalog_config(name) or {}).get("uri") for name in config.get_known_catalogs()]
+    return [uri for uri in found if isinstance(uri, str)]

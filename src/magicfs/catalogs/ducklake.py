@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from magicfs.catalogs.deadline import ANSWER_S, within
 from magicfs.catalogs.difference import difference
 from magicfs.catalogs.footers import columns_of, footers
 from magicfs.catalogs.hive_names import are_integers, partition_columns, partition_values
@@ -74,8 +75,12 @@ class DuckLake(Registers):
         except ImportError as error:
             raise UsageError("DuckLake needs pyarrow; pip install 'magicfs[ducklake]'") from error
         cursor = self.connection.cursor()
-        cursor.execute("BEGIN")
-        return _LakeTable(place, self, cursor)
+
+        def begin() -> Table:
+            cursor.execute("BEGIN")
+            return _LakeTable(place, self, cursor)
+
+        return within(ANSWER_S, self.table, begin)
 
 
 class _LakeTable:

@@ -13,16 +13,17 @@ from shlex import quote
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from magicfs.catalogs.deadline import ANSWER_S, CONNECT_S
 from magicfs.catalogs.metastore import Described, MetastoreTable, Values, partition
 from magicfs.catalogs.port import CatalogMoved, Table
 from magicfs.catalogs.register import Registers
 from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.datasets.connection import Destination
-from magicfs.errors import UsageError
+from magicfs.errors import Unavailable, UsageError
+from magicfs.formats.registration import metastore_of
 
 __all__ = ["Hive"]
 
-_PORT: Final = 9083
 _ADDED_AT_ONCE: Final = 100
 _ALL: Final = -1
 
@@ -32,8 +33,8 @@ class Hive(Registers):
     """A table of a metastore of Hive.
 
     Attributes:
-        uri: Of the metastore, such as ``thrift://host:9083``, without Kerberos. It and its readers have to
-            know the scheme of the dataset's URL: ``fs.s3.impl`` for ``s3://``.
+        uri: Of the metastore, such as ``thrift://host:9083``, without Kerberos or password. It and its
+            readers have to know the scheme of the dataset's URL: ``fs.s3.impl`` for ``s3://``.
         database: The database. It is not created.
         name: The table. It is created if it is not there.
         exact: Whether readers go by symlink manifests, and find exactly the published files: for Trino and
@@ -44,6 +45,9 @@ class Hive(Registers):
     database: str
     name: str
     exact: bool = False
+
+    def __post_init__(self) -> None:
+        _checked(self.uri)
 
     @property
     def kind(self) -> str:
@@ -175,15 +179,26 @@ def _client(uri: str) -> Iterator[Any]:
         from thrift.transport import TSocket, TTransport
     except ImportError as error:
         raise UsageError("hive needs the client of a metastore; pip install 'magicfs[hive]'") from error
-    at = urlsplit(uri)
-    if at.scheme != "thrift" or not at.hostname:
-        raise UsageError(f"{uri!r} is no metastore of Hive; write it as thrift://host:{_PORT}")
-    transport = TTransport.TBufferedTransport(TSocket.TSocket(at.hostname, at.port or _PORT))
-    transport.open()
+    at = urlsplit(_checked(uri))
+    socket = TSocket.TSocket(at.hostname, at.port)
+    transport = TTransport.TBufferedTransport(socket)
+    socket.setTimeout(CONNECT_S * 1000)
     try:
+        transport.open()
+        socket.setTimeout(ANSWER_S * 1000)
         yield ThriftHiveMetastore.Client(TBinaryProtocol.TBinaryProtocol(transport))
+    except (TTransport.TTransportException, TimeoutError) as error:
+        raise Unavailable("register", uri, str(error), hint="check its address, and call again") from error
     finally:
         transport.close()
+
+
+def _checked(uri: str) -> str:
+    """The address of a metastore; raises UsageError, which quotes no password."""
+    address = metastore_of(uri)
+    if address is None:
+        raise UsageError("uri is no metastore of Hive; write it as thrift://host:9083, without a password")
+    return address
 
 
 def _table_of(client: Any, hive: Hive) -> Any:

@@ -14,6 +14,7 @@ from functools import cached_property
 from shlex import quote
 from typing import Any, Final
 
+from magicfs.catalogs.deadline import ANSWER_S, within
 from magicfs.catalogs.difference import difference
 from magicfs.catalogs.footers import columns_of, footers
 from magicfs.catalogs.hive_names import are_integers, partition_columns, partition_values
@@ -83,7 +84,7 @@ class Iceberg(Registers):
         except ImportError as error:
             raise UsageError("Iceberg needs pyiceberg; pip install 'magicfs[iceberg]'") from error
         try:
-            table = self.catalog.load_table(self.name)
+            table = within(ANSWER_S, self.name, lambda: self.catalog.load_table(self.name))
         except NoSuchTableError:
             table = None
         else:
@@ -131,7 +132,7 @@ class _IcebergTable:
             for file in added:
                 update.append_data_file(file)
         try:
-            transaction.commit_transaction()
+            within(ANSWER_S, self.name, transaction.commit_transaction)
         except (CommitFailedException, TableAlreadyExistsError) as error:
             raise CatalogMoved from error
         return change.changes

@@ -157,8 +157,8 @@ async def _settle(engine: Engine, location: Location, catalog: Catalog, newest: 
     """Forget what jobs have noted of a table, if it shows them now. Whoever may only read leaves that."""
     told = catalog.kind, catalog.table, catalog.options()
     with suppress(FormatError, StoreError):
-        found = await registrations.all_registrations(engine.store, location.key)
-        found = [one for one in found if (one.catalog, one.table, one.options) == told]
+        noted = await registrations.all_registrations(engine.store, location.key)
+        found = [one for one in noted.values() if (one.catalog, one.table, one.options) == told]
         if found:
             done = await registrations.shown_by(engine, location.key, found, newest)
             await registrations.remove(engine.store, location.key, done)

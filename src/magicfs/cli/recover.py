@@ -29,6 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="discard a job that is still open; its driver can no longer commit",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
+    parser.add_argument(
+        "--metastore",
+        metavar="URI",
+        action="append",
+        default=[],
+        help="a metastore of Hive that is yours, such as thrift://host:9083, beside those that PyIceberg is "
+        "configured for; tables in no other are registered",
+    )
     add_cluster(parser)
     add_storage_options(parser)
 
@@ -52,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     tables = catch_up(
         arguments.url,
         dry_run=arguments.dry_run,
+        metastores=arguments.metastore,
         storage_options=parse_storage_options(arguments.storage_options),
     )
     nothing = f"no unfinished job under {report.url}; nothing was changed"

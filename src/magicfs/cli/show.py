@@ -317,7 +317,7 @@ def _show_registration(url: str, one: Registration) -> None:
             ("catalog", one.catalog),
             ("table", one.table),
             *sorted((one.options or {}).items()),
-            ("next", one.line),
+            ("line, as the record says", one.line),
         ]
     )
 

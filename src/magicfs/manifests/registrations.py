@@ -25,7 +25,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.stores.port import Store
 
-__all__ = ["all_registrations", "forget", "remove", "shown_by", "write"]
+__all__ = ["all_registrations", "path_of", "remove", "shown_by", "write"]
 
 _DIRECTORY: Final = ".catalogs"
 _WALK_MAX: Final = 1000
@@ -37,8 +37,8 @@ async def write(store: Store, destination: str, registrations: Iterable[Registra
         await store.put(_key(destination, one.name), one.to_bytes())
 
 
-async def all_registrations(store: Store, destination: str) -> list[Registration]:
-    """All that are there, by their names.
+async def all_registrations(store: Store, destination: str) -> dict[str, Registration]:
+    """All that are there, by the names of their files, sorted.
 
     Raises FormatError if one is malformed.
     """
@@ -54,7 +54,7 @@ async def all_registrations(store: Store, destination: str) -> list[Registration
         return True
 
     await drained(keys, read, 8)
-    return [found[key] for key in sorted(found)]
+    return {key.removeprefix(_prefix(destination)): found[key] for key in sorted(found)}
 
 
 async def remove(store: Store, destination: str, registrations: Sequence[Registration]) -> None:
@@ -65,11 +65,9 @@ async def remove(store: Store, destination: str, registrations: Sequence[Registr
         await store.delete(keys[start : start + size])
 
 
-async def forget(store: Store, destination: str, job: str) -> None:
-    """Forget those of a job that will not be published. A second call does nothing."""
-    await remove(
-        store, destination, [one for one in await all_registrations(store, destination) if one.job_id == job]
-    )
+def path_of(store: Store, destination: str, name: str) -> str:
+    """Where the file of a registration is, as errors and reports show it."""
+    return f"{store.bucket}/{_key(destination, name)}"
 
 
 async def shown_by(
