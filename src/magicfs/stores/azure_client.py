@@ -9,6 +9,9 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from magicfs.stores.filesystem_options import options_of
+from magicfs.stores.undocumented import send_once
+
 if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem
 
@@ -73,10 +76,9 @@ def _made_lake(filesystem: AzureBlobFileSystem) -> Any:
 
 def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:
     """What the clients of both endpoints are told: each request is sent once."""
+    given = options_of(filesystem)
     timeouts = {
-        name: value
-        for name, value in getattr(filesystem, "_timeout_kwargs", {}).items()
-        if name in {"connection_timeout", "read_timeout"}
+        name: given[name] for name in ("connection_timeout", "read_timeout") if given.get(name) is not None
     }
     return {
         "transport": _transport_class()(**timeouts),
@@ -93,7 +95,7 @@ def _transport_class() -> type[Any]:
 
         async def open(self) -> None:
             await super().open()
-            self.session._retry_connection = False  # noqa: SLF001 - there is no public way
+            send_once(self.session)
 
     return SendsOnce
 

@@ -10,10 +10,12 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from magicfs.stores import gcs_errors
 from magicfs.stores.gcs_errors import Answer
+from magicfs.stores.undocumented import log_missing, send_once
 
 if TYPE_CHECKING:
     import aiohttp
@@ -25,7 +27,7 @@ CONNECTIONS = 64
 """Most connections at once, unless the filesystem's ``session_kwargs`` bring a connector of their own."""
 
 _SILENCE_S = 60.0
-_RENEWED_BEFORE_S = 300
+_RENEWED_BEFORE = timedelta(seconds=300)
 _PIECE = 256 * 1024
 _PLACE = "_magicfs_session"
 
@@ -39,7 +41,7 @@ class GcsClient:
     @property
     def location(self) -> str:
         """Where requests go: by an option, by the environment, or Google's own."""
-        return str(self.filesystem._location).rstrip("/")  # noqa: SLF001 - there is no public way
+        return str(self.filesystem.base).removesuffix("/storage/v1/").rstrip("/")
 
     async def ask(
         self,
@@ -84,7 +86,8 @@ class GcsClient:
     @property
     def payer(self) -> str:
         """The project that pays for requests; empty for the bucket's own."""
-        return str(self.filesystem._get_params({}).get("userProject") or "")  # noqa: SLF001
+        told = self.filesystem.requester_pays
+        return str((told if isinstance(told, str) else self.filesystem.project if told else "") or "")
 
     def _bill(self, query: dict[str, str], headers: dict[str, str], *, is_json: bool) -> None:
         """Name who pays, as the filesystem was told; each of the two APIs has a way of its own."""
@@ -98,9 +101,10 @@ class GcsClient:
         known = self.filesystem.credentials
         if known.credentials is None:
             return  # anonymous
-        if not known._credentials_valid(_RENEWED_BEFORE_S):  # noqa: SLF001
+        if not _stay_valid(known.credentials):
             with gcs_errors.renewing():
-                await asyncio.to_thread(known.maybe_refresh, _RENEWED_BEFORE_S)  # it waits for an answer
+                before_s = int(_RENEWED_BEFORE.total_seconds())
+                await asyncio.to_thread(known.maybe_refresh, before_s)  # it waits for an answer
         known.credentials.apply(headers)
 
     def _timeout(self) -> aiohttp.ClientTimeout:
@@ -121,14 +125,24 @@ class GcsClient:
         told = filesystem.session_kwargs
         if "connector" in told or getattr(filesystem, "_use_client_cert", False):
             # Certificates of clients, and connections that others own, are the filesystem's affair.
-            return await filesystem._set_session()  # type: ignore[no-any-return]  # noqa: SLF001
-        made = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS), auto_decompress=False, **told
-        )
-        made._retry_connection = False  # noqa: SLF001 - requests whose kept connection broke are ours, too
+            if (make := getattr(filesystem, "_set_session", None)) is not None:
+                return await make()  # type: ignore[no-any-return]
+            log_missing("gcsfs's GCSFileSystem._set_session", "connections are made without a certificate")
+            told = {"connector_owner": "connector" not in told, **told}
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS) if "connector" not in told else told["connector"]
+        made = aiohttp.ClientSession(auto_decompress=False, **{**told, "connector": connector})
+        send_once(made)
         filesystem.__dict__[_PLACE] = made
         weakref.finalize(filesystem, filesystem.close_session, filesystem.loop, made, filesystem.asynchronous)
         return made
+
+
+def _stay_valid(credentials: Any) -> bool:
+    """Whether credentials of google-auth are good for a while."""
+    if not credentials.valid:
+        return False
+    expiry = credentials.expiry
+    return expiry is None or expiry.replace(tzinfo=UTC) - datetime.now(UTC) > _RENEWED_BEFORE
 
 
 async def _pieces(body: bytes) -> AsyncIterator[memoryview]:

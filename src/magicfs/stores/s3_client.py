@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from magicfs.stores.pace import REQUESTS_MAX, START
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, Retry
+from magicfs.stores.undocumented import log_missing, send_once
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -44,7 +45,7 @@ def without_retries(filesystem: S3FileSystem, options: dict[str, Any]) -> S3File
     if sibling is None:
         config = {
             "max_pool_connections": CONNECTIONS,
-            "http_session_cls": _session_class(),
+            **({} if (cls := _session_class()) is None else {"http_session_cls": cls}),
             **(filesystem.config_kwargs or {}),
             "retries": {"total_max_attempts": 1},
         }
@@ -97,15 +98,25 @@ def is_session_class(cls: type[Any]) -> bool:
 
 
 @functools.cache
-def _session_class() -> type[Any]:
-    from aiobotocore.httpsession import AIOHTTPSession
+def _session_class() -> type[Any] | None:
+    """Connections that send each request once; None if aiobotocore has no such place to say so."""
+    try:
+        from aiobotocore.httpsession import AIOHTTPSession
+
+        AIOHTTPSession._get_session  # noqa: B018, SLF001 - there is no public way
+    except (AttributeError, ImportError):
+        log_missing(
+            "aiobotocore's AIOHTTPSession._get_session",
+            "a request whose kept connection broke may be sent twice before magicfs sees it",
+        )
+        return None
 
     class SendsOnce(AIOHTTPSession):  # type: ignore[misc]  # published without types
         """Without aiohttp's own repetition of requests whose kept connection broke."""
 
         async def _get_session(self, proxy_url: str | None) -> Any:
             session = await super()._get_session(proxy_url)
-            session._retry_connection = False  # noqa: SLF001 - there is no public way
+            send_once(session)
             return session
 
     return SendsOnce

@@ -32,12 +32,13 @@ def check(options: Mapping[str, Any]) -> None:
     """
     from aiobotocore.config import AioConfig
     from aiobotocore.session import AioSession
+    from botocore.session import Session
     from s3fs import S3FileSystem
 
     known = named_by(S3FileSystem.__init__) | named_by(AioSession.__init__) | OF_EVERY_FILESYSTEM
     _check_names("", options, known)
     of_client = options.get("client_kwargs")
-    _check_names("client_kwargs", of_client, named_by(AioSession._create_client))  # noqa: SLF001 - nowhere else
+    _check_names("client_kwargs", of_client, named_by(Session.create_client))
     of_config = named_by(AioConfig.__init__) | frozenset(AioConfig.OPTION_DEFAULTS)
     _check_names("config_kwargs", options.get("config_kwargs"), of_config)
     inner = of_client if isinstance(of_client, Mapping) else {}

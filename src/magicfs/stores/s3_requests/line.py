@@ -13,8 +13,9 @@ from magicfs.errors import UsageError
 from magicfs.stores.http import Address, Answer, HttpClient
 from magicfs.stores.s3_requests.fallback import reason_against
 from magicfs.stores.s3_requests.operation import Operation, operation_of
-from magicfs.stores.s3_requests.route import Route, learn_region, route_to
+from magicfs.stores.s3_requests.route import Route, region_caches, route_to
 from magicfs.stores.s3_requests.signature import Credentials, Signer
+from magicfs.stores.undocumented import log_missing
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -109,7 +110,13 @@ async def line_to(filesystem: S3FileSystem, client: Any, bucket: str, engine: En
     loop = asyncio.get_running_loop()
     if found is None or found.client is not client or found.loop is not loop:
         arguments = {**filesystem.s3_additional_kwargs, **filesystem.req_kw}
-        found = lines[bucket] = await _found(client, loop, bucket, arguments)
+        try:
+            found = await _found(client, loop, bucket, arguments)
+        except (AttributeError, ImportError, KeyError, TypeError) as error:
+            reason = f"a part of botocore or aiobotocore that magicfs sends requests with ({error})"
+            log_missing(reason, "aiobotocore sends all requests, which takes longer")
+            found = _Found(client, loop, None, f"the installed version lacks {reason}")
+        lines[bucket] = found
         if found.reason:
             _log.debug("requests to s3://%s are left to aiobotocore: %s", bucket, found.reason)
     if found.line is None and engine == "own":
@@ -120,6 +127,8 @@ async def line_to(filesystem: S3FileSystem, client: Any, bucket: str, engine: En
 async def _found(
     client: Any, loop: asyncio.AbstractEventLoop, bucket: str, arguments: Mapping[str, Any]
 ) -> _Found:
+    _import_parts()
+    caches = region_caches(client)
     model = client.meta.service_model.operation_model
     route = await route_to(client, bucket, model("PutObject"))
     if reason := reason_against(client, bucket, route, arguments):
@@ -132,7 +141,8 @@ async def _found(
         return await known.get_frozen_credentials() if known is not None else None
 
     async def elsewhere(region: str) -> Route:
-        learn_region(client, bucket, region)
+        for cache in caches:
+            cache[bucket] = region
         return await route_to(client, bucket, model("PutObject"))
 
     try:
@@ -151,6 +161,19 @@ async def _found(
         signs_payload=(config.s3 or {}).get("payload_signing_enabled"),
     )
     return _Found(client, loop, line, "")
+
+
+def _import_parts() -> None:
+    """Import what requests are made with beside the client; ImportError if anything is missing."""
+    from botocore import handlers, utils, validate
+
+    for module, names in (
+        (handlers, ("copy_source_sse_md5", "handle_copy_source_param", "sse_md5", "validate_bucket_name")),
+        (utils, ("parse_to_aware_datetime",)),
+        (validate, ("validate_parameters",)),
+    ):
+        for name in names:
+            getattr(module, name)
 
 
 def _transport(client: Any, loop: asyncio.AbstractEventLoop) -> HttpClient:
@@ -176,6 +199,6 @@ def _transport(client: Any, loop: asyncio.AbstractEventLoop) -> HttpClient:
         proxies={scheme: proxy for scheme, proxy in ways.items() if proxy},
         **({} if keepalive is None else {"keepalive_s": keepalive}),
     )
-    session.__dict__["_magicfs_transport"] = (loop, made)
     session._exit_stack.callback(made.close)  # noqa: SLF001
+    session.__dict__["_magicfs_transport"] = (loop, made)
     return made

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from magicfs.stores.http import Address
 from magicfs.stores.s3_requests.signature import Header, Scope
 
-__all__ = ["Route", "handlers_of", "learn_region", "route_to"]
+__all__ = ["Route", "handlers_of", "region_caches", "route_to"]
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -82,14 +82,12 @@ async def route_to(client: Any, bucket: str, operation: Any) -> Route:
     )
 
 
-def learn_region(client: Any, bucket: str, region: str) -> None:
-    """Let a client know the region of a bucket, as if it had been told so itself."""
+def region_caches(client: Any) -> list[Any]:
+    """Where a client remembers the regions of buckets that stores have named."""
     from botocore.utils import S3RegionRedirectorv2
 
-    for handler in handlers_of(client):
-        owner = getattr(handler, "__self__", None)
-        if isinstance(owner, S3RegionRedirectorv2):
-            owner._cache[bucket] = region  # noqa: SLF001 - there is no public way
+    owners = [getattr(handler, "__self__", None) for handler in handlers_of(client)]
+    return [one._cache for one in owners if isinstance(one, S3RegionRedirectorv2)]  # noqa: SLF001
 
 
 def handlers_of(client: Any) -> list[Any]:

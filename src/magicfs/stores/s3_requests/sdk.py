@@ -28,11 +28,17 @@ async def ask(
     function = getattr(client, method)
     if "Body" in given:
         given["Body"] = _seekable(given["Body"])
-    # Adds the filesystem's own defaults (checksums, requester pays), if the method knows them.
-    known = filesystem._get_s3_method_kwargs(function, made, **given)  # noqa: SLF001
+    # The filesystem's own defaults (checksums, requester pays) too, if the method knows them.
+    every = {**filesystem.s3_additional_kwargs, **filesystem.req_kw, **made, **given}
     foreign = object_settings.foreign(made.keys() | given.keys())
+    model = client.meta.service_model.operation_model(client.meta.method_to_api_mapping[method])
+    known = {
+        name: value
+        for name, value in every.items()
+        if name in model.input_shape.members and name not in foreign and value is not None
+    }
     counts["aiobotocore"] += 1
-    answer: dict[str, Any] = await function(**{name: known[name] for name in known if name not in foreign})
+    answer: dict[str, Any] = await function(**known)
     if method == "get_object":
         # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
         async with answer["Body"]:
