@@ -15,7 +15,7 @@ from gcsfs.core import GCSFileSystem
 from s3fs import S3FileSystem
 
 import magicfs
-from magicfs.stores import azure_client, gcs_client, s3_client, undocumented
+from magicfs.stores import azure_client, gcs_client, logged_once, s3_client, undocumented
 from magicfs.stores.interrupt import run_on
 from magicfs.stores.s3_requests import line
 from magicfs.testing.gcs_server import GcsDouble
@@ -42,8 +42,8 @@ def lacking(whole: Any, path: str) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _first_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undocumented, "_logged", set())
+def _first_in_this_process() -> None:
+    logged_once.forget()
     line.counts.update(own=0, aiobotocore=0)
 
 

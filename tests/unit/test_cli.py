@@ -177,6 +177,12 @@ class TestStorageOptions:
             {"client_kwargs": {"aws_secret_access_key": "hunter2"}},
             {"s3": {"secret": "hunter2"}},
             {"az": {"sas_token": "sig=hunter2"}},
+            {"endpoint_url": "https://user:hunter2@host:9000"},
+            {"s3": {"endpoint_url": "https://hunter2@host"}},
+            {"config_kwargs": {"proxies": {"https": "http://u:hunter2@proxy:3128"}}},
+            {"session_kwargs": {"proxy": "u:hunter2@proxy:3128"}},
+            {"anything": ["https://host/?sv=1&sig=hunter2"]},
+            {"anything": [{"secret": "hunter2"}]},
         ],
     )
     def test_secret_inside_is_refused_by_name_and_never_repeated(self, options, capsys):

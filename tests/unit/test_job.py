@@ -555,6 +555,22 @@ def test_filesystem_with_secrets_is_not_pickled() -> None:
         pickle.dumps(job)
 
 
+def test_secrets_by_position_and_in_urls_are_not_pickled_either() -> None:
+    from s3fs import S3FileSystem
+
+    for filesystem in (
+        S3FileSystem(False, "http://127.0.0.1:9", "a", SECRET),
+        S3FileSystem(endpoint_url=f"http://u:{SECRET}@127.0.0.1:9"),
+    ):
+        with pytest.raises(UsageError, match="inline secrets") as refused:
+            pickle.dumps(make("s3://bucket/sales", filesystem=filesystem))
+        assert SECRET not in str(refused.value)
+    options = {"endpoint_url": f"http://u:{SECRET}@127.0.0.1:9"}
+    raw = pickle.dumps(make("s3://bucket/sales", storage_options=options))
+    assert SECRET.encode() not in raw
+    assert pickle.loads(raw).spec.storage_options == {"endpoint_url": "http://127.0.0.1:9"}
+
+
 def test_filesystem_without_secrets_is_pickled() -> None:
     from s3fs import S3FileSystem
 

@@ -29,11 +29,11 @@ PLAIN_TABLE = pa.table({"n": [1, 2]})
         ({"region": "eu"}, "knows no option 'region'; write client_kwargs={'region_name': …}"),
         ({"bogus": 1}, "knows no option 'bogus'; it knows anon, "),
         ({"client_kwargs": {"regionname": "x"}}, "'regionname' in client_kwargs; write region_name"),
-        ({"client_kwargs": "eu"}, "client_kwargs='eu' is no dictionary"),
+        ({"client_kwargs": "eu"}, "client_kwargs is str, no dictionary"),
         ({"config_kwargs": {"max_pool_connection": 3}}, "write max_pool_connections"),
         ({"endpoint_url": "localhost:9000"}, "is no URL; write 'http://localhost:9000' or 'https://"),
         ({"client_kwargs": {"endpoint_url": "h"}}, "endpoint_url='h' is no URL"),
-        ("http://localhost", "storage_options='http://localhost' is no dictionary"),
+        ("http://localhost", "storage_options is str, no dictionary"),
     ],
 )
 @pytest.mark.parametrize("call", [magicfs.Job, magicfs.verify])

@@ -19,6 +19,7 @@ from magicfs.formats.registration import Registration, differs, metastore_of
 from magicfs.manifests import registrations
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
+from magicfs.stores import resolve
 from magicfs.transaction.others import find_unfinished_jobs
 
 __all__ = ["CaughtUp", "catch_up"]
@@ -140,7 +141,7 @@ def _registered(
     except UsageError as error:
         return CaughtUp(*told, "not registered", line, f"{error}; {_as_recorded(one)}")
     except Exception as error:  # noqa: BLE001 - of any library; the others are registered all the same
-        problem = f"{type(error).__name__}: {error}; {_as_recorded(one)}"
+        problem = f"{type(error).__name__}: {resolve.redacted(str(error))}; {_as_recorded(one)}"
         return CaughtUp(*told, "not registered", line, problem)
     # Its job has ended, so what was shown just now has it.
     place.run(_remove, [one])

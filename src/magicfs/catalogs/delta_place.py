@@ -11,6 +11,7 @@ from magicfs.errors import UsageError
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import delta_mark
 from magicfs.protocol.paths import Location
+from magicfs.stores import resolve
 
 __all__ = ["mark", "options_of", "uri_of"]
 
@@ -46,7 +47,8 @@ def options_of(place: Destination) -> dict[str, str]:
         return {}
     filesystem: Any = place.filesystem
     client = dict(getattr(filesystem, "client_kwargs", None) or {})
-    endpoint = getattr(filesystem, "endpoint_url", None) or client.get("endpoint_url")
+    given = getattr(filesystem, "endpoint_url", None) or client.get("endpoint_url")
+    endpoint = resolve.redacted(given) if given else None  # deltalake repeats it in its errors
     found = {
         "AWS_ACCESS_KEY_ID": getattr(filesystem, "key", None),
         "AWS_SECRET_ACCESS_KEY": getattr(filesystem, "secret", None),

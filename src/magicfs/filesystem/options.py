@@ -120,7 +120,7 @@ def wrapped(
         return resolve.filesystem(protocol, {**options, **extra})
     assert fs is not None
     if not isinstance(fs, AbstractFileSystem):
-        raise UsageError(f"fs={fs!r} is not an fsspec filesystem")
+        raise UsageError(f"fs is {type(fs).__name__}, and not an fsspec filesystem")
     resolve.check(fs)
     if fs.async_impl and bool(fs.asynchronous) != asynchronous:
         raise UsageError("asynchronous must be the same for magic and the wrapped filesystem")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from magicfs.committers.registry import COMMITTERS
 from magicfs.errors import StoreError, UsageError
 from magicfs.report import JobReport
+from magicfs.stores import resolve
 from magicfs.stores.interrupt import run_on
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]
             catalog.register(spec.location.url, filesystem=spec.wrapped())
         except Exception as error:  # noqa: BLE001 - of any library, and the job is published
             warnings.append(
-                f"{catalog} does not show job {report.job_id} yet: {error}; call magicfs.register again, or "
-                f"run magicfs recover {spec.location.url}"
+                f"{catalog} does not show job {report.job_id} yet: {resolve.redacted(str(error))}; call "
+                f"magicfs.register again, or run magicfs recover {spec.location.url}"
             )
             _LOGGER.warning("%s: %s", spec.location.url, warnings[-1])
         else:

@@ -40,6 +40,7 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.period import Period
 from magicfs.stores import object_settings, resolve
+from magicfs.stores.filesystem_options import options_of
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 from magicfs.stores.urls import location_of
@@ -142,7 +143,7 @@ class JobSpec:
         check_storage_class(self.committer, settings)
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.filesystem is not None and (found := resolve.secrets_of(self.filesystem.storage_options)):
+        if self.filesystem is not None and (found := resolve.secrets_of(options_of(self.filesystem))):
             raise UsageError(
                 f"the job's filesystem has inline secrets ({', '.join(sorted(found))}), which a pickle would "
                 "carry; take them from the environment or a profile, or give storage_options instead"

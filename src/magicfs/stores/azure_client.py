@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from magicfs.stores.filesystem_options import options_of
+from magicfs.stores.logged_once import warn_of_exposure
 from magicfs.stores.undocumented import send_once
 
 if TYPE_CHECKING:
@@ -53,8 +54,10 @@ def _made(filesystem: AzureBlobFileSystem) -> Any:
     from azure.storage.blob.aio import BlobServiceClient
 
     theirs = filesystem.service_client
+    is_signed = "?" in theirs.url  # by a SAS token, if there is one
+    warn_of_exposure(theirs.url, has_credentials=is_signed or theirs.credential is not None)
     return BlobServiceClient(
-        theirs.url,  # a SAS token is in it, if there is one
+        theirs.url,
         credential=theirs.credential,
         max_single_get_size=_ONE_REQUEST,
         max_single_put_size=_ONE_REQUEST,

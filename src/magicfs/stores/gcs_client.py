@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.stores import gcs_errors
 from magicfs.stores.gcs_errors import Answer
+from magicfs.stores.logged_once import warn_of_exposure
 from magicfs.stores.undocumented import log_missing, send_once
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class GcsClient:
         filesystem = self.filesystem
         if (found := filesystem.__dict__.get(_PLACE)) is not None:
             return found  # type: ignore[no-any-return]
+        has_credentials = filesystem.credentials.credentials is not None
+        warn_of_exposure(self.location, has_credentials=has_credentials)
         told = filesystem.session_kwargs
         if "connector" in told or getattr(filesystem, "_use_client_cert", False):
             # Certificates of clients, and connections that others own, are the filesystem's affair.

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from magicfs.errors import UsageError
 from magicfs.protocol.paths import Location
 from magicfs.stores import backends, fork_safety
-from magicfs.stores.backends import BACKENDS, IRREPLACEABLE, Backend, is_secret
+from magicfs.stores.backends import (
+    BACKENDS,
+    IRREPLACEABLE,
+    Backend,
+    has_secret_name,
+    is_secret,
+    redacted,
+    without_password,
+)
 from magicfs.stores.port import Store
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ __all__ = [
     "open_store",
     "protocol_of",
     "protocols",
+    "redacted",
     "scheme_has_buckets",
     "secrets_of",
     "with_secrets",
@@ -127,17 +136,24 @@ def chains_with_slash(filesystem: AbstractFileSystem) -> bool:
     return _backend(protocols(filesystem)) is backends.MEMORY
 
 
-def secrets_of(options: Mapping[str, Any]) -> frozenset[str]:
-    """The names among the options, nested ones included, that carry a secret."""
-    found = {name for name, value in options.items() if is_secret(name, value)}
-    for value in options.values():
-        if isinstance(value, Mapping):
-            found |= secrets_of(value)
+def secrets_of(options: Mapping[str, Any], where: str = "") -> frozenset[str]:
+    """The names among the options, nested ones included, that carry a secret.
+
+    One that does by its value, such as a URL with a password, is named with ``where`` it stands.
+    """
+    found: set[str] = set()
+    for name, value in options.items():
+        if is_secret(name, value):
+            found.add(name if has_secret_name(name) else f"{where}{name}")
+        elif isinstance(value, Mapping):
+            found |= secrets_of(value, f"{where}{name}.")
     return frozenset(found)
 
 
 def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that may be written down: endpoint, region, addressing, but no credentials.
+
+    A URL with a password loses only that, so that requests go the same way.
 
     Raises UsageError if one of them cannot be left out: without its key, data would be written in the clear.
     """
@@ -146,16 +162,24 @@ def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
             f"{', '.join(sorted(found))} is a secret that no other process can find by itself; set the "
             "encryption of the bucket instead, or pass allow_secrets_in_pickles=True to MagicFileSystem"
         )
-    return {
-        name: without_secrets(value) if isinstance(value, Mapping) else value
-        for name, value in options.items()
-        if not is_secret(name, value)
-    }
+    plain: dict[str, Any] = {}
+    for name, value in options.items():
+        if not is_secret(name, value):
+            plain[name] = without_secrets(value) if isinstance(value, Mapping) else value
+        elif not has_secret_name(name) and (rest := without_password(value)) is not None:
+            plain[name] = rest
+    return plain
 
 
 def advice_for(secrets: Collection[str]) -> str:
     """Where a command finds secrets of these names, if not on its command line."""
-    return "; ".join(one.advice for one in BACKENDS if one.advice and one.secrets & set(secrets))
+    found = [one.advice for one in BACKENDS if one.advice and one.secrets & set(secrets)]
+    if any(not has_secret_name(name) for name in secrets):
+        found.append(
+            "set a URL with a password in the environment: HTTPS_PROXY, HTTP_PROXY, AWS_ENDPOINT_URL or "
+            "FSSPEC_S3"
+        )
+    return "; ".join(found)
 
 
 def with_secrets(options: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:

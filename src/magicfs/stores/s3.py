@@ -26,6 +26,7 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import object_settings, s3_checksums, s3_copy, s3_errors
+from magicfs.stores.backends import redacted
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -366,7 +367,7 @@ def _endpoint(filesystem: S3FileSystem) -> str:
     """Where requests go, however somebody said so: by an option, by the environment, or by a profile."""
     named = filesystem.endpoint_url or filesystem.client_kwargs.get("endpoint_url")
     if named:  # as it is for each file that is opened: the environment takes longer to be asked
-        return str(named).rstrip("/")
+        return redacted(str(named)).rstrip("/")
     chosen = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     profile = filesystem.kwargs.get("profile") or os.environ.get("AWS_PROFILE")
-    return str(chosen or (f"profile {profile}" if profile else "")).rstrip("/")
+    return redacted(str(chosen or (f"profile {profile}" if profile else ""))).rstrip("/")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from magicfs.stores.pace import REQUESTS_MAX, START
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, Retry
+from magicfs.stores.s3_options import without_userinfo
 from magicfs.stores.undocumented import log_missing, send_once
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def without_retries(filesystem: S3FileSystem, options: dict[str, Any]) -> S3File
             "retries": {"total_max_attempts": 1},
         }
         changed = {"config_kwargs": config, "loop": filesystem.loop, "skip_instance_cache": True}
-        made = type(filesystem)(**{**options, **changed})
+        made = type(filesystem)(**without_userinfo({**options, **changed}))
         # Another thread may have been faster; this one has opened nothing yet. No lock: a fork could copy it
         # while it is held.
         sibling = filesystem.__dict__.setdefault(_PLACE, made)

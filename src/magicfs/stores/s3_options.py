@@ -7,9 +7,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from magicfs.errors import UsageError
+from magicfs.stores.backends import redacted
 from magicfs.stores.filesystem_options import OF_EVERY_FILESYSTEM, named_by
 
-__all__ = ["check"]
+__all__ = ["check", "without_userinfo"]
 
 _MEANT = {
     "aws_access_key_id": "key",
@@ -44,16 +45,26 @@ def check(options: Mapping[str, Any]) -> None:
     inner = of_client if isinstance(of_client, Mapping) else {}
     for endpoint in (options.get("endpoint_url"), inner.get("endpoint_url")):
         if isinstance(endpoint, str) and not endpoint.startswith(("http://", "https://")):
-            raise UsageError(
-                f"endpoint_url={endpoint!r} is no URL; write 'http://{endpoint}' or 'https://{endpoint}'"
-            )
+            shown = redacted(endpoint)
+            raise UsageError(f"endpoint_url={shown!r} is no URL; write 'http://{shown}' or 'https://{shown}'")
+
+
+def without_userinfo(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options whose endpoint has no user or password: S3 uses neither, and botocore logs endpoints."""
+    made = dict(options)
+    for name in ("endpoint_url", "client_kwargs"):
+        if isinstance(value := made.get(name), str):
+            made[name] = redacted(value)
+        elif isinstance(value, Mapping):
+            made[name] = without_userinfo(value)
+    return made
 
 
 def _check_names(where: str, given: Any, known: Collection[str]) -> None:
     if given is None:
         return
     if not isinstance(given, Mapping):
-        raise UsageError(f"{where}={given!r} is no dictionary; write {where}={{'name': value}}")
+        raise UsageError(f"{where} is {type(given).__name__}, no dictionary; write {where}={{'name': value}}")
     for name in given:
         if name not in known:
             near = (

@@ -5,20 +5,16 @@ Each use has a documented way beside it, which is slower or does less. That way 
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
-__all__ = ["log_missing", "send_once"]
+from magicfs.stores.logged_once import log_once
 
-_LOGGER = logging.getLogger("magicfs")
-_logged: set[str] = set()
+__all__ = ["log_missing", "send_once"]
 
 
 def log_missing(what: str, instead: str) -> None:
     """Warn that a library lacks something, and what is done without it: once a process."""
-    if what not in _logged:
-        _logged.add(what)
-        _LOGGER.warning("%s is missing; %s; install a version that magicfs was tested with", what, instead)
+    log_once(f"{what} is missing; {instead}; install a version that magicfs was tested with")
 
 
 def send_once(session: Any) -> None:

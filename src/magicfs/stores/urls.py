@@ -49,7 +49,9 @@ def split(
     """
     text, carried = _spelled(url)
     if options is not None and not isinstance(options, Mapping):
-        raise UsageError(f"storage_options={options!r} is no dictionary; write {{'name': value}}")
+        raise UsageError(
+            f"storage_options is {type(options).__name__}, no dictionary; write {{'name': value}}"
+        )
     given = carried | dict(options or {})
     backend = backends.of_scheme(text.partition("://")[0])
     plain, named = backend.split(text) if backend is not None else (text, {})
@@ -67,6 +69,7 @@ def location_of(url: str | os.PathLike[str], *, any_scheme: bool = False) -> pat
     ``any_scheme``: the scheme is only a name, for the filesystem is known.
     """
     plain, _ = split(url)
+    _check_password(plain)
     if (line := _line_for(plain)) is not None:
         raise UsageError(line)
     scheme, separator, rest = plain.partition("://")
@@ -159,15 +162,18 @@ def _line_for_http(url: str) -> str | None:
     return None
 
 
+def _check_password(url: str) -> None:
+    if backends.has_password(url):
+        # Whatever it is, it may be a secret: not quoted.
+        raise UsageError(
+            "a URL such as s3://…@… carries credentials, which land in logs and manifests; leave them out, "
+            "and give them by the environment, a profile or storage_options"
+        )
+
+
 def _check_bucket(url: str, scheme: str, bucket: str) -> None:
     if "@" in bucket:
         name, _, host = bucket.partition("@")
-        if ":" in name:
-            # Whatever it is, it may be a secret: not quoted.
-            raise UsageError(
-                f"a URL {scheme}://…@… carries credentials, which land in logs and manifests; leave them "
-                "out, and give them by the environment, a profile or storage_options"
-            )
         if backends.of_scheme(scheme) is backends.AZURE:
             raise UsageError(
                 f"{url!r} names no host of an account; write "

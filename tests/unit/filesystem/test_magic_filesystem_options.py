@@ -229,7 +229,7 @@ def test_memory_filesystem_of_fsspec_is_refused_and_ours_named() -> None:
 
 
 def test_what_is_no_filesystem_is_refused() -> None:
-    with pytest.raises(UsageError, match="is not an fsspec filesystem"):
+    with pytest.raises(UsageError, match="not an fsspec filesystem"):
         MagicFileSystem("s3://bucket")  # type: ignore[arg-type]
 
 

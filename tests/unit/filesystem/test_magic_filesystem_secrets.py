@@ -40,6 +40,19 @@ INLINE: list[dict[str, Any]] = [
     },
     {"client_kwargs": {"region_name": "eu-north-1", "aws_session_token": SECRET}},
 ]
+# Secrets by their values, with what is left of each.
+IN_VALUES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"endpoint_url": f"http://user:{SECRET}@127.0.0.1:9"}, {}),
+    ({"endpoint_url": f"http://{SECRET}@127.0.0.1:9"}, {}),
+    (
+        {
+            "config_kwargs": {
+                "proxies": {"http": f"http://u:{SECRET}@proxy:3128", "https": f"u:{SECRET}@proxy:1"}
+            }
+        },
+        {"config_kwargs": {"proxies": {"http": "http://proxy:3128", "https": "proxy:1"}}},
+    ),
+]
 FILE = "bucket/dataset1/__magic/job 1/__base/a"
 
 
@@ -201,3 +214,25 @@ def test_memory_filesystem_pickles_only_with_the_world_of_its_process() -> None:
     assert pickle.loads(pickle.dumps(shared)) is shared
     with pytest.raises(UsageError, match="cannot be pickled"):
         pickle.dumps(MagicFileSystem(MemoryFileSystem(world=World())))
+
+
+@pytest.mark.parametrize(("given", "left"), IN_VALUES)
+@pytest.mark.parametrize("make", BY_OPTIONS)
+def test_a_password_in_a_url_is_a_secret_and_the_rest_of_the_url_is_kept(
+    make: Any, given: dict[str, Any], left: dict[str, Any]
+) -> None:
+    made = make(given)
+    raw = pickle.dumps(made)
+    assert SECRET.encode() not in raw
+    assert unpickled(raw).fs.storage_options == PLAIN | left
+    texts = [repr(made), made.to_json(), made.to_json(include_password=True)]
+    assert [text for text in texts if SECRET in text] == []
+
+
+@pytest.mark.parametrize(("given", "_left"), IN_VALUES)
+def test_an_instance_with_a_password_in_a_url_is_pickled_only_where_allowed(
+    given: dict[str, Any], _left: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match=r"endpoint_url|config_kwargs\.proxies\.http") as caught:
+        pickle.dumps(MagicFileSystem(S3FileSystem(**PLAIN | given)))
+    assert SECRET not in str(caught.value)

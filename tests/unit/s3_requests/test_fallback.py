@@ -103,7 +103,9 @@ def test_requests_are_left_to_aiobotocore_and_the_reason_is_logged_once(
     options, reason = THEIRS[name]
     with caplog.at_level(logging.DEBUG, "magicfs"):
         assert _asked(options) is None
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("magicfs")]
+    told = [
+        record.getMessage() for record in caplog.records if record.name == "magicfs.stores.s3_requests.line"
+    ]
     assert len(told) == 1
     assert reason in told[0]
     with pytest.raises(UsageError, match="aiobotocore alone"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from magicfs.errors import UsageError
 from magicfs.stores.http import Address, Answer, HttpClient
+from magicfs.stores.logged_once import warn_of_exposure
 from magicfs.stores.s3_requests.fallback import reason_against
 from magicfs.stores.s3_requests.operation import Operation, operation_of
 from magicfs.stores.s3_requests.route import Route, region_caches, route_to
@@ -110,6 +111,11 @@ async def line_to(filesystem: S3FileSystem, client: Any, bucket: str, engine: En
     loop = asyncio.get_running_loop()
     if found is None or found.client is not client or found.loop is not loop:
         arguments = {**filesystem.s3_additional_kwargs, **filesystem.req_kw}
+        warn_of_exposure(
+            client.meta.endpoint_url,
+            has_credentials=not filesystem.anon,
+            verifies=filesystem.client_kwargs.get("verify") is not False,
+        )
         try:
             found = await _found(client, loop, bucket, arguments)
         except (AttributeError, ImportError, KeyError, TypeError) as error:
