@@ -46,6 +46,13 @@ class Delta(Registers):
 
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
+    def __reduce__(self) -> Any:
+        if self.storage_options is not None:
+            raise UsageError(
+                "Delta(storage_options=…) is not pickled, for its options may be secret; make it again"
+            )
+        return Delta, ()
+
     @property
     def kind(self) -> str:
         return "delta"

@@ -295,8 +295,9 @@ def without_password(value: Any) -> Any:
 
 def redacted(text: str) -> str:
     """Text as it may be shown: URLs in it lose user and password, and signatures their value."""
-    plain = _USERINFO.sub(lambda found: found["scheme"] or found["other"] or "", text)
-    return _SIGNED.sub(lambda found: f"{found['name']}…", plain)
+    if "@" in text:
+        text = _USERINFO.sub(lambda found: found["scheme"] or found["other"] or "", text)
+    return _SIGNED.sub(lambda found: f"{found['name']}…", text)
 
 
 def _carries_secret(value: Any) -> bool:

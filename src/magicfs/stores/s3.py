@@ -9,7 +9,6 @@ client, past s3fs's own retries (which multiply botocore's) and its listing cach
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,11 +25,11 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import object_settings, s3_checksums, s3_copy, s3_errors
-from magicfs.stores.backends import redacted
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.s3_client import connections_of
+from magicfs.stores.s3_options import endpoint_of
 from magicfs.stores.s3_requests import sdk
 from magicfs.stores.s3_requests.line import Engine, Line, line_to
 from magicfs.stores.s3_requests.own import OwnRequests
@@ -97,7 +96,7 @@ class S3Store:
 
     @property
     def identity(self) -> str:
-        return f"s3:{_endpoint(self._filesystem)}/{self.bucket}"
+        return f"s3:{endpoint_of(self._filesystem)}/{self.bucket}"
 
     def with_object_settings(self, settings: ObjectSettings) -> S3Store:
         """The same bucket, with objects that bear these settings; the customer's key is the filesystem's."""
@@ -359,15 +358,5 @@ class S3Store:
 
 def _is_r2(filesystem: S3FileSystem) -> bool:
     """Whether requests go to Cloudflare R2, which completes uploads of equal parts alone."""
-    host = urlsplit(_endpoint(filesystem)).hostname or ""
+    host = urlsplit(endpoint_of(filesystem)).hostname or ""
     return host.endswith(".r2.cloudflarestorage.com")
-
-
-def _endpoint(filesystem: S3FileSystem) -> str:
-    """Where requests go, however somebody said so: by an option, by the environment, or by a profile."""
-    named = filesystem.endpoint_url or filesystem.client_kwargs.get("endpoint_url")
-    if named:  # as it is for each file that is opened: the environment takes longer to be asked
-        return redacted(str(named)).rstrip("/")
-    chosen = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    profile = filesystem.kwargs.get("profile") or os.environ.get("AWS_PROFILE")
-    return redacted(str(chosen or (f"profile {profile}" if profile else ""))).rstrip("/")

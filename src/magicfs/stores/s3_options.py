@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
 from magicfs.stores.backends import redacted
 from magicfs.stores.filesystem_options import OF_EVERY_FILESYSTEM, named_by
 
-__all__ = ["check", "without_userinfo"]
+if TYPE_CHECKING:
+    from s3fs import S3FileSystem
+
+__all__ = ["check", "endpoint_of", "without_userinfo"]
 
 _MEANT = {
     "aws_access_key_id": "key",
@@ -44,7 +48,9 @@ def check(options: Mapping[str, Any]) -> None:
     _check_names("config_kwargs", options.get("config_kwargs"), of_config)
     inner = of_client if isinstance(of_client, Mapping) else {}
     for endpoint in (options.get("endpoint_url"), inner.get("endpoint_url")):
-        if isinstance(endpoint, str) and not endpoint.startswith(("http://", "https://")):
+        if not isinstance(endpoint, str | None):
+            raise UsageError(f"endpoint_url is {type(endpoint).__name__}, no text; write 'https://host'")
+        if endpoint is not None and not endpoint.startswith(("http://", "https://")):
             shown = redacted(endpoint)
             raise UsageError(f"endpoint_url={shown!r} is no URL; write 'http://{shown}' or 'https://{shown}'")
 
@@ -58,6 +64,16 @@ def without_userinfo(options: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, Mapping):
             made[name] = without_userinfo(value)
     return made
+
+
+def endpoint_of(filesystem: S3FileSystem) -> str:
+    """Where requests go, however somebody said so: by an option, by the environment, or by a profile."""
+    named = filesystem.endpoint_url or filesystem.client_kwargs.get("endpoint_url")
+    if named:  # as it is for each file that is opened: the environment takes longer to be asked
+        return redacted(str(named)).rstrip("/")
+    chosen = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    profile = filesystem.kwargs.get("profile") or os.environ.get("AWS_PROFILE")
+    return redacted(str(chosen or (f"profile {profile}" if profile else ""))).rstrip("/")
 
 
 def _check_names(where: str, given: Any, known: Collection[str]) -> None:
