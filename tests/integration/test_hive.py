@@ -241,7 +241,10 @@ def test_the_command_and_a_job_whose_driver_died(
     assert scene.table_rows("hive") == scene.rows()
     killed_before_it_registers(scene.url, f"Hive({metastore.uri!r}, {DATABASE!r}, {scene.hive.name!r}, True)")
     assert scene.table_rows("hive") != scene.rows()
-    assert main(["recover", scene.url, "--json"]) == 0
+    assert main(["recover", scene.url, "--json"]) == 1, "nobody has said that it is ours"
+    assert scene.table_rows("hive") != scene.rows()
+    capsys.readouterr()
+    assert main(["recover", scene.url, "--metastore", metastore.uri, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [one["done"] for one in told["tables"]] == ["registered"]
     assert scene.table_rows("hive") == scene.rows()
