@@ -43,7 +43,7 @@ def lacking(whole: Any, path: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def _first_in_this_process() -> None:
-    logged_once.forget()
+    logged_once._logged.clear()
     line.counts.update(own=0, aiobotocore=0)
 
 

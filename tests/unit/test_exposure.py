@@ -23,7 +23,7 @@ ELSEWHERE = "http://store.example:9000"
 
 @pytest.fixture(autouse=True)
 def _first_in_this_process() -> None:
-    logged_once.forget()
+    logged_once._logged.clear()
 
 
 def warnings(log: pytest.LogCaptureFixture) -> list[str]:

@@ -69,8 +69,8 @@ def catch_up(
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         dry_run: Change nothing; report what would be done.
-        metastores: Metastores of Hive that are yours, such as ``["thrift://host:9083"]``, beside those in the
-            configuration of PyIceberg.
+        metastores: Metastores of Hive that are yours, such as ``["thrift://host:9083"]``, in addition to
+            those in the configuration of PyIceberg.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 

@@ -34,8 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         action="append",
         default=[],
-        help="a metastore of Hive that is yours, such as thrift://host:9083, beside those that PyIceberg is "
-        "configured for; tables in no other are registered",
+        help="a metastore of Hive that is yours, such as thrift://host:9083, in addition to those in "
+        "PyIceberg's configuration; recover connects to no other",
     )
     add_cluster(parser)
     add_storage_options(parser)

@@ -87,8 +87,8 @@ class GcsClient:
     @property
     def payer(self) -> str:
         """The project that pays for requests; empty for the bucket's own."""
-        told = self.filesystem.requester_pays
-        return str((told if isinstance(told, str) else self.filesystem.project if told else "") or "")
+        payer = self.filesystem.requester_pays
+        return str((payer if isinstance(payer, str) else self.filesystem.project if payer else "") or "")
 
     def _bill(self, query: dict[str, str], headers: dict[str, str], *, is_json: bool) -> None:
         """Name who pays, as the filesystem was told; each of the two APIs has a way of its own."""

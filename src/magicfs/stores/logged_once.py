@@ -6,7 +6,7 @@ import logging
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-__all__ = ["forget", "log_once", "warn_of_exposure"]
+__all__ = ["log_once", "warn_of_exposure"]
 
 _LOGGER = logging.getLogger("magicfs")
 _logged: set[str] = set()
@@ -17,11 +17,6 @@ def log_once(message: str) -> None:
     if message not in _logged:
         _logged.add(message)
         _LOGGER.warning("%s", message)
-
-
-def forget() -> None:
-    """Let every warning be logged once more, as in another process."""
-    _logged.clear()
 
 
 def warn_of_exposure(url: str, *, has_credentials: bool, verifies: bool = True) -> None:

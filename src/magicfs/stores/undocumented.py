@@ -1,6 +1,6 @@
 """What magicfs uses of other libraries that they do not document: it may be gone in their next version.
 
-Each use has a documented way beside it, which is slower or does less. That way is taken, and logged once.
+For each use there is also a documented way, which is slower or does less. That way is taken, and logged once.
 """
 
 from __future__ import annotations

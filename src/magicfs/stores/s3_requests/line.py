@@ -170,7 +170,7 @@ async def _found(
 
 
 def _import_parts() -> None:
-    """Import what requests are made with beside the client; ImportError if anything is missing."""
+    """Look for all functions of botocore that requests are made with; AttributeError if one is missing."""
     from botocore import handlers, utils, validate
 
     for module, names in (
