@@ -24,6 +24,11 @@ _COUNTED: Final = "nothing: only shown, and counted again by `magicfs verify`"
 _STATISTICS: Final = "nothing: only added up and shown"
 
 
+def _same(compared: str, *fields: str, by: str = "") -> tuple[Row, ...]:
+    """Rows of fields that are compared with the same."""
+    return tuple(Row(field, compared, by=by) for field in fields)
+
+
 def _whose(one: Manifest | ManifestFiles, place: Place) -> str | None:
     return None if one.job_id == place.whose else f"belongs to job {one.job_id}, not {place.whose}"
 
@@ -90,8 +95,7 @@ _MANIFEST: Final = (
     Row("olderFiles", "nothing: a warning to readers"),
     Row("parts[].name", _LIST),
     Row("parts[].sha256", _BYTES, by="manifests.parts.read_lists"),
-    Row("parts[].files", _COUNTED),
-    Row("parts[].size", _COUNTED),
+    *_same(_COUNTED, "parts[].files", "parts[].size"),
     Row("files[].key", _FILE),
     Row("files[].size", "the size of the file", by="manifests.comparison.compare"),
     Row("files[].etag", "the ETag of the file", by="manifests.comparison.compare"),
@@ -101,9 +105,7 @@ _MANIFEST: Final = (
     Row("files[].rows", _SHOWN),
     Row("runs[].runId", "the run that a later job names"),
     Row("runs[].jobId", _ANOTHER),
-    Row("runs[].files", _SHOWN),
-    Row("runs[].size", _SHOWN),
-    Row("runs[].committed", _SHOWN),
+    *_same(_SHOWN, "runs[].files", "runs[].size", "runs[].committed"),
     Row("log.jobId", _ANOTHER),
     Row("log.name", "the name of a file of a log"),
     Row("log.sha256", _BYTES, by="manifests.log_files.read_log"),
@@ -115,21 +117,22 @@ _MANIFEST: Final = (
     Row("kept.until", "a moment before the year 10000", _kept_until),
     Row("kept.lists[].name", _LIST),
     Row("kept.lists[].sha256", _BYTES, by="manifests.parts.read_lists"),
-    Row("kept.lists[].files", _COUNTED),
-    Row("kept.lists[].size", _COUNTED),
+    *_same(_COUNTED, "kept.lists[].files", "kept.lists[].size"),
     Row("restores", "another job", _restores),
     Row("footers.rows", _SHOWN),
     Row("footers.schemas[]", "nothing: only compared with each other"),
     Row("footers.lists[].name", _LIST),
     Row("footers.lists[].sha256", _BYTES, by="manifests.parts.read_lists"),
-    Row("footers.lists[].files", _COUNTED),
-    Row("footers.lists[].size", _COUNTED),
-    Row("audit.verdicts[].rule", _SHOWN),
-    Row("audit.verdicts[].passed", _SHOWN),
-    Row("audit.verdicts[].told", _SHOWN),
-    Row("audit.against", _SHOWN),
-    Row("audit.audited", _SHOWN),
-    Row("audit.accepted", _SHOWN),
+    *_same(_COUNTED, "footers.lists[].files", "footers.lists[].size"),
+    *_same(
+        _SHOWN,
+        "audit.verdicts[].rule",
+        "audit.verdicts[].passed",
+        "audit.verdicts[].told",
+        "audit.against",
+        "audit.audited",
+        "audit.accepted",
+    ),
 )
 
 _PENDING: Final = (
@@ -143,8 +146,7 @@ _PENDING: Final = (
     Row("bucket", "the bucket of the job", by="protocol.winners.LateKeyCheck"),
     Row("destinationKey", _STEP, by="protocol.winners.LateKeyCheck"),
     Row("created", "nothing: how old the oldest upload is; decides a refusal alone"),
-    Row("saved", _SHOWN),
-    Row("date", _SHOWN),
+    *_same(_SHOWN, "saved", "date"),
     Row("jobId", "the job that reads it, or empty", by="transaction.output.load_listed"),
     Row("taskId", "nothing: names the attempt; which attempt counts is decided by the record's name"),
     Row("text", _SHOWN),
@@ -185,12 +187,15 @@ _SUCCESS: Final = tuple(
 _LOGGED: Final = (
     Row("publications[].jobId", _ANOTHER),
     Row("publications[].runId", "the run that a later job names"),
-    Row("publications[].conflict", _SHOWN),
-    Row("publications[].committed", _SHOWN),
-    Row("publications[].files", _SHOWN),
-    Row("publications[].size", _SHOWN),
-    Row("publications[].restores", _SHOWN),
-    Row("publications[].keptUntil", _SHOWN),
+    *_same(
+        _SHOWN,
+        "publications[].conflict",
+        "publications[].committed",
+        "publications[].files",
+        "publications[].size",
+        "publications[].restores",
+        "publications[].keptUntil",
+    ),
     Row("parts[].jobId", _ANOTHER),
     Row("parts[].name", "the name of a file of a log, each once", by="manifests.log_files.read_part"),
     Row("parts[].sha256", _BYTES, by="manifests.log_files.read_part"),
@@ -264,15 +269,22 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("nonce", _ITSELF),
         Row("created", "a moment before the year 10000", moment(lambda one: one.created_ms)),
     ),
-    "registration": tuple(
-        Row(field, "what `magicfs register` can have written", by="catalogs.described")
-        for field in ("jobId", "catalog", "table", "options.*", "line")
+    "registration": (
+        *(
+            Row(field, "what `magicfs register` can have written", by="formats.registration.differs")
+            for field in ("jobId", "catalog", "table")
+        ),
+        Row(
+            "options.*",
+            "what `magicfs register` can have written; and the catalogs that this process is configured for",
+            by="formats.registration.differs",
+        ),
+        Row("line", "nothing: only shown, as what the record says"),
     ),
     "log": (
         Row("jobId", "the job that is named with it", by="manifests.log_files.read_log"),
         Row("newest", _ANOTHER),
-        Row("jobs", _SHOWN),
-        Row("runs", _SHOWN),
+        *_same(_SHOWN, "jobs", "runs"),
         *_LOGGED,
         Row("names[].jobId", _ANOTHER),
         Row("names[].names", _SHOWN),
@@ -297,8 +309,7 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("schemas[].fingerprint", "nothing: only compared with each other"),
         Row("schemas[].fields[]", "names and types: only shown, and judged by audits"),
         Row("files[].key", "the keys of the manifest: others are left out"),
-        Row("files[].rows", _SHOWN),
-        Row("files[].format", _SHOWN),
+        *_same(_SHOWN, "files[].rows", "files[].format"),
         Row("files[].schema", "a schema of the same record, or none"),
         Row("files[].columns[]", "values of that type, or none: only shown, and judged by audits"),
         Row("files[].metadata.*", _SHOWN),
@@ -306,8 +317,7 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
     "task manifest": (
         Row("type", "the name of the format"),
         Row("jobId", "the job that reads it", by="transaction.output.load_listed"),
-        Row("jobAttemptNumber", _SHOWN),
-        Row("taskID", _SHOWN),
+        *_same(_SHOWN, "jobAttemptNumber", "taskID"),
         Row("taskAttemptID", "an attempt id", by="transaction.task_manifests.TaskManifests"),
         Row("taskAttemptDir", _SHOWN),
         Row("files[].s", "a work file of the job", by="transaction.output.load_listed"),
