@@ -7,54 +7,25 @@ from typing import Final
 
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_location import JobLocation
-from magicfs.formats.manifest import Manifest, ManifestFiles
-from magicfs.formats.pointer import Pointer
-from magicfs.formats.rows import MOMENT_MAX_MS, Place, Row, has_dots, moment, old_problem
+from magicfs.formats.manifest_rows import MANIFEST_FILES_ROWS, MANIFEST_ROWS, POINTER_ROWS
+from magicfs.formats.rows import (
+    ANOTHER,
+    BYTES,
+    ITSELF,
+    SHOWN,
+    Place,
+    Row,
+    moment,
+    old_problem,
+    same,
+)
 from magicfs.formats.tag import Tag
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_reserved
 
 __all__ = ["RECORD_ROWS"]
 
-_SHOWN: Final = "nothing: only shown"
-_ITSELF: Final = "nothing: only compared with itself, read again"
-_ANOTHER: Final = "a job id: names another record of this destination, which has to be that job's"
-_BYTES: Final = "the bytes that are read"
-_COUNTED: Final = "nothing: only shown, and counted again by `magicfs verify`"
 _STATISTICS: Final = "nothing: only added up and shown"
-
-
-def _same(compared: str, *fields: str, by: str = "") -> tuple[Row, ...]:
-    """Rows of fields that are compared with the same."""
-    return tuple(Row(field, compared, by=by) for field in fields)
-
-
-def _whose(one: Manifest | ManifestFiles, place: Place) -> str | None:
-    return None if one.job_id == place.whose else f"belongs to job {one.job_id}, not {place.whose}"
-
-
-def _kept_until(one: Manifest, _: Place) -> str | None:
-    late = one.kept is not None and one.kept.until_ms > MOMENT_MAX_MS
-    return "is a moment after the year 9999" if late else None
-
-
-def _deleted(one: Manifest, _: Place) -> str | None:
-    wrong = next((key for key in one.deleted if has_dots(key)), None)
-    return None if wrong is None else f"{wrong!a} is no key below the destination"
-
-
-def _partitions(one: Manifest, _: Place) -> str | None:
-    wrong = next((key for key in one.partitions or () if has_dots(key)), None)
-    return None if wrong is None else f"{wrong!a} is no directory below the destination"
-
-
-def _restores(one: Manifest, _: Place) -> str | None:
-    return "the job itself" if one.restores == one.job_id else None
-
-
-def _until(one: Pointer, _: Place) -> str | None:
-    late = any(each.until_ms > MOMENT_MAX_MS for each in one.keeping)
-    return "is a moment after the year 9999" if late else None
 
 
 def _old_keys(objects: Iterable[OldObject], place: Place) -> str | None:
@@ -76,64 +47,7 @@ def _tag(one: Tag, place: Place) -> str | None:
     return None if one.name == place.whose else f"{one.name!a}, another one's"
 
 
-_FILE: Final = "a key below the destination, without `.` and `..`: read, and shown to readers"
 _STEP: Final = "keys of data below the destination, or below an extra one that confirms the job"
-_LIST: Final = "the name of a file beside the manifest, without a slash"
-
-_MANIFEST: Final = (
-    Row("jobId", "the job that the file is named after", _whose),
-    Row("runId", "the run that a later job names"),
-    Row("bucket", "nothing: a dataset may be copied to another bucket, and keys are relative"),
-    Row("destination", "nothing: a dataset may be moved, and keys are relative"),
-    Row("conflict", _SHOWN),
-    Row("committed", "a moment before the year 10000", moment(lambda one: one.committed_ms)),
-    Row("previous", f"{_ANOTHER}; no circle", by="manifests.chain.chain"),
-    Row("hides", "`nothing`, `all` or `keys`"),
-    Row("replaced", "a job id: hides the files of that job and of those before it"),
-    Row("deleted[]", "keys below the destination: hides them from readers, and deletes nothing", _deleted),
-    Row("partitions[]", "directories below the destination; only shown", _partitions),
-    Row("olderFiles", "nothing: a warning to readers"),
-    Row("parts[].name", _LIST),
-    Row("parts[].sha256", _BYTES, by="manifests.parts.read_lists"),
-    *_same(_COUNTED, "parts[].files", "parts[].size"),
-    Row("files[].key", _FILE),
-    Row("files[].size", "the size of the file", by="manifests.comparison.compare"),
-    Row("files[].etag", "the ETag of the file", by="manifests.comparison.compare"),
-    Row("files[].version", "the version of the file: only read, or copied to a name of the rollback"),
-    Row("files[].checksum", "the bytes of the file, with `magicfs verify --deep`"),
-    Row("files[].writeId", "the metadata of the file; only `magicfs adopt` reads it"),
-    Row("files[].rows", _SHOWN),
-    Row("runs[].runId", "the run that a later job names"),
-    Row("runs[].jobId", _ANOTHER),
-    *_same(_SHOWN, "runs[].files", "runs[].size", "runs[].committed"),
-    Row("log.jobId", _ANOTHER),
-    Row("log.name", "the name of a file of a log"),
-    Row("log.sha256", _BYTES, by="manifests.log_files.read_log"),
-    Row(
-        "objectSettings.*",
-        "an ACL, a grant or the ARN of a key counts only where this process was given the same",
-        by="stores.object_settings.check_recorded",
-    ),
-    Row("kept.until", "a moment before the year 10000", _kept_until),
-    Row("kept.lists[].name", _LIST),
-    Row("kept.lists[].sha256", _BYTES, by="manifests.parts.read_lists"),
-    *_same(_COUNTED, "kept.lists[].files", "kept.lists[].size"),
-    Row("restores", "another job", _restores),
-    Row("footers.rows", _SHOWN),
-    Row("footers.schemas[]", "nothing: only compared with each other"),
-    Row("footers.lists[].name", _LIST),
-    Row("footers.lists[].sha256", _BYTES, by="manifests.parts.read_lists"),
-    *_same(_COUNTED, "footers.lists[].files", "footers.lists[].size"),
-    *_same(
-        _SHOWN,
-        "audit.verdicts[].rule",
-        "audit.verdicts[].passed",
-        "audit.verdicts[].told",
-        "audit.against",
-        "audit.audited",
-        "audit.accepted",
-    ),
-)
 
 _PENDING: Final = (
     Row(
@@ -141,15 +55,15 @@ _PENDING: Final = (
         "the path of the job's own magic path, where it is deleted",
         by="transaction.own_path.delete_records",
     ),
-    Row("uri", _SHOWN),
+    Row("uri", SHOWN),
     Row("uploadId", "the uploads of the store: it has to be one of that key"),
     Row("bucket", "the bucket of the job", by="protocol.winners.LateKeyCheck"),
     Row("destinationKey", _STEP, by="protocol.winners.LateKeyCheck"),
     Row("created", "nothing: how old the oldest upload is; decides a refusal alone"),
-    *_same(_SHOWN, "saved", "date"),
+    *same(SHOWN, "saved", "date"),
     Row("jobId", "the job that reads it, or empty", by="transaction.output.load_listed"),
     Row("taskId", "nothing: names the attempt; which attempt counts is decided by the record's name"),
-    Row("text", _SHOWN),
+    Row("text", SHOWN),
     Row("etags[].etag", "the parts that the store has"),
     Row("etags[].checksumAlgorithm", "the parts that the store has"),
     Row("etags[].checksum", "the parts that the store has"),
@@ -166,29 +80,29 @@ _SUCCESS: Final = tuple(
     Row(field, compared)
     for field, compared in {
         "name": "the name of the format",
-        "success": _SHOWN,
-        "timestamp": _SHOWN,
-        "date": _SHOWN,
-        "hostname": _SHOWN,
-        "committer": _SHOWN,
-        "description": _SHOWN,
+        "success": SHOWN,
+        "timestamp": SHOWN,
+        "date": SHOWN,
+        "hostname": SHOWN,
+        "committer": SHOWN,
+        "description": SHOWN,
         "jobId": "the job that asks whether a JVM, or itself, has committed it",
-        "jobIdSource": _SHOWN,
-        "metrics.*": _SHOWN,
-        "diagnostics.*": _SHOWN,
-        "filenames[]": _SHOWN,
+        "jobIdSource": SHOWN,
+        "metrics.*": SHOWN,
+        "diagnostics.*": SHOWN,
+        "filenames[]": SHOWN,
         "iostatistics.*": _STATISTICS,
-        "state": _SHOWN,
-        "stage": _SHOWN,
+        "state": SHOWN,
+        "stage": SHOWN,
         "magicfs.winners.*.*": "names of attempts: chooses which files of the stocator committer are read",
     }.items()
 )
 
 _LOGGED: Final = (
-    Row("publications[].jobId", _ANOTHER),
+    Row("publications[].jobId", ANOTHER),
     Row("publications[].runId", "the run that a later job names"),
-    *_same(
-        _SHOWN,
+    *same(
+        SHOWN,
         "publications[].conflict",
         "publications[].committed",
         "publications[].files",
@@ -196,9 +110,9 @@ _LOGGED: Final = (
         "publications[].restores",
         "publications[].keptUntil",
     ),
-    Row("parts[].jobId", _ANOTHER),
+    Row("parts[].jobId", ANOTHER),
     Row("parts[].name", "the name of a file of a log, each once", by="manifests.log_files.read_part"),
-    Row("parts[].sha256", _BYTES, by="manifests.log_files.read_part"),
+    Row("parts[].sha256", BYTES, by="manifests.log_files.read_part"),
     Row(
         "parts[].level",
         "less than that of the part that names it",
@@ -210,11 +124,8 @@ _LOGGED: Final = (
 
 
 RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
-    "manifest": _MANIFEST,
-    "manifest files": (
-        Row("jobId", "the job of the manifest that names it", _whose),
-        *(row for row in _MANIFEST if row.field.startswith("files[].")),
-    ),
+    "manifest": MANIFEST_ROWS,
+    "manifest files": MANIFEST_FILES_ROWS,
     "pending": (
         *_PENDING,
         Row("body", "none: only an entry of a set has one"),
@@ -232,19 +143,7 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("extraData.*", "nothing: names the attempt"),
     ),
     "success": _SUCCESS,
-    "pointer": (
-        Row("jobId", _ANOTHER),
-        Row("nonce", _ITSELF),
-        Row("changed", "a moment before the year 10000", moment(lambda one: one.changed_ms)),
-        Row("runs[]", "a run that a later job names, and a job id"),
-        Row("forgottenRuns", "digests of runs that a later job names"),
-        Row("keeping[].jobId", _ANOTHER, by="manifests.kept.kept_by"),
-        Row("keeping[].until", "a moment before the year 10000", _until),
-        Row("keeping[].expires", "true or false"),
-        Row("log.jobId", _ANOTHER),
-        Row("log.name", "the name of a file of a log"),
-        Row("log.sha256", _BYTES, by="manifests.log_files.read_log"),
-    ),
+    "pointer": POINTER_ROWS,
     "deletions": (
         Row("objects[].key", "data below the destination: no record, no work, no `.` and `..`", _old_keys),
         Row(
@@ -252,7 +151,7 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
             "the ETag of the object: only that version is deleted",
             by="stores.conditions.remove_matching",
         ),
-        Row("objects[].size", _SHOWN),
+        Row("objects[].size", SHOWN),
         Row("objects[].version", "a version of that key: only read, or deleted by `magicfs expire`"),
     ),
     "job location": (
@@ -265,8 +164,8 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "tag": (
         Row("tag", "the name of the file", _tag),
-        Row("jobId", _ANOTHER),
-        Row("nonce", _ITSELF),
+        Row("jobId", ANOTHER),
+        Row("nonce", ITSELF),
         Row("created", "a moment before the year 10000", moment(lambda one: one.created_ms)),
     ),
     "registration": (
@@ -283,12 +182,12 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "log": (
         Row("jobId", "the job that is named with it", by="manifests.log_files.read_log"),
-        Row("newest", _ANOTHER),
-        *_same(_SHOWN, "jobs", "runs"),
+        Row("newest", ANOTHER),
+        *same(SHOWN, "jobs", "runs"),
         *_LOGGED,
-        Row("names[].jobId", _ANOTHER),
-        Row("names[].names", _SHOWN),
-        Row("names[].sha256[]", _BYTES, by="manifests.log_files.read_names"),
+        Row("names[].jobId", ANOTHER),
+        Row("names[].names", SHOWN),
+        Row("names[].sha256[]", BYTES, by="manifests.log_files.read_names"),
         Row("outdated[]", "names of files of logs, which are deleted"),
     ),
     "log part": (
@@ -305,37 +204,37 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("jobs[]", "nothing: only compared with the id of a job"),
     ),
     "footers": (
-        Row("jobId", _SHOWN),
+        Row("jobId", SHOWN),
         Row("schemas[].fingerprint", "nothing: only compared with each other"),
         Row("schemas[].fields[]", "names and types: only shown, and judged by audits"),
         Row("files[].key", "the keys of the manifest: others are left out"),
-        *_same(_SHOWN, "files[].rows", "files[].format"),
+        *same(SHOWN, "files[].rows", "files[].format"),
         Row("files[].schema", "a schema of the same record, or none"),
         Row("files[].columns[]", "values of that type, or none: only shown, and judged by audits"),
-        Row("files[].metadata.*", _SHOWN),
+        Row("files[].metadata.*", SHOWN),
     ),
     "task manifest": (
         Row("type", "the name of the format"),
         Row("jobId", "the job that reads it", by="transaction.output.load_listed"),
-        *_same(_SHOWN, "jobAttemptNumber", "taskID"),
+        *same(SHOWN, "jobAttemptNumber", "taskID"),
         Row("taskAttemptID", "an attempt id", by="transaction.task_manifests.TaskManifests"),
-        Row("taskAttemptDir", _SHOWN),
+        Row("taskAttemptDir", SHOWN),
         Row("files[].s", "a work file of the job", by="transaction.output.load_listed"),
         Row("files[].d", "data below the destination", by="transaction.manifest_places.Places"),
         Row("files[].z", "the file that is renamed"),
         Row("files[].e", "the file that is renamed", by="transaction.renames.is_there"),
         Row("directories[].d", "data below the destination", by="transaction.manifest_places.Places"),
         Row("directories[].t", "the statuses that Hadoop has"),
-        Row("directories[].l", _SHOWN),
+        Row("directories[].l", SHOWN),
         Row("iostatistics.*", _STATISTICS),
-        Row("extraData.*", _SHOWN),
+        Row("extraData.*", SHOWN),
     ),
     "file list": (
         Row("jobId", "the job that reads it", by="committers.final.base.files_of"),
         Row("taskId", "the task of the commit that carries it", by="committers.final.base.files_of"),
         Row("attemptId", "the attempt of the commit that carries it", by="committers.final.base.files_of"),
         Row("files[].key", "a key below the destination, without `.` and `..`"),
-        Row("files[].size", _SHOWN),
+        Row("files[].size", SHOWN),
     ),
 }
 """By the names that ``magicfs.formats.kinds`` has for formats."""

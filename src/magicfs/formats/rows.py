@@ -11,8 +11,25 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_plain, is_reserved, is_work
 from magicfs.protocol.layout import SUCCESS, WorkLayout
 
-__all__ = ["MOMENT_MAX_MS", "Place", "Problem", "Row", "has_dots", "moment", "old_problem"]
+__all__ = [
+    "ANOTHER",
+    "BYTES",
+    "ITSELF",
+    "MOMENT_MAX_MS",
+    "SHOWN",
+    "Place",
+    "Problem",
+    "Row",
+    "has_dots",
+    "moment",
+    "old_problem",
+    "same",
+]
 
+SHOWN: Final = "nothing: only shown"
+ITSELF: Final = "nothing: only compared with itself, read again"
+ANOTHER: Final = "a job id: names another record of this destination, which has to be that job's"
+BYTES: Final = "the bytes that are read"
 MOMENT_MAX_MS: Final = 253_402_300_799_999
 """The end of the year 9999."""
 _DOTS: Final = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
@@ -42,6 +59,11 @@ class Row(NamedTuple):
     compared: str  # in words, for people
     problem: Problem | None = None  # compares it
     by: str = ""  # what compares it where more has to be known: a name within ``magicfs``
+
+
+def same(compared: str, *fields: str, by: str = "") -> tuple[Row, ...]:
+    """Rows of fields that are compared with the same."""
+    return tuple(Row(field, compared, by=by) for field in fields)
 
 
 def has_dots(path: str) -> bool:
