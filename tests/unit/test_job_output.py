@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import CommitFailed
-from magicfs.formats.footer import FOOTER, Footer, carried_by, footers_in
+from magicfs.formats.footer import Footer
+from magicfs.formats.footer_texts import FOOTER, carried_by, footers_in
 from magicfs.formats.pending import Body, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import pending_of, text_of
@@ -87,7 +88,7 @@ def check_output(sets: list[list[Pending]]) -> None:
     for number, files in enumerate(sets):
         unique = {one.destination_key: one for one in files}
         sets[number] = list(unique.values())
-        output.add(f"set {number}", of_set(PendingSet(commits=tuple(sets[number]))))
+        output.add(f"set {number}", of_set(PendingSet(commits=tuple(sets[number])), "set"))
     everything = [one for files in sets for one in files]
     assert list(output.pendings()) == everything
     steps = [pack.step_of(one) for one in everything]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError
-from magicfs.formats.footer import FOOTER
+from magicfs.formats.footer_texts import FOOTER
 from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import extra_data_of, joined, pending_of, read_plain
@@ -63,7 +63,7 @@ def pending_sets(draw: st.DrawFn) -> PendingSet:
 
 
 def slowly(raw: bytes) -> set_files.SetFiles:
-    return set_files.of_set(PendingSet.from_bytes(PATH, raw))
+    return set_files.of_set(PendingSet.from_bytes(PATH, raw), PATH)
 
 
 def told(files: set_files.SetFiles) -> tuple[Any, ...]:

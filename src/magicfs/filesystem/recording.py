@@ -13,7 +13,7 @@ from magicfs.filesystem.upload import Uploaded
 from magicfs.filesystem.upload.taker import NOTHING_TAKEN, Taken
 from magicfs.formats import checksum, hadoop_uri
 from magicfs.formats.document import java_text
-from magicfs.formats.footer import carried_by
+from magicfs.formats.footer_texts import carried_by
 from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.magic import MagicPath

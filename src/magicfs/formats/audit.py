@@ -6,13 +6,14 @@ upload: a JSON object, by names of checks, of what is wrong with it, or null.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from magicfs.formats.document import render, with_unknown
+from magicfs.errors import FormatError
+from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields
+from magicfs.formats.limits import PENDING_SIZE_LIMIT
 
 __all__ = ["FILE_AUDIT", "Audit", "Said", "Verdict", "carried_by", "said_in"]
 
@@ -111,10 +112,12 @@ def carried_by(said: Said) -> dict[str, str]:
 
 def said_in(extra: Mapping[str, str]) -> Said:
     """What checks have said of a file; empty if none has, or it cannot be read."""
-    try:
-        found = json.loads(extra.get(FILE_AUDIT, "{}"))
-    except ValueError:
+    text = extra.get(FILE_AUDIT)
+    if text is None:
         return {}
-    if not isinstance(found, dict):
+    raw = text.encode("utf-8", "surrogatepass")
+    try:
+        found = parse(FILE_AUDIT, raw, size_limit=PENDING_SIZE_LIMIT)
+    except FormatError:
         return {}
     return {name: told for name, told in found.items() if told is None or isinstance(told, str)}

@@ -11,60 +11,114 @@ from __future__ import annotations
 import json
 import math
 import re
+import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any, NoReturn
+from types import TracebackType
+from typing import Any, Final, NoReturn
 
 from magicfs.errors import FormatError, UsageError
+from magicfs.formats.limits import VALUE_LIMIT, has_more_values
 
 __all__ = [
+    "UNKNOWN_DEPTH_LIMIT",
+    "UNKNOWN_SIZE_LIMIT",
+    "Reading",
     "iso_text",
     "java_text",
     "kind_of",
     "member",
     "parse",
+    "parse_list",
     "render",
     "render_indented",
     "shown",
+    "too_large",
     "walk",
     "with_unknown",
 ]
 
+UNKNOWN_DEPTH_LIMIT: Final = 64
+"""How deep the value of an unknown field may nest, so that what was read can always be written back."""
+
+UNKNOWN_SIZE_LIMIT: Final = 64 * 1024
+"""Characters of all unknown fields of one object, names among them. A value without text counts as 8."""
+
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SHOWN_NAME_LENGTH = 80
+_SHOWN_PROBLEM_LENGTH = 200
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def parse(path: str, raw: bytes, *, size_limit: int) -> dict[str, Any]:
+class Reading:
+    """A block that reads what others wrote. Whatever it cannot read ends as FormatError, and nothing else.
+
+    ``path`` and ``field``: where that lies, for the error.
+    """
+
+    __slots__ = ("_field", "_path")
+
+    def __init__(self, path: str, field: str = "") -> None:
+        self._path, self._field = path, field
+
+    def __enter__(self) -> None:
+        """Nothing to begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, _UNREADABLE) and not isinstance(error, FormatError):
+            raise FormatError(self._path, self._field, _explain(error)) from None
+
+
+_UNREADABLE: Final = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+    struct.error,
+)
+"""What Python raises for input that is not as a reader needs it."""
+
+
+def parse(path: str, raw: bytes, *, size_limit: int, value_limit: int = VALUE_LIMIT) -> dict[str, Any]:
     """Read one JSON object. Nothing of it is trusted. ``path``: where it lies, for the error.
 
-    Raises FormatError if it has more than ``size_limit`` bytes, is empty ("No data", as Hadoop says), not
-    UTF-8, not JSON or nested too deeply, has a number that is not finite, a name that occurs twice in one
-    object or text that UTF-8 cannot hold, or has anything but an object at the top.
+    Raises FormatError if it has more than ``size_limit`` bytes or ``value_limit`` values, is empty ("No
+    data", as Hadoop says), not UTF-8, not JSON or nested too deeply, has a number that is not finite, a name
+    that occurs twice in one object or text that UTF-8 cannot hold, or has anything but an object at the top.
     """
+    document = _parsed(path, raw, size_limit, value_limit)
+    if not isinstance(document, dict):
+        raise FormatError(path, "", f"expected an object, found {kind_of(document)}")
+    return document
+
+
+def parse_list(path: str, raw: bytes, *, size_limit: int, value_limit: int = VALUE_LIMIT) -> list[Any]:
+    """Read one JSON list, as ``parse`` reads an object."""
+    document = _parsed(path, raw, size_limit, value_limit)
+    if not isinstance(document, list):
+        raise FormatError(path, "", f"expected a list, found {kind_of(document)}")
+    return document
+
+
+def _parsed(path: str, raw: bytes, size_limit: int, value_limit: int) -> Any:
     if len(raw) > size_limit:
         raise FormatError(path, "", f"{len(raw)} bytes, and at most {size_limit} are read")
     if not raw:
         raise FormatError(path, "", "No data")
-    try:
+    if has_more_values(raw, value_limit):
+        raise FormatError(path, "", f"more than {value_limit} values, which is the most that is read")
+    with Reading(path):
         document = json.loads(
             raw.decode("utf-8"),
             object_pairs_hook=_unique_members,
             parse_constant=_refuse_constant,
             parse_float=_finite,
         )
-    except RecursionError:
-        raise FormatError(path, "", "nested too deeply") from None
-    except ValueError as error:
-        raise FormatError(path, "", _explain(error)) from None
-    if not isinstance(document, dict):
-        raise FormatError(path, "", f"expected an object, found {kind_of(document)}")
     if _SURROGATE_ESCAPE.search(raw) and (field := _unencodable(document)) is not None:
         raise FormatError(path, field, "half a surrogate pair, which UTF-8 cannot hold")
     return document
@@ -103,9 +157,14 @@ def render_indented(document: Mapping[str, object]) -> bytes:
 
 
 def with_unknown(document: dict[str, object], unknown: Mapping[str, object]) -> dict[str, object]:
-    """Add the fields of others behind our own, in the order in which they were read. Ours win."""
+    """Add the fields of others behind our own, in the order in which they were read. Ours win.
+
+    Raises UsageError if they are more than would be read again.
+    """
     if not unknown:
         return document
+    if (problem := too_large(unknown)) is not None:
+        raise UsageError(f"{shown(problem[0])} {problem[1]}; it was not written; leave unknown fields out")
     return document | {name: value for name, value in unknown.items() if name not in document}
 
 
@@ -165,16 +224,60 @@ def member(field: str, name: str) -> str:
 
 def walk(document: object) -> Iterator[tuple[str, object, int]]:
     """Every value below ``document`` with its name and depth, and every name before what stands under it."""
-    pending: list[tuple[str, object, int]] = [("", document, 0)]
-    while pending:
-        field, value, depth = pending.pop()
+    found: list[Iterator[tuple[str, object, int]]] = [iter([("", document, 0)])]
+    while found:
+        field, value, depth = next(found[-1], (None, None, 0))
+        if field is None:
+            found.pop()
+            continue
         yield field, value, depth
         if isinstance(value, Mapping):
             for name in value:
                 yield field, name, depth
-            pending.extend((member(field, name), child, depth + 1) for name, child in value.items())
+            found.append(_members(field, value, depth + 1))
         elif isinstance(value, list | tuple):
-            pending.extend((f"{field}[{index}]", child, depth + 1) for index, child in enumerate(value))
+            found.append(_elements(field, value, depth + 1))
+
+
+def _members(field: str, value: Mapping[str, object], depth: int) -> Iterator[tuple[str, object, int]]:
+    return ((member(field, name), child, depth) for name, child in value.items())
+
+
+def _elements(field: str, value: Iterable[object], depth: int) -> Iterator[tuple[str, object, int]]:
+    return ((f"{field}[{index}]", child, depth) for index, child in enumerate(value))
+
+
+def too_large(unknown: Mapping[str, object]) -> tuple[str, str] | None:
+    """A field of others that is more than may be kept with all of them before it, and why; None if none is.
+
+    No more is looked at than may be kept.
+    """
+    room = UNKNOWN_SIZE_LIMIT
+    for name, value in unknown.items():
+        pending, room = [(value, 0)], room - len(name)
+        while pending:
+            one, depth = pending.pop()
+            if depth > UNKNOWN_DEPTH_LIMIT:
+                return name, f"nested deeper than {UNKNOWN_DEPTH_LIMIT}"
+            room -= _size_of(one)
+            if room < 0:
+                return name, f"more than {UNKNOWN_SIZE_LIMIT} characters of unknown fields in one object"
+            if isinstance(one, Mapping):
+                pending.extend((child, depth + 1) for child in one.values())
+            elif isinstance(one, list | tuple):
+                pending.extend((child, depth + 1) for child in one)
+    return None
+
+
+def _size_of(one: object) -> int:
+    """About how many characters a value takes, without those in it."""
+    if isinstance(one, str):
+        return len(one)
+    if isinstance(one, Mapping):
+        return 8 + sum(map(len, one))
+    if isinstance(one, list | tuple):
+        return 8 + len(one)
+    return 8 + (one.bit_length() // 3 if isinstance(one, int) else 0)
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -196,12 +299,14 @@ def _finite(text: str) -> float:
     return number
 
 
-def _explain(error: ValueError) -> str:
+def _explain(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: {error.reason} at byte {error.start}"
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON: {error.msg} at character {error.pos}"
-    return f"not JSON that can be read: {error}"
+    return f"cannot be read: {str(error)[:_SHOWN_PROBLEM_LENGTH] or type(error).__name__}"
 
 
 def _unencodable(document: object) -> str | None:

@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats.document import kind_of, member, shown, walk
+from magicfs.formats.document import Reading, kind_of, member, shown, too_large
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 
-__all__ = ["LONG_MAX", "LONG_MIN", "UNKNOWN_DEPTH_LIMIT", "Fields", "check_format"]
+__all__ = ["LONG_MAX", "LONG_MIN", "Fields", "check_format"]
 
 LONG_MIN = -(2**63)
 LONG_MAX = 2**63 - 1
 """The range of Java's ``long``, which every integer of these files has to fit."""
-
-UNKNOWN_DEPTH_LIMIT = 64
-"""How deep the value of an unknown field may nest, so that what was read can always be written back."""
 
 
 class Fields:
@@ -40,6 +37,10 @@ class Fields:
     def error(self, field: str, problem: str) -> FormatError:
         """The error to raise about a field of this object."""
         return FormatError(self.path, self._name(field), problem)
+
+    def reading(self, field: str) -> Reading:
+        """The block that reads a field for which there is no getter."""
+        return Reading(self.path, self._name(field))
 
     def version(self, expected: int) -> None:
         """Check ``version``: absent is accepted, as Hadoop's readers do. Any other is refused."""
@@ -183,9 +184,8 @@ class Fields:
         if self._members.keys() <= self._taken:
             return {}
         unknown = {name: value for name, value in self._members.items() if name not in self._taken}
-        for name, value in unknown.items():
-            if any(depth > UNKNOWN_DEPTH_LIMIT for _, _, depth in walk(value)):
-                raise self.error(member("", name), f"nested deeper than {UNKNOWN_DEPTH_LIMIT}")
+        if (problem := too_large(unknown)) is not None:
+            raise self.error(member("", problem[0]), problem[1])
         return unknown
 
     def _name(self, field: str) -> str:

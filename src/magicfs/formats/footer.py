@@ -10,46 +10,40 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from magicfs.errors import FormatError
-from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields, check_format
-from magicfs.formats.limits import FOOTERS_SIZE_LIMIT, within
+from magicfs.formats.document import Reading, parse, parse_list, render, shown, with_unknown
+from magicfs.formats.fields import LONG_MAX, Fields, check_format
+from magicfs.formats.limits import FOOTERS_SIZE_LIMIT, FOOTERS_VALUE_LIMIT, within
 
 __all__ = [
-    "FOOTER",
     "FOOTERS_FORMAT",
-    "SCHEMA",
+    "SCHEMA_MAX",
+    "TEXT_MAX",
     "Column",
     "Field",
     "FileFooters",
     "Footer",
     "Schema",
     "Values",
-    "carried_by",
-    "footers_in",
-    "once_each",
 ]
 
 FOOTERS_FORMAT: Final = "magicfs.footers/1"
-
-FOOTER: Final = "magicfs.footer"
-"""The name in a pending upload's extra data."""
-SCHEMA: Final = "magicfs.schema"
-"""The name of its schema there, which only the first file of a task has of those that share it."""
 
 TEXT_MAX: Final = 16 * 1024
 """Characters of the text of one footer: statistics of columns beyond it are left out."""
 SCHEMA_MAX: Final = 64 * 1024
 """Characters of a schema: of a longer one only the fingerprint is kept."""
+_BYTES_OF_CHARACTER: Final = 4
 _FINGERPRINT: Final = 16
+_IS_FINGERPRINT: Final = re.compile(rf"[0-9a-f]{{{_FINGERPRINT}}}")
 _LEVELS_MAX: Final = 1000
 _VALUES: Final = frozenset({bool, float, int, str})
 _FIRST_DAY: Final = date(1970, 1, 1)
@@ -102,9 +96,12 @@ class Schema:
         return _schema_text(self.fields)
 
     @classmethod
-    def from_text(cls, text: str) -> Schema:
-        """Undo ``to_text``. Raises TypeError or ValueError for any other text."""
-        return cls.of([_field(one) for one in json.loads(text)])
+    def from_text(cls, path: str, text: str) -> Schema:
+        """Undo ``to_text``. Raises FormatError for any other text."""
+        raw = text.encode("utf-8", "surrogatepass")
+        found = parse_list(path, raw, size_limit=_BYTES_OF_CHARACTER * SCHEMA_MAX)
+        with Reading(path):
+            return cls.of(list(map(_field, found)))
 
     def find(self, name: str) -> int | None:
         """The place of the column of a dotted name; None if there is none, or several."""
@@ -218,13 +215,18 @@ class Footer:
     @classmethod
     def from_text(cls, path: str, text: str, schemas: Mapping[str, Schema]) -> Footer:
         """Undo ``to_text``; ``schemas`` by fingerprint. Raises FormatError for any other text."""
-        fields = Fields(path, parse(path, text.encode("utf-8", "surrogatepass"), size_limit=16 * TEXT_MAX))
+        fields = Fields(
+            path,
+            parse(path, text.encode("utf-8", "surrogatepass"), size_limit=_BYTES_OF_CHARACTER * TEXT_MAX),
+        )
         return cls.from_fields(fields, schemas)
 
     @classmethod
     def from_fields(cls, fields: Fields, schemas: Mapping[str, Schema]) -> Footer:
         """Read the JSON object."""
         schema = fields.nullable_text("schema")
+        if schema is not None and not _IS_FINGERPRINT.fullmatch(schema):
+            raise fields.error("schema", f"{shown(schema)} is no fingerprint of a schema")
         return cls(
             rows=fields.required_integer("rows", minimum=0),
             format=fields.required_text("format"),
@@ -249,7 +251,8 @@ class FileFooters:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = FOOTERS_SIZE_LIMIT) -> FileFooters:
-        fields = Fields(path, parse(path, raw, size_limit=size_limit))
+        document = parse(path, raw, size_limit=size_limit, value_limit=FOOTERS_VALUE_LIMIT)
+        fields = Fields(path, document)
         check_format(fields, FOOTERS_FORMAT)
         job, schemas = fields.required_job_id(), _schemas(fields)
         files: dict[str, Footer] = {}
@@ -274,57 +277,16 @@ class FileFooters:
         }
         raw = render(with_unknown(document, self.unknown))
         what = f"the list of {len(self.files):,} footers of job {self.job_id}"
-        return within(raw, FOOTERS_SIZE_LIMIT, what, "publish without footers")
-
-
-def carried_by(footer: Footer | None) -> dict[str, str]:
-    """What the extra data of a pending upload says of a footer."""
-    if footer is None:
-        return {}
-    found = {FOOTER: footer.to_text()}
-    if footer.schema is not None and footer.schema.fields:
-        found[SCHEMA] = footer.schema.to_text()
-    return found
-
-
-def once_each(extras: Iterable[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
-    """The extra data of files, of which only the first one bears a schema that several have."""
-    seen: set[str] = set()
-    for extra in extras:
-        schema = extra.get(SCHEMA)
-        if schema is not None and schema in seen:
-            yield {name: value for name, value in extra.items() if name != SCHEMA}
-            continue
-        if schema is not None:
-            seen.add(schema)
-        yield extra
-
-
-def footers_in(extras: Iterable[Mapping[str, str]]) -> Iterator[Footer | None]:
-    """The footers in the extra data of files; None of those that have none, or none that can be read."""
-    schemas: dict[str, Schema] = {}
-    for extra in extras:
-        text = extra.get(FOOTER)
-        if text is None:
-            yield None
-            continue
-        try:
-            if (columns := extra.get(SCHEMA)) is not None:
-                one = Schema.from_text(columns)
-                schemas.setdefault(one.fingerprint, one)
-            yield Footer.from_text("", text, schemas)
-        except (FormatError, TypeError, ValueError):
-            yield None
+        advice = "publish without footers"
+        return within(raw, FOOTERS_SIZE_LIMIT, what, advice, value_limit=FOOTERS_VALUE_LIMIT)
 
 
 def _schemas(fields: Fields) -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for one in fields.objects("schemas"):
         name = one.required_text("fingerprint")
-        try:
+        with one.reading("fields"):
             found[name] = Schema(tuple(map(_field, one.elements("fields"))), name)
-        except (TypeError, ValueError) as error:
-            raise one.error("fields", f"no list of columns: {error}") from error
     return found
 
 
@@ -355,7 +317,7 @@ def _values(fields: Fields, place: int, found: Any) -> Values | None:
     if found is None:
         return None
     is_list = isinstance(found, list) and len(found) in {1, 3, 4}
-    if not is_list or not (found[0] is None or (type(found[0]) is int and found[0] >= 0)):
+    if not is_list or not (found[0] is None or (type(found[0]) is int and 0 <= found[0] <= LONG_MAX)):
         raise fields.error(f"columns[{place}]", "no statistics: nulls, min, max and whether they are exact")
     if len(found) == 1:
         return Values(found[0])

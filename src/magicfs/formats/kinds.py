@@ -13,6 +13,7 @@ from magicfs.formats.document import parse
 from magicfs.formats.footer import FOOTERS_FORMAT, FileFooters
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.formats.limits import MANIFEST_VALUE_LIMIT
 from magicfs.formats.log import (
     LOG_FORMAT,
     LOG_NAMES_FORMAT,
@@ -158,7 +159,7 @@ def _kind(path: str, raw: bytes) -> Kind:
     last = path.rpartition("/")[2]
     named = next((kind for kind in KINDS if kind.has_name(last)), None)
     try:
-        document = parse(path, raw, size_limit=SIZE_LIMIT)
+        document = parse(path, raw, size_limit=SIZE_LIMIT, value_limit=MANIFEST_VALUE_LIMIT)
     except FormatError as error:
         if named is not None:
             return named

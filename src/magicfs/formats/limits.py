@@ -2,10 +2,14 @@
 
 Every ``to_bytes`` ends in ``within``. Of files that are written after a job's commit point,
 ``magicfs.transaction.capacity`` asks before it whether they will fit.
+
+A value of JSON may take two bytes in a file and a hundred in memory, so values are limited, too. They are
+counted in the bytes, before anything is made of them.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from magicfs.errors import UsageError
@@ -15,10 +19,12 @@ __all__ = [
     "DELETIONS_SIZE_LIMIT",
     "FILE_LIST_SIZE_LIMIT",
     "FOOTERS_SIZE_LIMIT",
+    "FOOTERS_VALUE_LIMIT",
     "JOB_LOCATION_SIZE_LIMIT",
     "JOB_OBJECT_SIZE_LIMIT",
     "LOG_SIZE_LIMIT",
     "MANIFEST_SIZE_LIMIT",
+    "MANIFEST_VALUE_LIMIT",
     "PENDINGSET_SIZE_LIMIT",
     "PENDING_SIZE_LIMIT",
     "POINTER_SIZE_LIMIT",
@@ -26,6 +32,8 @@ __all__ = [
     "SUCCESS_SIZE_LIMIT",
     "TAG_SIZE_LIMIT",
     "TASK_MANIFEST_SIZE_LIMIT",
+    "VALUE_LIMIT",
+    "has_more_values",
     "within",
 ]
 
@@ -53,16 +61,46 @@ SUCCESS_SIZE_LIMIT: Final = 16 * _MIB
 TAG_SIZE_LIMIT: Final = 64 * 1024
 TASK_MANIFEST_SIZE_LIMIT: Final = 256 * _MIB
 
+VALUE_LIMIT: Final = 4_000_000
+"""Values of a file: a pending set of 130,000 files, or of 100 files of 10,000 parts with their checksums."""
+MANIFEST_VALUE_LIMIT: Final = 10_000_000
+"""Values of a manifest: the million files that one listed before it had parts, or as many replaced ones."""
+FOOTERS_VALUE_LIMIT: Final = 8_000_000
+"""Values of a list of footers: 2,000 files with statistics of 1,000 columns each."""
+
 ROOM: Final = 64 * 1024
 """Bytes that a file which is written again, or only after the commit point, must leave free before it: for
 other hosts, states and reasons."""
 
 
-def within(raw: bytes, size_limit: int, what: str, advice: str) -> bytes:
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{,]', re.DOTALL)
+_TEXT: Final = ord('"')
+_TEXTS_OF_VALUE: Final = 3
+"""Most tokens to a value: a comma, a name and a text."""
+
+
+def has_more_values(raw: bytes, limit: int) -> bool:
+    """Whether a JSON document has more values than so many. Small documents are not looked at."""
+    if len(raw) <= limit or raw.count(b",") + raw.count(b"[") + raw.count(b"{") <= limit:
+        return False
+    values = 0  # without what stands inside texts
+    for tokens, found in enumerate(_TOKEN.finditer(raw)):
+        values += raw[found.start()] != _TEXT
+        if values > limit or tokens > _TEXTS_OF_VALUE * limit:
+            return True
+    return False
+
+
+def within(raw: bytes, size_limit: int, what: str, advice: str, *, value_limit: int = VALUE_LIMIT) -> bytes:
     """The bytes of a file, if it may be so large. Raises UsageError if nobody would read it."""
     if len(raw) > size_limit:
         raise UsageError(
             f"{what} would have {len(raw):,} bytes, and at most {size_limit:,} are read; it was not written; "
+            f"{advice}"
+        )
+    if has_more_values(raw, value_limit):
+        raise UsageError(
+            f"{what} would have more than the {value_limit:,} values that are read; it was not written; "
             f"{advice}"
         )
     return raw

@@ -19,7 +19,7 @@ from typing import Final, Literal, cast, get_args
 from magicfs.formats.audit import Audit
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
-from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, within
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, MANIFEST_VALUE_LIMIT, within
 from magicfs.formats.log import LogFile
 from magicfs.formats.published_run import PublishedRun
 
@@ -87,7 +87,8 @@ class ManifestFiles:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = MANIFEST_SIZE_LIMIT) -> ManifestFiles:
-        fields = Fields(path, parse(path, raw, size_limit=size_limit))
+        document = parse(path, raw, size_limit=size_limit, value_limit=MANIFEST_VALUE_LIMIT)
+        fields = Fields(path, document)
         check_format(fields, MANIFEST_FILES_FORMAT)
         return cls(job_id=fields.required_job_id(), files=_files(fields), unknown=fields.rest())
 
@@ -100,7 +101,9 @@ class ManifestFiles:
         }
         raw = render(with_unknown(document, self.unknown))
         what = f"the list of {len(self.files):,} files of job {self.job_id}"
-        return within(raw, MANIFEST_SIZE_LIMIT, what, "choose shorter names")
+        return within(
+            raw, MANIFEST_SIZE_LIMIT, what, "choose shorter names", value_limit=MANIFEST_VALUE_LIMIT
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +181,8 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = MANIFEST_SIZE_LIMIT) -> Manifest:
-        return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
+        document = parse(path, raw, size_limit=size_limit, value_limit=MANIFEST_VALUE_LIMIT)
+        return cls.from_fields(Fields(path, document))
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Manifest:
@@ -267,6 +271,7 @@ class Manifest:
             MANIFEST_SIZE_LIMIT,
             f"the manifest of {len(self.files):,} files of job {self.job_id}",
             "publish fewer or larger files by each job",
+            value_limit=MANIFEST_VALUE_LIMIT,
         )
 
 

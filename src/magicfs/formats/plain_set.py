@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from magicfs.errors import FormatError
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields
-from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT, within
+from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT, VALUE_LIMIT, has_more_values, within
 from magicfs.formats.pending import PENDING_VERSION, Body, Pending, parts_of
 from magicfs.formats.pendingset import PENDINGSET_VERSION
 from magicfs.formats.statistics import Statistics
@@ -81,7 +81,7 @@ class PlainSet(NamedTuple):
 
 def read_plain(path: str, raw: bytes) -> PlainSet | None:
     """Read a set; None if anything about it is unusual, such as an error."""
-    if len(raw) > PENDINGSET_SIZE_LIMIT:
+    if len(raw) > PENDINGSET_SIZE_LIMIT or has_more_values(raw, VALUE_LIMIT):
         return None
     try:
         text = raw.decode()

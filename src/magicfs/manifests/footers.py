@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
+from magicfs.errors import UsageError
+from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.footer import FileFooters, Footer
 from magicfs.formats.limits import FOOTERS_SIZE_LIMIT
 from magicfs.formats.manifest import FilesPart, Footers, Manifest, ManifestFile
@@ -40,6 +42,7 @@ async def write(
     count = _Count()
     lists = await parts.write_lists(store, destination, job, _lists(job, count.over(files)))
     rows = None if restored is None or count.without else count.rows + restored
+    rows = None if rows is None or rows > LONG_MAX else rows
     return Footers(rows=rows, schemas=tuple(sorted(count.schemas)), lists=lists)
 
 
@@ -111,9 +114,30 @@ class _Count:
             yield key, size, footer
 
 
+_Group = list[tuple[str, int, Footer]]
+
+
 def _lists(job: str, files: Iterable[tuple[str, int, Footer]]) -> Iterator[tuple[FilesPart, bytes]]:
-    source, number = iter(files), 0
-    while group := list(islice(source, _FILES_IN_LIST)):
-        raw = FileFooters(job_id=job, files={key: footer for key, _, footer in group}).to_bytes()
+    lists = chain.from_iterable(_readable(job, group) for group in _grouped(files))
+    for number, (group, raw) in enumerate(lists):
         yield parts.named_part(number, raw, [size for _, size, _ in group], "footers-"), raw
-        number += 1
+
+
+def _grouped(files: Iterable[tuple[str, int, Footer]]) -> Iterator[_Group]:
+    source = iter(files)
+    while group := list(islice(source, _FILES_IN_LIST)):
+        yield group
+
+
+def _readable(job: str, group: _Group) -> Iterator[tuple[_Group, bytes]]:
+    """A group as one list, or as several if that would be too large to be read."""
+    try:
+        raw = FileFooters(job_id=job, files={key: footer for key, _, footer in group}).to_bytes()
+    except UsageError:
+        if len(group) == 1:
+            raise
+        half = len(group) // 2
+        yield from _readable(job, group[:half])
+        yield from _readable(job, group[half:])
+    else:
+        yield group, raw

@@ -18,6 +18,7 @@ from dataclasses import replace
 from itertools import islice
 
 from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.gate import Place, admit
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT
 from magicfs.formats.manifest import FILES_IN_PART, FilesPart, Manifest, ManifestFile, ManifestFiles
@@ -142,7 +143,7 @@ def named_part(number: int, raw: bytes, sizes: Sequence[int], prefix: str = "") 
     """What a manifest says of a list: its name, which tells its content, and the files in it."""
     sha256 = hashlib.sha256(raw).hexdigest()
     name = f"{prefix}{number:05d}-{sha256[:_NAMED_BY]}.json"
-    return FilesPart(name=name, sha256=sha256, files=len(sizes), size=sum(sizes))
+    return FilesPart(name=name, sha256=sha256, files=len(sizes), size=min(sum(sizes), LONG_MAX))
 
 
 def key_of_part(destination: str, job: str, part: FilesPart) -> str:

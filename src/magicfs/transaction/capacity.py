@@ -7,7 +7,7 @@ from json import JSONEncoder
 
 from magicfs.errors import UsageError
 from magicfs.formats.document import render
-from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, ROOM, SUCCESS_SIZE_LIMIT
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, MANIFEST_VALUE_LIMIT, ROOM, SUCCESS_SIZE_LIMIT
 from magicfs.manifests.parts import FILES_IN_MANIFEST
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
@@ -16,6 +16,11 @@ __all__ = ["check_manifests", "check_success"]
 
 _FIELDS_OF_FILE = 170
 """Bytes of a file in a manifest beside its key and its write id: names of fields, size, ETag and rows."""
+
+_VALUES_OF_FILE = 10
+
+_BYTES_OF_SCHEMA = 24
+"""Bytes of a fingerprint: each file may have another one."""
 
 _BYTES_OF_CHARACTER = 4
 
@@ -41,7 +46,7 @@ def check_manifests(
     ``deleted`` are keys, ``partitions`` relative to the destination, that the manifest names, too. Sizes are
     taken a little too large, because ETags are not known yet.
     """
-    size = _OTHERS + _size(deleted) + _size(partitions or ())
+    size = _OTHERS + _size(deleted) + _size(partitions or ()) + _BYTES_OF_SCHEMA * output.with_footer
     at_most = output.files * _FIELDS_OF_FILE + _BYTES_OF_CHARACTER * output.characters
     # Of many files only the parts are named in which they are listed.
     is_looked_at = output.files <= FILES_IN_MANIFEST and size + at_most > MANIFEST_SIZE_LIMIT
@@ -52,6 +57,15 @@ def check_manifests(
             f"the manifest of job {context.job} would have up to {size:,} bytes, for {output.files:,} files "
             f"and {len(deleted):,} replaced ones, and at most {MANIFEST_SIZE_LIMIT:,} are read; nothing was "
             "published; publish fewer or larger files by each job"
+        )
+
+    listed = output.files if output.files <= FILES_IN_MANIFEST else 0
+    values = listed * _VALUES_OF_FILE + len(deleted) + len(partitions or ()) + output.with_footer + _OTHERS
+    if values > MANIFEST_VALUE_LIMIT:
+        raise UsageError(
+            f"the manifest of job {context.job} would have up to {values:,} values, for {output.files:,} "
+            f"files and {len(deleted):,} replaced ones, and at most {MANIFEST_VALUE_LIMIT:,} are read; nothing "
+            "was published; publish fewer or larger files by each job"
         )
 
 

@@ -295,7 +295,7 @@ class Executor:
             if not await publish.republish(self.cleaner, context, conditions):
                 raise
             return
-        await publish.publish_manifest(
+        done.warnings += await publish.publish_manifest(
             *(self.cleaner, context, conditions, job, done.output, old, left, self._etags),
             looked=ahead.pointer,
         )

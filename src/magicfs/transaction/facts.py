@@ -22,13 +22,13 @@ from magicfs.formats.manifest import FILES_IN_PART, MANIFEST_SIZE_LIMIT, Manifes
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT
-from magicfs.parallel import drained, in_order
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.steps import Complete, Publication
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.sets import READ_AHEAD
+from magicfs.transaction.sets import READ_AHEAD, read_some_ahead
 
 __all__ = [
     "CHUNK_LENGTH",
@@ -210,22 +210,32 @@ async def _write(engine: Engine, written: Iterator[_Written]) -> tuple[Chunk, ..
     return tuple(sorted(chunks, key=lambda chunk: chunk.key))
 
 
-def _read(
+async def _read(
     engine: Engine, context: JobContext, chunks: Sequence[Chunk], size_limit: int
 ) -> AsyncGenerator[tuple[Chunk, bytes]]:
     """The chunks in their order, each checked; a few are read ahead."""
 
-    async def get(chunk: Chunk) -> tuple[Chunk, bytes]:
-        return chunk, await _read_one(engine, context, chunk, size_limit)
+    async def get(chunk: Chunk, size_max: int) -> bytes:
+        return await _get(engine, context, chunk, size_max)
 
-    return in_order(chunks, get, min(engine.concurrency, READ_AHEAD))
+    async with aclosing(read_some_ahead(engine, chunks, get, size_limit)) as read:
+        async for chunk, raw in read:
+            yield chunk, _unaltered(engine, context, chunk, raw)
 
 
 async def _read_one(engine: Engine, context: JobContext, chunk: Chunk, size_limit: int) -> bytes:
+    return _unaltered(engine, context, chunk, await _get(engine, context, chunk, size_limit + 1))
+
+
+async def _get(engine: Engine, context: JobContext, chunk: Chunk, size_max: int) -> bytes:
     path = f"{engine.store.bucket}/{chunk.key}"
     if not paths.is_under(chunk.key, context.layout.job_directory):
         raise FormatError(path, "", f"is named by job {context.job}, and lies outside its directory")
-    raw = await engine.store.get(chunk.key, size_max=size_limit + 1)
+    return await engine.store.get(chunk.key, size_max=size_max)
+
+
+def _unaltered(engine: Engine, context: JobContext, chunk: Chunk, raw: bytes) -> bytes:
+    path = f"{engine.store.bucket}/{chunk.key}"
     if hashlib.sha256(raw).hexdigest() != chunk.sha256:
         raise FormatError(
             path,

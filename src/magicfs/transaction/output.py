@@ -12,7 +12,9 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.formats.audit import Audit, Said, said_in
 from magicfs.formats.checksum import checksum_in
-from magicfs.formats.footer import Footer, footers_in
+from magicfs.formats.fields import LONG_MAX
+from magicfs.formats.footer import Footer
+from magicfs.formats.footer_texts import footers_in
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.plain_set import extra_data_of, pending_of
@@ -70,6 +72,7 @@ class JobOutput:
     obstacles: Sequence[str] = ()
     """Keys of old files in the places of directories that its files need; they are deleted before."""
     with_footer: int = 0  # how many files say something of themselves
+    unread_footers: int = 0  # how many of those nobody can read, once all were looked at
     with_checksum: int = 0  # of how many files their tasks have made a checksum
     restored: Mapping[str, ManifestFile] = field(default_factory=dict)
     """Of a rollback the files that it shows again, by keys relative to the destination."""
@@ -124,7 +127,25 @@ class JobOutput:
         """What each file says of itself, in the same order; None where nobody knows."""
         if not self.with_footer:
             return repeat(None, self.files)
-        return footers_in(map(extra_data_of, self.texts()))
+        return self._footers()
+
+    def _footers(self) -> Iterator[Footer | None]:
+        unread = self.with_footer
+        for footer in footers_in(map(extra_data_of, self.texts())):
+            unread -= footer is not None
+            yield footer
+        self.unread_footers = unread
+
+    @property
+    def left_out(self) -> list[str]:
+        """A warning about footers that nobody can read, once all were looked at; none if there are none."""
+        if not self.unread_footers:
+            return []
+        told = (
+            f"{self.unread_footers} files are published without rows, schema and statistics: what their "
+            "tasks recorded of them cannot be read; find out what wrote those records"
+        )
+        return [told]
 
     def checksums(self) -> Iterator[str | None]:
         """The checksum that its task made of each file, in the same order; None where there is none."""
@@ -272,7 +293,7 @@ def sets_of(engine: Engine, context: JobContext) -> TaskSets:
 
 def _reading(sets: TaskSets) -> _Read:
     if isinstance(sets, TaskManifests):
-        return lambda name, raw: set_files.of_set(sets.parsed(name, raw))
+        return lambda name, raw: set_files.of_set(sets.parsed(name, raw), name)
     return set_files.read
 
 
@@ -328,6 +349,12 @@ class Taking:
     def finish(self) -> JobOutput:
         """All that was taken in; CommitFailed if two tasks write one key."""
         output = self.output
+        if output.bytes > LONG_MAX:
+            raise CommitFailed(
+                f"the files of job {self._context.job} have {output.bytes} bytes as its tasks say, which "
+                "no store holds; nothing was published; find out which pending set something else wrote, and "
+                "run its task again"
+            )
         self._keys.finish(lambda: ((n, step.key) for n, steps in output.steps_by_set() for step in steps))
         output.statistics = Statistics.aggregate(self._statistics)
         return output

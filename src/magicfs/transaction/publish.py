@@ -106,9 +106,9 @@ async def publish_manifest(
     left: Sequence[OldObject],
     etags: ETags,
     looked: tuple[chain.Seen | None] | None = None,
-) -> None:
+) -> list[str]:
     """Write the job's manifest and move the pointer to it. Calling it again, from any process, changes
-    nothing.
+    nothing. Returns what it had to leave out.
 
     Of ``old`` and ``left``, which were there before the job, the first are deleted and the others are hidden.
     Extra destinations get manifests of their own before, each with the job's files there. ``etags`` are those
@@ -148,6 +148,7 @@ async def publish_manifest(
         **await _files_of(engine, output, destination, job.job_id, etags),
     )
     await chain.publish(engine.store, conditions, destination, manifest, looked=looked)
+    return output.left_out
 
 
 async def _kept(

@@ -113,7 +113,7 @@ class JobRecord:
         }
         moved, moment = replace(version.job, **news), _moment()
         if version.job.state in BEFORE_COMMIT and state is not JobState.ABORTING:
-            _check_size(moved)
+            _check_readable(moved)
         moved = replace(moved, reason=moved.reason[:_REASON_MAX])
         try:
             with held():
@@ -247,9 +247,9 @@ def _host() -> str:
     return socket.gethostname()
 
 
-def _check_size(job: JobObject) -> None:
-    """Refuse a job whose object could not be moved on, or read by whoever finishes the job."""
-    within(
+def _check_readable(job: JobObject) -> None:
+    """Refuse a job whose object could not be moved on, or read by another process that finishes the job."""
+    raw = within(
         job.to_bytes(),
         JOB_OBJECT_SIZE_LIMIT - ROOM,
         f"the object of job {job.job_id}, which names {len(job.partitions or ()):,} partitions and "
@@ -257,3 +257,4 @@ def _check_size(job: JobObject) -> None:
         "nothing was published; publish fewer partitions by each job, use unique_names=True, or "
         "conflict='replace' without equal names",
     )
+    JobObject.from_bytes(f"the object of job {job.job_id}, of which nothing was written", raw)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from magicfs.formats.checksum import CHECKSUM
-from magicfs.formats.footer import FOOTER
+from magicfs.formats.footer_texts import check_carried
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import PlainSet, read_plain, text_of
 from magicfs.formats.statistics import Statistics
@@ -33,11 +33,11 @@ class SetFiles(NamedTuple):
 def read(path: str, raw: bytes) -> SetFiles:
     """Read a pending set. Raises FormatError if it is malformed."""
     plain = read_plain(path, raw)
-    return of_set(PendingSet.from_bytes(path, raw)) if plain is None else _of_plain(plain)
+    return of_set(PendingSet.from_bytes(path, raw), path) if plain is None else _of_plain(plain, path)
 
 
-def of_set(one: PendingSet) -> SetFiles:
-    """The files of a set that was read field by field."""
+def of_set(one: PendingSet, path: str) -> SetFiles:
+    """The files of a set that was read field by field. FormatError if one says too much of itself."""
     files = one.commits
     return SetFiles(
         [text_of(file) for file in files],
@@ -46,13 +46,13 @@ def of_set(one: PendingSet) -> SetFiles:
         [file.bucket for file in files],
         {one.job_id, *[file.job_id for file in files]},
         {file.task_id for file in files},
-        sum([FOOTER in file.extra_data for file in files]),
+        sum([check_carried(path, file.extra_data) for file in files]),
         sum([CHECKSUM in file.extra_data for file in files]),
         one.statistics,
     )
 
 
-def _of_plain(one: PlainSet) -> SetFiles:
+def _of_plain(one: PlainSet, path: str) -> SetFiles:
     files = one.files
     return SetFiles(
         one.texts,
@@ -61,7 +61,7 @@ def _of_plain(one: PlainSet) -> SetFiles:
         [file.bucket for file in files],
         {one.job_id, *[file.job_id for file in files]},
         {file.attempt for file in files},
-        sum([FOOTER in file.extra_data for file in files]),
+        sum([check_carried(path, file.extra_data) for file in files]),
         sum([CHECKSUM in file.extra_data for file in files]),
         one.statistics,
     )

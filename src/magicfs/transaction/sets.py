@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -20,7 +20,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.filesystem.recording import write_id_of
-from magicfs.formats.footer import once_each
+from magicfs.formats.footer_texts import once_each
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import MeanStatistic, Statistics
@@ -33,13 +33,28 @@ from magicfs.protocol.winners import StoredSet, last_committed
 from magicfs.stores.port import PutMode
 from magicfs.transaction.context import JobContext
 
-__all__ = ["ATTEMPT", "READ_AHEAD", "Kept", "StoreSets", "TaskSets", "foreign_set", "merged", "recovered"]
+__all__ = [
+    "ATTEMPT",
+    "READ_AHEAD",
+    "Kept",
+    "StoreSets",
+    "TaskSets",
+    "foreign_set",
+    "merged",
+    "read_some_ahead",
+    "recovered",
+]
 
 ATTEMPT = "task.attempt.id"
 """Under which name a set's extra data tells the attempt that wrote it."""
 
 READ_AHEAD = 16
 """Most sets, or chunks of facts, that are held as they were read: each may have a megabyte."""
+
+READ_AHEAD_SIZE = 16 * 1024**2
+"""Most bytes of each of them: what 25,000 files need. A larger one is read whole only when it is its turn."""
+
+_Named = TypeVar("_Named")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +201,16 @@ class StoreSets:
         return found
 
     def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
-        async def read(key: str) -> tuple[str, bytes]:
+        async def read(key: str, size_max: int) -> bytes:
             try:
-                return key, await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+                return await self._engine.store.get(key, size_max=size_max)
             except ObjectNotFound as error:
                 raise CommitFailed(
                     f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
                     "somebody removed its work directory; nothing was published; run the job again"
                 ) from error
 
-        return in_order(keys, read, min(self._engine.concurrency, READ_AHEAD))
+        return read_some_ahead(self._engine, keys, read, PENDINGSET_SIZE_LIMIT)
 
     def parsed(self, name: str, raw: bytes) -> PendingSet:
         return PendingSet.from_bytes(name, raw)
@@ -209,6 +224,25 @@ class StoreSets:
 
     def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: ARG002
         return stored.key
+
+
+async def read_some_ahead(
+    engine: Engine,
+    keys: Sequence[_Named],
+    read: Callable[[_Named, int], Awaitable[bytes]],
+    size_limit: int,
+) -> AsyncGenerator[tuple[_Named, bytes]]:
+    """Objects in their order, a few of them read ahead. One that is too large is not read to its end.
+
+    ``read`` is given a key, and the most bytes to return.
+    """
+
+    async def begin(key: _Named) -> tuple[_Named, bytes]:
+        return key, await read(key, min(READ_AHEAD_SIZE, size_limit) + 1)
+
+    async with aclosing(in_order(keys, begin, min(engine.concurrency, READ_AHEAD))) as begun:
+        async for key, raw in begun:
+            yield key, raw if len(raw) <= READ_AHEAD_SIZE else await read(key, size_limit + 1)
 
 
 def foreign_set(context: JobContext, where: str, error: UsageError) -> CommitFailed:

@@ -9,12 +9,12 @@ hold the ids of the jobs that wrote them before.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, PermissionDenied, Unsupported
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
-from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.layout import FACTS
@@ -25,6 +25,7 @@ from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.sets import read_some_ahead
 
 __all__ = ["Looked", "SweepPlan", "Swept", "look", "plan_sweep", "sweep"]
 
@@ -203,19 +204,19 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
     await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, ("",), output)
     found = list(output.pendings)
 
-    async def read_set(key: str) -> bool:
+    async def get(key: str, size_max: int) -> bytes:
         try:
-            raw = await engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
-            stored = PendingSet.from_bytes(f"{bucket}/{key}", raw)
-        except (FormatError, ObjectNotFound):
-            return True
-        if stored.job_id in {"", context.job}:
-            found.extend(stored.commits)
-        return True
+            return await engine.store.get(key, size_max=size_max)
+        except ObjectNotFound:
+            return b""
 
     facts = f"{context.layout.job_directory}/{FACTS}/"
     sets = [key for key in keys if key.endswith(PENDING_SET) or key.startswith(facts)]
-    await drained(sets, read_set, engine.concurrency)
+    async with aclosing(read_some_ahead(engine, sets, get, PENDINGSET_SIZE_LIMIT)) as read:
+        async for key, raw in read:
+            with suppress(FormatError):
+                stored = PendingSet.from_bytes(f"{bucket}/{key}", raw)
+                found += stored.commits if stored.job_id in {"", context.job} else ()
     return {
         (p.destination_key, p.upload_id)
         for p in found

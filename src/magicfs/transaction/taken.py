@@ -13,19 +13,23 @@ __all__ = ["FILES_HELD", "TakenFiles"]
 FILES_HELD = 10_000
 """Most files that are held as they are, in about a kilobyte each; those after them are packed."""
 
+CHARACTERS_HELD = 64 * 1024**2
+"""Most characters of their JSON that are held, which are more where files say much of themselves."""
+
 
 class TakenFiles:
     """The JSON of each file and the step that makes it visible, set by set, by numbers from 0."""
 
     def __init__(self) -> None:
         self._held: list[tuple[Sequence[str], Sequence[Publication]]] = []
-        self._files = 0
+        self._files = self._characters = 0
         self._packed = Spool()
 
     def append(self, texts: Sequence[str], steps: Sequence[Publication]) -> None:
         """Take the files of one more set in."""
         self._files += len(steps)
-        if self._files <= FILES_HELD:
+        self._characters += sum(map(len, texts))
+        if self._files <= FILES_HELD and self._characters <= CHARACTERS_HELD:
             self._held.append((texts, steps))
         else:
             self._packed.append(pack.pack_texts(texts))

@@ -31,7 +31,6 @@ from magicfs.formats.task_manifest import (
     FileEntry,
     TaskManifest,
 )
-from magicfs.parallel import in_order
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.winners import StoredSet
@@ -39,7 +38,7 @@ from magicfs.stores.object_tree import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.manifest_places import Places
 from magicfs.transaction.record import read_record
-from magicfs.transaction.sets import ATTEMPT, READ_AHEAD, foreign_set
+from magicfs.transaction.sets import ATTEMPT, foreign_set, read_some_ahead
 
 __all__ = ["TaskManifests"]
 
@@ -194,9 +193,9 @@ class TaskManifests:
         return found
 
     def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
-        async def read(key: str) -> tuple[str, bytes]:
+        async def read(key: str, size_max: int) -> bytes:
             try:
-                return key, await self._engine.store.get(key, size_max=TASK_MANIFEST_SIZE_LIMIT + 1)
+                return await self._engine.store.get(key, size_max=size_max)
             except ObjectNotFound as error:
                 raise CommitFailed(
                     f"the manifest {self.where(key)} is gone: its attempt was aborted, job "
@@ -204,7 +203,7 @@ class TaskManifests:
                     "task again"
                 ) from error
 
-        return in_order(keys, read, min(self._engine.concurrency, READ_AHEAD))
+        return read_some_ahead(self._engine, keys, read, TASK_MANIFEST_SIZE_LIMIT)
 
     def parsed(self, name: str, raw: bytes) -> PendingSet:
         return self.set_of(name, TaskManifest.from_bytes(name, raw))

@@ -19,7 +19,8 @@ from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.filesystem.recording import described
 from magicfs.filesystem.upload.stream import Uploaded
 from magicfs.filesystem.upload.taker import Taken
-from magicfs.formats.footer import Footer, once_each
+from magicfs.formats.footer import Footer
+from magicfs.formats.footer_texts import once_each
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import LONG_MAX, LONG_MIN, UNKNOWN_DEPTH_LIMIT, Fields
+from magicfs.formats.document import UNKNOWN_DEPTH_LIMIT, parse, render, with_unknown
+from magicfs.formats.fields import LONG_MAX, LONG_MIN, Fields
 
 
 def parsed(raw: bytes) -> dict[str, object]:

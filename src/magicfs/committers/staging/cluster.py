@@ -21,9 +21,9 @@ from magicfs.committers.staging.cluster_files import ClusterFiles, ClusterLayout
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, MagicError, StoreError, UsageError
 from magicfs.formats.pending import Pending
-from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.parallel import drained, in_order
+from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
@@ -31,7 +31,7 @@ from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import StoredSet
 from magicfs.transaction import attempt_output
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.sets import READ_AHEAD, Kept, foreign_set
+from magicfs.transaction.sets import Kept, foreign_set, read_some_ahead
 
 __all__ = ["ClusterSets"]
 
@@ -193,11 +193,11 @@ class ClusterSets:
         return found
 
     def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
-        return in_order(keys, self._read, min(self._engine.concurrency, READ_AHEAD))
+        return read_some_ahead(self._engine, keys, self._read, PENDINGSET_SIZE_LIMIT)
 
-    async def _read(self, key: str) -> tuple[str, bytes]:
+    async def _read(self, key: str, size_max: int = PENDINGSET_SIZE_LIMIT + 1) -> bytes:
         try:
-            return key, await self._asked("get", key, lambda place: place.read(key))
+            return await self._asked("get", key, lambda place: place.read(key, size_max))
         except StoreError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
@@ -237,7 +237,7 @@ class ClusterSets:
 
         async def one(key: str) -> bool:
             with suppress(CommitFailed, FormatError):
-                stored = PendingSet.from_bytes(key, (await self._read(key))[1])
+                stored = PendingSet.from_bytes(key, await self._read(key))
                 found.extend(
                     each
                     for each in stored.commits

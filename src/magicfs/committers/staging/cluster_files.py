@@ -90,9 +90,9 @@ class ClusterFiles:
             return False
         return True
 
-    def read(self, name: str) -> bytes:
-        """The content of a set."""
-        raw: bytes = self.fs.cat_file(self.at(name), start=0, end=PENDINGSET_SIZE_LIMIT + 1)
+    def read(self, name: str, size_max: int = PENDINGSET_SIZE_LIMIT + 1) -> bytes:
+        """The content of a set, at most so many bytes."""
+        raw: bytes = self.fs.cat_file(self.at(name), start=0, end=size_max)
         return raw
 
     def write(self, name: str, raw: bytes) -> None:

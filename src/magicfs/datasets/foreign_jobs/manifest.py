@@ -137,7 +137,7 @@ async def _loaded(
 
     def read_set(name: str, raw: bytes) -> SetFiles:
         found = sets.parsed(name, raw)
-        return of_set(replace(found, commits=tuple(_with_etag(one, etags) for one in found.commits)))
+        return of_set(replace(found, commits=tuple(_with_etag(one, etags) for one in found.commits)), name)
 
     taking = Taking(engine, context)
     async with aclosing(sets.read_ahead(keys)) as read:
