@@ -17,6 +17,7 @@ Results go to stdout, everything else to stderr. The exit status says what to do
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -89,8 +90,10 @@ _EPILOG = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; no ``MagicError`` escapes. ``argv``: by default the
-    process's.
+    process's. What stdout's encoding lacks is escaped.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(argv)
         sys.stdout.flush()

@@ -103,6 +103,8 @@ def print_recovered(
     """Print what ``recover`` or ``abort`` found and did, a block for each job and each table of a catalog, or
     ``nothing``. Returns the exit status: 0, or 1 if somebody has to look again.
     """
+    from magicfs.transaction.others import crowded
+
     told = [one for one in tables if one.done != "forgotten"]
     if as_json:
         document = report.to_dict()
@@ -110,6 +112,8 @@ def print_recovered(
     elif not report.jobs:
         write_line(nothing)
     else:
+        if many := crowded(report.url, len(report.jobs)):
+            write_line(f"{printable(many)}\n")
         for number, job in enumerate(report.jobs):
             if number:
                 write_line("")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magicfs.errors import UsageError
+from magicfs.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     from magicfs.protocol.paths import Location
@@ -33,13 +32,15 @@ def parse_storage_options(text: str) -> dict[str, Any]:
     """Read the value of ``--storage-options``. Raises UsageError if it is not a JSON object, or an option
     carries a secret; the message quotes no value.
     """
+    from magicfs.formats.document import parse, too_large
+    from magicfs.formats.limits import ROOM
     from magicfs.stores import resolve
 
     try:
-        options = json.loads(text)
-    except ValueError:
+        options = parse("--storage-options", text.encode("utf-8", "surrogatepass"), size_limit=ROOM)
+    except FormatError:
         options = None
-    if not isinstance(options, dict):
+    if options is None or too_large(options) is not None:
         raise UsageError(
             '--storage-options is not a JSON object; write it like \'{"endpoint_url": "http://localhost:9000"}\''
         )

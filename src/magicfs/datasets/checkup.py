@@ -31,7 +31,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.paths import Location
 from magicfs.stores import conditions
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.others import OtherJob, crowded, find_unfinished_jobs
 from magicfs.transaction.setup import check_place
 from magicfs.version import __version__
 
@@ -239,6 +239,7 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
     if found:
         told = "; ".join(map(_told, found[:_SHOWN]))
         advice = f"if no driver of theirs lives: magicfs recover {location.url} --dry-run, then without"
+        advice = crowded(location.url, len(found)) or advice
         return Finding("jobs", "look", f"{len(found)} unfinished: {told}", advice)
     if below := await destinations_below(engine, location):
         told = f"no unfinished job here, but work of jobs lies below: {', '.join(below[:_SHOWN])}"

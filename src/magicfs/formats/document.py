@@ -27,6 +27,7 @@ __all__ = [
     "UNKNOWN_DEPTH_LIMIT",
     "UNKNOWN_SIZE_LIMIT",
     "Reading",
+    "check_limits",
     "iso_text",
     "java_text",
     "kind_of",
@@ -105,13 +106,18 @@ def parse_list(path: str, raw: bytes, *, size_limit: int, value_limit: int = VAL
     return document
 
 
-def _parsed(path: str, raw: bytes, size_limit: int, value_limit: int) -> Any:
+def check_limits(path: str, raw: bytes, size_limit: int, value_limit: int) -> None:
+    """Raise FormatError for a document that is too large to be read."""
     if len(raw) > size_limit:
         raise FormatError(path, "", f"{len(raw)} bytes, and at most {size_limit} are read")
-    if not raw:
-        raise FormatError(path, "", "No data")
     if has_more_values(raw, value_limit):
         raise FormatError(path, "", f"more than {value_limit} values, which is the most that is read")
+
+
+def _parsed(path: str, raw: bytes, size_limit: int, value_limit: int) -> Any:
+    check_limits(path, raw, size_limit, value_limit)
+    if not raw:
+        raise FormatError(path, "", "No data")
     with Reading(path):
         document = json.loads(
             raw.decode("utf-8"),

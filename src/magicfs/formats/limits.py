@@ -73,22 +73,32 @@ ROOM: Final = 64 * 1024
 other hosts, states and reasons."""
 
 
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{,]', re.DOTALL)
-_TEXT: Final = ord('"')
-_TEXTS_OF_VALUE: Final = 3
-"""Most tokens to a value: a comma, a name and a text."""
+_TEXT: Final = re.compile(rb'"[^"\\,\[{]*+"|("(?:[^"\\]++|\\.)*+(?:"|\\?\Z))', re.DOTALL)
+"""A text of JSON; a group if a comma or a bracket may be in it."""
+_AT_ONCE: Final = _MIB
+_TEXTS_OF_VALUE: Final = 2
+"""Most texts to a value: its name, and itself."""
 
 
 def has_more_values(raw: bytes, limit: int) -> bool:
     """Whether a JSON document has more values than so many. Small documents are not looked at."""
-    if len(raw) <= limit or raw.count(b",") + raw.count(b"[") + raw.count(b"{") <= limit:
+    if len(raw) <= limit:
         return False
-    values = 0  # without what stands inside texts
-    for tokens, found in enumerate(_TOKEN.finditer(raw)):
-        values += raw[found.start()] != _TEXT
-        if values > limit or tokens > _TEXTS_OF_VALUE * limit:
+    values = sum(_values(raw, start, start + _AT_ONCE) for start in range(0, len(raw), _AT_ONCE))
+    if values <= limit:
+        return False
+    for texts, text in enumerate(_TEXT.finditer(raw)):
+        if text.lastindex:
+            values -= _values(raw, *text.span())
+        if texts > _TEXTS_OF_VALUE * limit:
             return True
-    return False
+    return values > limit
+
+
+def _values(raw: bytes, start: int, end: int) -> int:
+    """How many values begin there, if none of it is text."""
+    piece = raw[start:end]
+    return len(piece) - len(piece.translate(None, b",[{"))
 
 
 def within(raw: bytes, size_limit: int, what: str, advice: str, *, value_limit: int = VALUE_LIMIT) -> bytes:

@@ -19,6 +19,7 @@ from magicfs.formats.limits import LOG_SIZE_LIMIT, within
 from magicfs.protocol import ids
 
 __all__ = [
+    "LEVEL_MAX",
     "LOG_FORMAT",
     "LOG_NAMES_FORMAT",
     "LOG_PART_FORMAT",
@@ -39,6 +40,8 @@ LOG_NAMES_FORMAT: Final = "magicfs.log-names/1"
 
 _FILE: Final = re.compile(r"(?:log|names)-[0-9]{5,9}-[0-9a-f]{16}\.json")
 _PART_MEMBERS: Final = frozenset({"jobId", "name", "sha256", "level", "jobs", "oldest"})
+LEVEL_MAX: Final = 20
+"""The highest level of a part: one of the next level stands for eight."""
 _ADVICE: Final = "choose shorter names of runs"
 
 
@@ -308,10 +311,16 @@ class Log:
 
 def _parts(fields: Fields) -> tuple[LogPart, ...]:
     """The parts that a file names: dozens in each log, so those with nothing wrong are read at once."""
-    return tuple(
+    parts = tuple(
         _plain_part(one) or LogPart.from_fields(fields.object_at(f"parts[{place}]", one))
         for place, one in enumerate(fields.elements("parts"))
     )
+    for place, one in enumerate(parts):
+        if one.level > LEVEL_MAX:
+            raise fields.error(f"parts[{place}].level", f"{one.level}, and at most {LEVEL_MAX} are read")
+    if len({(one.job_id, one.name) for one in parts}) < len(parts):
+        raise fields.error("parts", "one of them is named twice")
+    return parts
 
 
 def _plain_part(members: Any) -> LogPart | None:

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
 
+from magicfs.errors import FormatError
+from magicfs.formats.document import Reading
+from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.footer import Field, Footer, Schema, Values
-from magicfs.formats.thrift import ThriftError, read_struct
+from magicfs.formats.thrift import read_struct
 
 __all__ = ["END", "MAGIC", "TAIL_MAX", "read_footer"]
 
@@ -69,12 +72,19 @@ _LOGICAL: Final[Mapping[int, str]] = {
     18: "geography",
 }
 _UNITS: Final[Mapping[int, str]] = {1: "ms", 2: "us", 3: "ns"}
+_BITS: Final = frozenset({8, 16, 32, 64})
 _NUMBERS: Final[Mapping[int, str]] = {_INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DOUBLE: "<d"}
 _TEXTS: Final = frozenset({"string", "enum", "json"})
 _BINARIES: Final = frozenset({"binary", "bson"})
 _WITHOUT_ORDER: Final = frozenset({"int96", "interval", "null", "variant", "geometry", "geography"})
 _LEVELS_MAX: Final = 100
-_DECIMALS: Final = Context(prec=100)
+_PATHS_MAX: Final = 4 * TAIL_MAX
+"""Characters of the paths of all columns: what a footer holds once, each column below a group names again."""
+_DECIMAL_MAX: Final = 64
+"""Bytes of the longest decimal that is kept."""
+_DIGITS_MAX: Final = 154
+"""Digits that they may stand for."""
+_DECIMALS: Final = Context(prec=_DIGITS_MAX)
 
 
 class _Unusual(ValueError):
@@ -110,15 +120,16 @@ def read_footer(head: bytes, tail: bytes) -> Footer | None:
     if not 0 < length <= len(tail) - END:
         return None
     try:
-        return _footer(read_struct(tail[-END - length : -END]))
-    except (ThriftError, _Unusual, AttributeError, IndexError, KeyError, TypeError, UnicodeError):
+        with Reading("the footer"):
+            return _footer(read_struct(tail[-END - length : -END]))
+    except FormatError:
         return None
 
 
 def _footer(found: Mapping[int, Any]) -> Footer:
     leaves = list(_leaves(found[2]))
     rows, groups = found[3], found[4]
-    _require(type(rows) is int and rows >= 0)
+    _require(type(rows) is int and 0 <= rows <= LONG_MAX)
     _require(sum(group[3] for group in groups) == rows and all(group[3] >= 0 for group in groups))
     orders = found.get(7)
     sums = [_Sum() for _ in leaves]
@@ -150,6 +161,7 @@ def _leaves(elements: Sequence[Mapping[int, Any]]) -> Iterator[_Leaf]:
     """The columns of a schema, which is a tree written down from its root."""
     _require(bool(elements) and elements[0].get(5, 0) >= 0)
     open_groups: list[tuple[tuple[str, ...], int, int, int]] = [((), 0, 0, elements[0].get(5, 0))]
+    room = _PATHS_MAX
     for element in elements[1:]:
         while open_groups and open_groups[-1][3] == 0:
             open_groups.pop()
@@ -162,6 +174,8 @@ def _leaves(elements: Sequence[Mapping[int, Any]]) -> Iterator[_Leaf]:
             _require(element[5] > 0)
             open_groups.append((path, optional, repeated, element[5]))
         else:
+            room -= len(path) + sum(map(len, path))
+            _require(room >= 0)
             yield _leaf(element, path, optional, repeated)
     _require(all(left == 0 for *_, left in open_groups))
 
@@ -181,18 +195,24 @@ def _type(element: Mapping[int, Any], physical: int, length: int) -> tuple[str, 
             return _LOGICAL[number], 0
         match number:
             case 5:
-                return f"decimal({told[2]},{told[1]})", told[1]
+                return _decimal(told[2], told[1])
             case 7 | 8:
                 [unit] = told[2]
                 zone = ",UTC" if told[1] else ""
                 return f"{'time' if number == 7 else 'timestamp'}[{_UNITS[unit]}{zone}]", 0
             case 10:
+                _require(told[1] in _BITS and physical in (_INT32, _INT64))
                 return f"{'' if told[2] else 'u'}int{told[1]}", 0
     if converted == _CONVERTED_DECIMAL:
-        return f"decimal({element[8]},{element.get(7, 0)})", element.get(7, 0)
+        return _decimal(element[8], element.get(7, 0))
     if type(converted) is int and converted in _CONVERTED:
         return _CONVERTED[converted], 0
     return f"fixed[{length}]" if physical == _FIXED else _PHYSICAL[physical], 0
+
+
+def _decimal(precision: Any, scale: Any) -> tuple[str, int]:
+    _require(type(precision) is type(scale) is int and 0 <= scale <= precision <= _DIGITS_MAX)
+    return f"decimal({precision},{scale})", scale
 
 
 def _metadata(pairs: Sequence[Mapping[int, Any]]) -> dict[str, str]:
@@ -225,6 +245,7 @@ def _add(total: _Sum, leaf: _Leaf, chunk: Mapping[int, Any], *, is_ordered: bool
     if type(nulls) is not int or not 0 <= nulls <= column[5]:
         nulls = None
     total.nulls = None if nulls is None or total.nulls is None else total.nulls + nulls
+    _require(total.nulls is None or total.nulls <= LONG_MAX)
     if nulls == column[5]:
         return  # there is nothing to compare
     bounds = _bounds(leaf, told, is_ordered=is_ordered)
@@ -274,7 +295,7 @@ def _comparable(leaf: _Leaf, raw: Any) -> Any:
     if kind == "float16":
         return _number(kind, "<e", raw)
     if kind.startswith("decimal"):
-        return int.from_bytes(raw, "big", signed=True) if raw else None
+        return int.from_bytes(raw, "big", signed=True) if 0 < len(raw) <= _DECIMAL_MAX else None
     return raw
 
 

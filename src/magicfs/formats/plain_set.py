@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from magicfs.errors import FormatError
-from magicfs.formats.document import parse, render
+from magicfs.formats.document import check_limits, parse, render
 from magicfs.formats.fields import Fields
-from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT, VALUE_LIMIT, has_more_values, within
+from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT, VALUE_LIMIT, within
 from magicfs.formats.pending import PENDING_VERSION, Body, Pending, parts_of
 from magicfs.formats.pendingset import PENDINGSET_VERSION
 from magicfs.formats.statistics import Statistics
@@ -80,9 +80,8 @@ class PlainSet(NamedTuple):
 
 
 def read_plain(path: str, raw: bytes) -> PlainSet | None:
-    """Read a set; None if anything about it is unusual, such as an error."""
-    if len(raw) > PENDINGSET_SIZE_LIMIT or has_more_values(raw, VALUE_LIMIT):
-        return None
+    """Read a set; None if anything about it is unusual, such as an error. FormatError if it is too large."""
+    check_limits(path, raw, PENDINGSET_SIZE_LIMIT, VALUE_LIMIT)
     try:
         text = raw.decode()
         if (head := _HEAD.match(text)) is None or "\n" in text:

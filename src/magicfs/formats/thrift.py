@@ -13,6 +13,7 @@ __all__ = ["ThriftError", "read_struct"]
 _DEPTH_MAX: Final = 32
 _VARINT_MAX: Final = 10
 """Bytes of the longest number."""
+_NUMBER_MAX: Final = 2**64 - 1
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = range(1, 14)
 _UUID_SIZE: Final = 16
 
@@ -125,6 +126,8 @@ class _Reader:
             byte = self._byte()
             found |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
+                if found > _NUMBER_MAX:
+                    break
                 return found
         raise ThriftError("a number of too many bytes")
 

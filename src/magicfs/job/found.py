@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from magicfs.job.spec import JobSpec
 from magicfs.protocol.paths import is_hidden
 from magicfs.transaction.context import FoundJob, FoundUpload, JobSetup
+from magicfs.transaction.others import MANY_JOBS, crowded
 
 __all__ = ["LISTED_MAX", "log_found"]
 
@@ -36,6 +37,8 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
             "another run_id for other data",
             *(url, found.published, job),
         )
+    if many := crowded(url, len(found.jobs)):
+        _LOGGER.warning("%s", many)
     keeps = spec.keep_replaced is not None
     if keeps and found.keeps_versions and not spec.keep_in_place:
         _LOGGER.info(
@@ -53,7 +56,7 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
     _LOGGER.info("%s: job %s is set up", url, job)
-    for other in found.jobs:
+    for other in found.jobs[:MANY_JOBS]:
         _LOGGER.info("%s: %s; found by job %s", url, _job(other), job)
     if found.uploads is None:
         _LOGGER.info("%s: pending uploads may not be listed; found by job %s", url, job)

@@ -20,7 +20,7 @@ from magicfs.formats.manifest import Manifest
 from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain, log_names
 from magicfs.manifests.chain import COMPACT
-from magicfs.manifests.log_files import AT_ONCE, read_log, read_part
+from magicfs.manifests.log_files import AT_ONCE, At, named_twice, read_log, read_part, whose
 from magicfs.parallel import in_order
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
@@ -170,21 +170,27 @@ async def newest_first(
     """The jobs of a log. Raises FormatError if a part of it is gone, malformed or altered."""
     for one in reversed(log.last):
         yield one
-    async with aclosing(_of_parts(store, destination, log.parts, 1 if few else AT_ONCE)) as jobs:
+    parts = _of_parts(store, destination, log.parts, 1 if few else AT_ONCE, set())
+    async with aclosing(parts) as jobs:
         async for one in jobs:
             yield one
 
 
 async def _of_parts(
-    store: Store, destination: str, parts: Sequence[LogPart], ahead: int
+    store: Store, destination: str, parts: Sequence[LogPart], ahead: int, seen: set[At]
 ) -> AsyncGenerator[LoggedJob]:
+    """The jobs of parts. Each part is read once: ``seen`` are those that were."""
+
     async def read(part: LogPart) -> tuple[Sequence[LoggedJob], Sequence[LogPart]]:
+        if whose(part) in seen:
+            raise named_twice(store, destination, part)
+        seen.add(whose(part))
         found = await read_part(store, destination, part)
         return found.jobs, found.parts
 
     async with aclosing(in_order(reversed(parts), read, ahead)) as contents:
         async for jobs, below in contents:
-            async with aclosing(_of_parts(store, destination, below, ahead)) as older:
+            async with aclosing(_of_parts(store, destination, below, ahead, seen)) as older:
                 async for one in older:
                     yield one
             for one in reversed(jobs):

@@ -22,6 +22,7 @@ from magicfs.manifests.log_files import (
     At,
     file_of_names,
     is_named_by,
+    named_twice,
     read_log,
     read_names,
     read_part,
@@ -47,6 +48,8 @@ class Readable:
     """Jobs by the runs that the names tell of."""
     files: list[At] = field(default_factory=list)
     """Its files, as far as it names them, those that are gone among them."""
+    parts: set[At] = field(default_factory=set)
+    """Those of them that are parts; each is read once."""
 
     def lost(self, error: FormatError) -> None:
         """Note what cannot be read. Raises what a newer magicfs wrote: that is not lost."""
@@ -121,8 +124,12 @@ async def _of_parts(
     store: Store, destination: str, parts: Sequence[LogPart], found: Readable
 ) -> list[LoggedJob]:
     async def read(part: LogPart) -> list[LoggedJob]:
-        found.files.append(whose(part))
+        at = whose(part)
         try:
+            if at in found.parts:
+                raise named_twice(store, destination, part)
+            found.parts.add(at)
+            found.files.append(at)
             content = await read_part(store, destination, part)
         except FormatError as error:
             found.lost(error)

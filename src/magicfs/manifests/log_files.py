@@ -30,6 +30,7 @@ __all__ = [
     "file_of_names",
     "is_named_by",
     "key_of",
+    "named_twice",
     "read_log",
     "read_names",
     "read_part",
@@ -71,6 +72,9 @@ async def read_log(store: Store, destination: str, file: LogFile) -> Log:
     path, raw = await _read(store, destination, whose(file), file.sha256)
     log = Log.from_bytes(path, raw)
     _check(path, log.job_id, file.job_id)
+    jobs = len(log.last) + sum(one.jobs for one in log.parts)
+    if jobs != log.jobs:
+        raise FormatError(path, "jobs", f"{log.jobs}, and it names {jobs}; {_MEND}")
     return log
 
 
@@ -81,7 +85,16 @@ async def read_part(store: Store, destination: str, part: LogPart) -> LoggedPart
     _check(path, found.job_id, part.job_id)
     if any(one.level >= part.level for one in found.parts):
         raise FormatError(path, "parts", f"one that lies as high as the part itself; {_MEND}")
+    jobs = len(found.jobs) + sum(one.jobs for one in found.parts)
+    if jobs != part.jobs:
+        raise FormatError(path, "", f"{jobs} jobs, and not the {part.jobs} that it is named with; {_MEND}")
     return found
+
+
+def named_twice(store: Store, destination: str, part: LogPart) -> FormatError:
+    """The error for a part that several others name: each stands for jobs of its own."""
+    path = f"{store.bucket}/{key_of(destination, whose(part))}"
+    return FormatError(path, "", f"several parts of the log name it; {_MEND}")
 
 
 async def read_names(store: Store, destination: str, names: LogNames, number: int) -> LoggedNames:

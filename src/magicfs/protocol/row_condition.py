@@ -28,6 +28,8 @@ Literals = str | int | Decimal | bool
 _Outcomes = frozenset[bool | None]
 _ANY: Final[_Outcomes] = frozenset({True, False, None})
 _DEPTH_MAX: Final = 50
+_DIGITS_MAX: Final = 1000
+_NOT_A_NUMBER: Final = Decimal("NaN")
 _TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<text>'(?:[^']|'')*')
@@ -38,6 +40,7 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE,
 )
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
 _OPPOSITE: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
 
@@ -94,8 +97,8 @@ _Token = tuple[str, str]
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    place = 0
-    while text[place:].strip():
+    place, end = 0, len(text.rstrip())
+    while place < end:
         match = _TOKEN.match(text, place)
         if match is None:
             raise UsageError(
@@ -186,10 +189,22 @@ class _Reader:
             case "text", _:
                 return word[1:-1].replace("''", "'")
             case "number", _:
-                return int(word) if re.fullmatch(r"[+-]?\d+", word) else Decimal(word)
+                return self.number(word)
             case "keyword", "true" | "false":
                 return word == "true"
         raise self.error(f"has {word!r} where a value should be; text stands in single quotes")
+
+    def number(self, word: str) -> int | Decimal:
+        try:
+            found = Decimal(word)
+        except ArithmeticError:
+            found = _NOT_A_NUMBER
+        if len(word) > _DIGITS_MAX or not found.is_finite():
+            raise UsageError(
+                f"the condition compares with a number of {len(word)} characters, {word[:20]}, which is too "
+                "large; nothing was changed; write a smaller one"
+            )
+        return int(word) if re.fullmatch(r"[+-]?\d+", word) else found
 
     def next(self, what: str) -> _Token:
         if self.place == len(self.tokens):
@@ -289,17 +304,21 @@ def _of_values(sign: str, low: Any, high: Any, wanted: Literals) -> set[bool | N
 
 
 def _as_compared(name: str, value: Any, wanted: Literals) -> Any:
-    """A value as one of the kind that it is compared with: those of partitions are text."""
-    if value is None or (type(value) is type(wanted)):
+    """A value as one of the kind that it is compared with: those of partitions are text. None if it has no
+    place in their order.
+    """
+    if value is None or (type(value) is type(wanted) and not isinstance(value, Decimal)):
         return value
     if isinstance(wanted, bool):
         if isinstance(value, str) and value.lower() in {"true", "false"}:
             return value.lower() == "true"
     elif isinstance(wanted, int | Decimal) and not isinstance(value, bool):
         try:
-            return value if isinstance(value, int | Decimal) else Decimal(str(value))
+            number = Decimal(str(value))
         except ArithmeticError:
-            pass
+            number = _NOT_A_NUMBER if _NUMBER.fullmatch(str(value)) else None
+        if number is not None:
+            return number if number.is_finite() else None  # such as NaN, which each reader orders otherwise
     raise UsageError(
         f"{name} has the value {value!r}, which cannot be compared with {wanted!r}; nothing was changed; "
         "write text in single quotes, and numbers without"

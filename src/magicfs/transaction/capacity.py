@@ -64,8 +64,8 @@ def check_manifests(
     if values > MANIFEST_VALUE_LIMIT:
         raise UsageError(
             f"the manifest of job {context.job} would have up to {values:,} values, for {output.files:,} "
-            f"files and {len(deleted):,} replaced ones, and at most {MANIFEST_VALUE_LIMIT:,} are read; nothing "
-            "was published; publish fewer or larger files by each job"
+            f"files and {len(deleted):,} replaced ones, and at most {MANIFEST_VALUE_LIMIT:,} are read; "
+            "nothing was published; publish fewer or larger files by each job"
         )
 
 

@@ -50,6 +50,7 @@ from magicfs.formats.job_object import (
 )
 from magicfs.formats.kinds import KINDS, detect, load
 from magicfs.formats.log import (
+    LEVEL_MAX,
     LOG_FORMAT,
     LOG_NAMES_FORMAT,
     LOG_PART_FORMAT,
@@ -600,13 +601,14 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "Pointer.forgotten": st.sampled_from(["", "?", "AAAAAA==", "q83vASNFZ4k="]),
     "FilesPart.name": _ids,
     **dict.fromkeys(("LogFile.name", "LogPart.name"), st.just("log-00000-0123456789abcdef.json")),
+    "LogPart.level": st.integers(0, LEVEL_MAX),
     "LogNames.sha256": st.just(("0123456789abcdef" * 4,)),
     "Log.newest": _ids,
     "Log.outdated": st.just(("a/log-00000-0123456789abcdef.json", "b/names-00001-0123456789abcdef.json")),
     "LoggedJob.restores": st.none() | _ids,
     "FileList.files": st.dictionaries(keys(), _numbers, max_size=3).map(lambda found: tuple(found.items())),
 }
-_UNIQUE = {Pending: "destination_key", ManifestFile: "key", FileEntry: "destination"}
+_UNIQUE = {Pending: "destination_key", ManifestFile: "key", FileEntry: "destination", LogPart: "job_id"}
 
 
 def any_value(made: type) -> st.SearchStrategy[Any]:
@@ -1085,7 +1087,11 @@ FORMATS = [
         write=LoggedPart.to_bytes,
         made=None,
         required=("parts[0].jobId", "parts[0].oldest"),
-        refused={"parts[0].jobId": _NO_JOB, "parts[0].oldest": _NO_SIZE},
+        refused={
+            "parts[0].jobId": _NO_JOB,
+            "parts[0].oldest": _NO_SIZE,
+            "parts[0].level": [-1, LEVEL_MAX + 1],
+        },
         kept=("parts[1]",),
         text="job_id",
     ),
