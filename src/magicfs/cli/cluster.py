@@ -60,10 +60,10 @@ def _read(path: Path) -> dict[str, str]:
     if not text.lstrip().startswith("<"):
         lines = [line.strip() for line in text.splitlines()]
         pairs = [line.replace("=", " ", 1).split(None, 1) for line in lines if line and line[0] != "#"]
-        return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs}
+        return {pair[0]: pair[1] if len(pair) > 1 else "" for pair in pairs if pair}
     try:
         root = ET.fromstring(text)  # noqa: S314 - the user's own file
-    except ET.ParseError as error:
+    except (ET.ParseError, LookupError, ValueError) as error:
         raise UsageError(f"{path} is no configuration of Hadoop's: {error}; nothing was changed") from error
     found = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
     return {name.strip(): (value or "").strip() for name, value in found if name}

@@ -49,6 +49,8 @@ UNKNOWN_SIZE_LIMIT: Final = 64 * 1024
 """Characters of all unknown fields of one object, names among them. A value without text counts as 8."""
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LOOKED_THROUGH = 64 * 1024
+"""Bytes of the largest document of which an error names the field."""
 _SHOWN_NAME_LENGTH = 80
 _SHOWN_PROBLEM_LENGTH = 200
 
@@ -125,8 +127,9 @@ def _parsed(path: str, raw: bytes, size_limit: int, value_limit: int) -> Any:
             parse_constant=_refuse_constant,
             parse_float=_finite,
         )
-    if _SURROGATE_ESCAPE.search(raw) and (field := _unencodable(document)) is not None:
-        raise FormatError(path, field, "half a surrogate pair, which UTF-8 cannot hold")
+        if _SURROGATE_ESCAPE.search(raw) and not _is_encodable(document):
+            field = _unencodable(document) if len(raw) <= _LOOKED_THROUGH else ""
+            raise FormatError(path, field or "", "half a surrogate pair, which UTF-8 cannot hold")
     return document
 
 
@@ -313,6 +316,14 @@ def _explain(error: BaseException) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON: {error.msg} at character {error.pos}"
     return f"cannot be read: {str(error)[:_SHOWN_PROBLEM_LENGTH] or type(error).__name__}"
+
+
+def _is_encodable(document: object) -> bool:
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unencodable(document: object) -> str | None:

@@ -227,14 +227,13 @@ class Footer:
         schema = fields.nullable_text("schema")
         if schema is not None and not _IS_FINGERPRINT.fullmatch(schema):
             raise fields.error("schema", f"{shown(schema)} is no fingerprint of a schema")
+        columns = fields.elements("columns") if fields.has("columns") else ()
+        values = tuple(_values(fields, place, one) for place, one in enumerate(columns))
         return cls(
             rows=fields.required_integer("rows", minimum=0),
             format=fields.required_text("format"),
             schema=None if schema is None else schemas.get(schema, Schema((), schema)),
-            values=tuple(
-                _values(fields, place, one)
-                for place, one in enumerate(fields.elements("columns") if fields.has("columns") else ())
-            ),
+            values=values if any(values) else (),
             metadata=fields.text_map("metadata"),
             unknown=fields.rest(),
         )
@@ -320,7 +319,7 @@ def _values(fields: Fields, place: int, found: Any) -> Values | None:
     if not is_list or not (found[0] is None or (type(found[0]) is int and 0 <= found[0] <= LONG_MAX)):
         raise fields.error(f"columns[{place}]", "no statistics: nulls, min, max and whether they are exact")
     if len(found) == 1:
-        return Values(found[0])
+        return None if found[0] is None else Values(found[0])
     has_bounds = all(type(one) in _VALUES for one in found[1:3])
     if not has_bounds or not all(type(one) is bool for one in found[3:]):
         raise fields.error(f"columns[{place}]", "min and max are values, or both left out")

@@ -129,7 +129,7 @@ def read_footer(head: bytes, tail: bytes) -> Footer | None:
 def _footer(found: Mapping[int, Any]) -> Footer:
     leaves = list(_leaves(found[2]))
     rows, groups = found[3], found[4]
-    _require(type(rows) is int and 0 <= rows <= LONG_MAX)
+    _require(type(rows) is int and rows >= 0)
     _require(sum(group[3] for group in groups) == rows and all(group[3] >= 0 for group in groups))
     orders = found.get(7)
     sums = [_Sum() for _ in leaves]

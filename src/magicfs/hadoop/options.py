@@ -27,6 +27,7 @@ _ENVIRONMENT: Final = re.compile(r"env\.(?P<name>\w+)(?:(?P<how>:?-)(?P<default>
 _SIZE: Final = re.compile(r"([0-9]+)\s*([kmgtpe]?)", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _UNITS: Final = "_kmgtpe"
+_DIGITS_MAX: Final = 30
 _DEPTH: Final = 20
 
 
@@ -134,7 +135,7 @@ def integer(name: str, value: str) -> int:
 def size(name: str, value: str) -> int:
     """Bytes: a number, perhaps with a unit K, M, G, T, P, E of 1024 (``getLongBytes``), else UsageError."""
     match = _SIZE.fullmatch(value)
-    if match is None:
+    if match is None or len(value) > _DIGITS_MAX:
         raise UsageError(f"{name}={value} is not a size; write bytes, or a number with K, M, G, T, P or E")
     unit: int = 1024 ** _UNITS.index(match[2].lower() or "_")
     return int(match[1]) * unit
