@@ -1,4 +1,4 @@
-"""Mutated bytes for every reader: only errors of ours come out, soon, and what reads is written and read again."""
+"""Mutated bytes for every reader: only our errors come out, soon, and what reads can be written and read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from magicfs.cli import cluster, show, storage
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats import deletions, document, footer_texts, kinds
+from magicfs.formats import deletions, document, kinds
 from magicfs.formats.audit import FILE_AUDIT, said_in
 from magicfs.formats.file_list import FileList
-from magicfs.formats.footer import FileFooters
+from magicfs.formats.footer import FileFooters, Schema
+from magicfs.formats.footer_texts import FOOTER, SCHEMA, carried_by, footers_in
 from magicfs.formats.parquet import read_footer
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
@@ -27,9 +28,8 @@ from magicfs.formats.thrift import ThriftError, read_struct
 from magicfs.hadoop.conf import from_hadoop_conf
 from magicfs.protocol.row_condition import Values, parse_condition
 from magicfs.transaction import set_files
-from proofs.hostile import mutations
-from proofs.hostile.bounds import ATTACKS, MUTANTS
-from proofs.hostile.part import Found
+from proofs.hostile import bounds, footer_bounds, mutations
+from proofs.hostile.part import Found, Mutant
 from proofs.hostile.thrift_bytes import column, footer, leaf, of_file
 
 __all__ = ["MUTANTS", "NAME", "fixed", "fuzz"]
@@ -39,7 +39,7 @@ _GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 _PATH = "bucket/d/a file"
 _SECONDS, _SECONDS_OF_BYTE = 1.0, 5e-6
 _TEXT_MAX = 1024**2
-_EACH = 6
+_EACH = 15
 """How many mutations of each file :func:`fixed` tries."""
 _JOB = "0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11"
 
@@ -58,7 +58,7 @@ class Reader(NamedTuple):
 def fixed() -> Found:
     """Some mutations of every file that a reader can read, and what each bound refuses."""
     found = _each_seed(random.Random(36), _EACH)  # noqa: S311 - no secret
-    for attack in ATTACKS:
+    for attack in (*bounds.ATTACKS, *footer_bounds.ATTACKS):
         found.counts["inputs"] += 1
         found.violations += attack()
     return found
@@ -78,7 +78,7 @@ def _each_seed(draw: random.Random, times: int) -> Found:
     for reader in _readers():
         for seed in reader.seeds:
             found.add(_tried(reader, seed, "sound"))
-            for _ in range(max(times, 60 // len(reader.seeds))):
+            for _ in range(max(times, 120 // len(reader.seeds))):
                 found.add(_tried(reader, _mutated(draw, reader, seed), "seed 36"))
     return found
 
@@ -139,7 +139,7 @@ def _readers() -> tuple[Reader, ...]:
     sets = by_kind["pendingset"]
     lists = [(_GOLDEN / "magicfs_files_1.json").read_bytes()]
     footers = [footer_bytes(one) for one in _sound_footers()]
-    told = b'{"magicfs.footer":"{\\"rows\\":3,\\"format\\":\\"csv\\"}","magicfs.schema":"[[\\"a\\",\\"int64\\",0,0]]"}'
+    told = document.render({FOOTER: '{"rows":3,"format":"csv"}', SCHEMA: '[["a","int64",0,0]]'})
     return (
         *found,
         Reader("any file", golden, partial(kinds.load, _PATH)),
@@ -164,7 +164,7 @@ def _read(kind: kinds.Kind, raw: bytes) -> Any:
     """What a file says, which people can be shown, too."""
     value = kind.read(_PATH, raw)
     with contextlib.redirect_stdout(io.StringIO()):
-        show._SHOW[kind.name](_PATH, value)  # type: ignore[arg-type]
+        show._SHOW[kind.name](_PATH, value)  # noqa: SLF001
     return value
 
 
@@ -176,7 +176,7 @@ def _write(value: Any) -> bytes:
 
 
 _SCHEMA = b'[["a","int64",0,0],[["b","list","element"],"string",3,1],["d","decimal(10,2)",1,0]]'
-_FINGERPRINT = footer_texts.Schema.from_text("x", _SCHEMA.decode()).fingerprint.encode()
+_FINGERPRINT = Schema.from_text("x", _SCHEMA.decode()).fingerprint.encode()
 _FOOTER_TEXTS = (
     b'{"rows":3,"format":"parquet","schema":"'
     + _FINGERPRINT
@@ -192,7 +192,7 @@ def _read_texts(raw: bytes) -> FileFooters:
 
 
 def _carried(said: bytes, schema: bytes) -> FileFooters:
-    return _footers([{footer_texts.FOOTER: _text(said), footer_texts.SCHEMA: _text(schema)}])
+    return _footers([{FOOTER: _text(said), SCHEMA: _text(schema)}])
 
 
 def _text(raw: bytes) -> str:
@@ -201,7 +201,7 @@ def _text(raw: bytes) -> str:
 
 def _footers(extras: list[dict[str, str]]) -> FileFooters:
     """What files say of themselves as it is published, read from the list that is written, and used."""
-    [one] = footer_texts.footers_in(extras)
+    [one] = footers_in(extras)
     listed = FileFooters(job_id=_JOB, files={} if one is None else {"a": one})
     try:
         again = FileFooters.from_bytes(_PATH, listed.to_bytes())
@@ -254,8 +254,8 @@ def _read_parquet(raw: bytes) -> Any:
         found = read_footer(b"PAR1", raw)
         if found is None:
             return None
-        extra = footer_texts.carried_by(found)
-        [again] = footer_texts.footers_in([extra])
+        extra = carried_by(found)
+        [again] = footers_in([extra])
     except (FormatError, UsageError) as error:
         raise AssertionError(f"a footer of a file raised {error!r}") from error
     if again is None or (again.rows, again.metadata) != (found.rows, found.metadata):
@@ -289,9 +289,8 @@ def _read_partition(raw: bytes) -> Any:
 
 
 _CONFIGURATIONS = (
-    b"<configuration><property><name>fs.s3a.committer.name</name><value>directory</value></property>"
-    b"</configuration>",
-    b"<?xml version='1.0' encoding='utf-8'?><!DOCTYPE c [<!ENTITY a 'x'>]><c><property><name>&a;</name></property></c>",
+    b"<c><property><name>fs.s3a.committer.name</name><value>directory</value></property></c>",
+    b"<?xml version='1.0'?><!DOCTYPE c [<!ENTITY a 'x'>]><c><property><name>&a;</name></property></c>",
     b"# a comment\nfs.s3a.committer.name=magic\nfs.s3a.threads 7\n=\n",
 )
 _OPTIONS = (
@@ -316,3 +315,6 @@ def _read_options(raw: bytes) -> Any:
 
 def _read_storage_options(raw: bytes) -> Any:
     return storage.parse_storage_options(_text(raw))
+
+
+MUTANTS: Sequence[Mutant] = (*bounds.MUTANTS, *footer_bounds.MUTANTS)

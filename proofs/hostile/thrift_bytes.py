@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["column", "footer", "leaf", "of_file", "struct_bytes"]
@@ -26,8 +26,8 @@ def struct_bytes(fields: Mapping[int, Any]) -> bytes:
 
 
 def footer(
-    leaves: list[Mapping[int, Any]],
-    columns: list[Mapping[int, Any]],
+    leaves: Sequence[Mapping[int, Any]],
+    columns: Sequence[Mapping[int, Any]],
     rows: int = 3,
     **others: Any,
 ) -> dict[int, Any]:

@@ -313,6 +313,7 @@ def _as_compared(name: str, value: Any, wanted: Literals) -> Any:
         if isinstance(value, str) and value.lower() in {"true", "false"}:
             return value.lower() == "true"
     elif isinstance(wanted, int | Decimal) and not isinstance(value, bool):
+        number: Decimal | None
         try:
             number = Decimal(str(value))
         except ArithmeticError:
