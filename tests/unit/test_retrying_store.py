@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from magicfs.errors import (
 )
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.pages import Pages
+from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore
 from magicfs.stores.version_port import Versions
@@ -326,9 +327,10 @@ class Paged(MemoryStore):
                 raise Unavailable("list", "bucket/", "made to fail")
             found = [info async for info in MemoryStore.list(self, prefix)]
             more = len(found) > 3 * number + 3
-            return found[3 * number : 3 * number + 3], {"page": str(number + 1)} if more else None
+            following = {"page": str(number + 1)} if more else None
+            return Page(found[3 * number : 3 * number + 3], following, not found)
 
-        return Pages(page, limit)
+        return Pages(Listing("list", "bucket", prefix), page, attrgetter("key"), limit)
 
 
 @pytest.mark.parametrize("failures", [{}, {0: 1}, {1: 5}, {0: 2, 1: 1, 3: 5}], ids=str)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
+import operator
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
@@ -30,26 +31,29 @@ from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import azure_blocks, azure_errors, azure_metadata, folder_tree
+from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, whole
 from magicfs.stores.azure_folders import AzureFolders
 from magicfs.stores.azure_requests import (
     PAGE_MAX,
     AzureRequests,
     as_stream,
-    etag_in,
+    has_etag,
     if_match,
     if_nothing_is_there,
     md5_of,
     quoted,
     seconds,
+    size_of,
     uncommitted,
 )
-from magicfs.stores.pages import Pages
+from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 __all__ = ["AzureStore"]
 
 _UPLOAD_OPTIONS: Final = frozenset({METADATA, *azure_metadata.DESCRIPTION})
 _AT_ONCE: Final = 16
+_KEY: Final = operator.attrgetter("key")
 # A block without bytes is refused (Azure Storage, "Put Block").
 _SAYING: Final = b"."
 _CAPABILITIES: Final = Capabilities(
@@ -149,7 +153,7 @@ class AzureStore(AzureRequests):
             raise
         except PreconditionFailed as error:
             raise ObjectExists("complete_upload", error.key, "an object is there") from error
-        return ObjectInfo(key, -1, etag_in(answer))
+        return ObjectInfo(key, -1, has_etag(answer.get("etag"), "complete_upload", self.path(key)))
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         if not azure_blocks.is_upload_id(upload_id):
@@ -162,7 +166,7 @@ class AzureStore(AzureRequests):
             found = azure_blocks.uploads_of(await self.blocks("list_uploads", key))
             return [UploadInfo(key, upload_id, azure_blocks.opened_s(upload_id)) for upload_id in found]
 
-        async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
+        async def page(position: dict[str, str]) -> Page[UploadInfo]:
             listed, following = await self.page(
                 "list_uploads", prefix, position, "list_blobs", include=["uncommittedblobs", "metadata"]
             )
@@ -174,9 +178,9 @@ class AzureStore(AzureRequests):
                 and not azure_metadata.is_directory(blob.metadata)
             ]
             found = await gathered(keys, of_key, _AT_ONCE)
-            return [upload for uploads in found for upload in uploads], following
+            return Page([upload for uploads in found for upload in uploads], following, not listed)
 
-        return Pages(page)
+        return Pages(Listing("list_uploads", self.bucket, prefix), page, _KEY)
 
     async def put(
         self,
@@ -193,7 +197,9 @@ class AzureStore(AzureRequests):
         stream = as_stream(body)
         try:
             given = {"length": len(body), "metadata": named, **condition}
-            answer = await self.call("put", key, lambda blob: blob.upload_blob(stream, **given))
+            answer = await self.call(
+                "put", key, lambda blob: blob.upload_blob(stream, **given), size=len(body)
+            )
         except PreconditionFailed as error:
             if isinstance(mode, Update):
                 raise
@@ -202,7 +208,7 @@ class AzureStore(AzureRequests):
             if not isinstance(mode, Update) or azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
                 raise
             raise PreconditionFailed("put", error.key, "no object is there") from error
-        return ObjectInfo(key, len(body), etag_in(answer))
+        return ObjectInfo(key, len(body), has_etag(answer.get("etag"), "put", self.path(key)))
 
     async def copy(self, source: str, destination: str) -> int:
         from azure.core import MatchConditions
@@ -226,9 +232,10 @@ class AzureStore(AzureRequests):
         if size_max == 0:
             await self.head(key)
             return b""
-        span = {} if size_max is None else {"offset": 0, "length": size_max}
+        read_max = WHOLE_BYTES_MAX + 1 if size_max is None else size_max
         try:
-            return await self._read("get", key, **span)
+            body = await self.read("get", key, offset=0, length=read_max)
+            return whole(body, size_max, "get", self.path(key))
         except StoreError as error:
             if azure_errors.code_of(error) == "InvalidRange":  # of an empty object
                 return b""
@@ -236,60 +243,52 @@ class AzureStore(AzureRequests):
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         try:
-            return await self._read("get_range", key, offset=start, length=size, **if_match(etag))
+            return await self.read("get_range", key, offset=start, length=size, **if_match(etag))
         except PreconditionFailed:
             await self.head(key)  # it is refused so where nothing is, too
             raise
-
-    async def _read(self, operation: str, key: str, **how: Any) -> bytes:
-        async def read(blob: Any) -> bytes:
-            found = await blob.download_blob(decompress=False, **how)  # the bytes that are there
-            if azure_metadata.is_directory(found.properties.metadata):
-                raise ObjectNotFound(operation, self.path(key), "a directory is there")
-            body: bytes = await found.readall()
-            return body
-
-        body: bytes = await self.call(operation, key, read)
-        return body
 
     async def head(self, key: str) -> ObjectInfo:
         found = await self.call("head", key, lambda blob: blob.get_blob_properties())
         if azure_metadata.is_directory(found.metadata):
             raise ObjectNotFound("head", self.path(key), "a directory is there")
-        return ObjectInfo(
-            key,
-            found.size,
-            quoted(found.etag),
-            seconds(found.last_modified),
-            azure_metadata.decoded(found.metadata),
-            azure_metadata.described(found.content_settings),
-        )
+        with azure_errors.translated("head", self.path(key)):
+            return ObjectInfo(
+                key,
+                size_of(found.size),
+                has_etag(found.etag, "head", self.path(key)),
+                seconds(found.last_modified),
+                azure_metadata.decoded(found.metadata),
+                azure_metadata.described(found.content_settings),
+            )
 
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         most = {} if limit is None else {"results_per_page": min(limit, self.capabilities.list_page_max)}
 
-        async def page(position: dict[str, str]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
+        async def page(position: dict[str, str]) -> Page[ObjectInfo]:
             listed, following = await self.page(
                 "list", prefix, position, "list_blobs", include=["metadata"], **most
             )
-            return [
-                ObjectInfo(blob.name, blob.size, quoted(blob.etag), seconds(blob.last_modified))
+            found = [
+                ObjectInfo(blob.name, size_of(blob.size), quoted(blob.etag), seconds(blob.last_modified))
                 for blob in listed
                 if not azure_metadata.is_directory(blob.metadata)
-            ], following
+            ]
+            return Page(found, following, not listed)
 
-        return Pages(page, limit)
+        return Pages(Listing("list", self.bucket, prefix), page, _KEY, limit)
 
     def list_directories(self, prefix: str) -> AsyncIterator[str]:
         from azure.storage.blob.aio import BlobPrefix
 
-        async def page(position: dict[str, str]) -> tuple[builtins.list[str], dict[str, str] | None]:
+        async def page(position: dict[str, str]) -> Page[str]:
             listed, following = await self.page(
                 "list_directories", prefix, position, "walk_blobs", delimiter="/"
             )
-            return [entry.name for entry in listed if isinstance(entry, BlobPrefix)], following
+            found = [entry.name for entry in listed if isinstance(entry, BlobPrefix)]
+            return Page(found, following, not listed)
 
-        return Pages(page)
+        return Pages(Listing("list_directories", self.bucket, prefix), page, itself)
 
     async def delete(self, keys: Sequence[str]) -> None:
         await self._delete("delete", [(key, "") for key in dict.fromkeys(keys)], len(keys))

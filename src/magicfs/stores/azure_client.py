@@ -9,20 +9,23 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from magicfs.stores import azure_errors
+from magicfs.stores.bounded_response import response_class
 from magicfs.stores.filesystem_options import options_of
 from magicfs.stores.logged_once import warn_of_exposure
-from magicfs.stores.undocumented import send_once
+from magicfs.stores.undocumented import bound, send_once
 
 if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem
 
-__all__ = ["lake_of", "service_of"]
+__all__ = ["lake_of", "service_of", "silence_s"]
 
 _PLACE = "_magicfs_service"
 _LAKE = "_magicfs_lake"
 _ONE_REQUEST = 2**40
 """Bytes that are read or written in one request, which is more than any: the SDK would cut them by itself."""
 _CLOSE_S = 5.0
+_SILENCE_S = 60.0
 
 
 def service_of(filesystem: AzureBlobFileSystem) -> Any:
@@ -77,6 +80,12 @@ def _made_lake(filesystem: AzureBlobFileSystem) -> Any:
     )
 
 
+def silence_s(filesystem: AzureBlobFileSystem) -> float:
+    """How long the service may send nothing, for a filesystem that says nothing of it as the SDK has it."""
+    told = options_of(filesystem).get("read_timeout")
+    return float(told) if isinstance(told, int | float) else _SILENCE_S
+
+
 def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:
     """What the clients of both endpoints are told: each request is sent once."""
     given = options_of(filesystem)
@@ -87,6 +96,8 @@ def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:
         "transport": _transport_class()(**timeouts),
         "retry_total": 0,
         "user_agent": "magicfs",
+        "permit_redirects": False,  # a request is signed for one account
+        "raw_response_hook": azure_errors.check_document,
     }
 
 
@@ -94,11 +105,12 @@ def _transport_class() -> type[Any]:
     from azure.core.pipeline.transport import AioHttpTransport
 
     class SendsOnce(AioHttpTransport):  # type: ignore[misc]  # published without types
-        """Without aiohttp's own repetition of requests whose kept connection broke."""
+        """Without aiohttp's own repetition of requests whose kept connection broke, and with bounds."""
 
         async def open(self) -> None:
             await super().open()
             send_once(self.session)
+            bound(self.session, response_class())
 
     return SendsOnce
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from magicfs.errors import (
+    MagicError,
     ObjectExists,
     ObjectNotFound,
     PermissionDenied,
@@ -16,9 +19,18 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
+from magicfs.stores.answer_rules import Malformed, check_root, words
 from magicfs.stores.translation import translating
 
-__all__ = ["NO_CONTAINER", "NO_CREDENTIALS", "code_of", "kind_of", "translate", "translated"]
+__all__ = [
+    "NO_CONTAINER",
+    "NO_CREDENTIALS",
+    "check_document",
+    "code_of",
+    "kind_of",
+    "translate",
+    "translated",
+]
 
 NO_CONTAINER = frozenset(
     {"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled", "FilesystemNotFound"}
@@ -31,6 +43,8 @@ _CREDENTIALS = (
 )
 _ROLES = "give the identity the role Storage Blob Data Contributor on the container, or check its SAS token"
 _REACH = "check that the account is right and its endpoint up, then try again"
+_DOCUMENTS = {"list": "EnumerationResults", "blocklist": "BlockList"}
+"""What answers to GET are, by what the request is about."""
 _LEASE = "let its holder release the lease, or break it, then try again"
 _IMMUTABLE = (
     "wait for the end of the policy or have the legal hold cleared, or publish at another destination; "
@@ -87,6 +101,7 @@ _HINTS = {
     "RenameDestinationParentPathNotFound": "make the directory first",
     "SnapshotsPresent": "delete the snapshots of the blob first",
 }
+_TAGS_MAX = 2_000_000  # of 5,000 blobs with their metadata
 _SIGNATURE = re.compile(r"(?i)\b(sig|signature|accountkey|sharedaccesssignature)=[^&;<\s'\"]+")
 
 
@@ -148,12 +163,12 @@ def _known(error: Exception, operation: str, path: str) -> Exception:
     if isinstance(error, azure.HttpResponseError) and error.status_code:
         return _answered(error, operation, path)
     told = f"{type(error).__name__}: {_told(error)}"
+    if isinstance(error, MagicError):
+        return error
     if isinstance(error, azure.ClientAuthenticationError):
         return PermissionDenied(operation, path, f"no usable credentials: {told}", hint=_CREDENTIALS)
     # Of everything else the client knows, some may happen after the request was sent.
-    if isinstance(error, (azure.AzureError, aiohttp.ClientError, OSError)) and not isinstance(
-        error, StoreError
-    ):
+    if isinstance(error, (azure.AzureError, aiohttp.ClientError, OSError)):
         return Unavailable(operation, path, f"no sensible answer: {told}", hint=_REACH)
     return error
 
@@ -171,7 +186,9 @@ def _answered(error: Exception, operation: str, path: str) -> StoreError:
         hint = _CREDENTIALS
     if code == "ContainerNotFound":
         path = path.partition("/")[0]  # the key is one that the caller may never have named
-    known = kind(operation, path, f"{told or 'no message'} ({status} {code})", hint=hint)
+    if kind is StoreError and status.startswith("2"):  # not what such a request is answered
+        kind = Unavailable
+    known = kind(operation, path, f"{told or 'no message'} ({status} {words(code)})", hint=hint)
     if isinstance(known, Unavailable) and status in {"429", "503"}:
         known.throttled = True
     return known
@@ -186,4 +203,19 @@ def _sign_in_errors() -> tuple[type[Exception], ...]:
 def _told(error: Exception) -> str:
     """The first line of a message: further ones repeat headers. No signature is in it."""
     lines = str(getattr(error, "message", None) or error).strip().splitlines()
-    return _unsigned(lines[0].strip()) if lines else ""
+    return words(_unsigned(lines[0])) if lines else ""
+
+
+def check_document(response: Any) -> None:
+    """Raise ``Malformed`` for a success whose document is not that of the request; a hook of the SDK."""
+    answered = response.http_response
+    if not 200 <= answered.status_code < 300 or answered.request.method != "GET":
+        return
+    asked = dict(parse_qsl(urlsplit(answered.request.url).query))
+    if name := _DOCUMENTS.get(asked.get("comp", "")):
+        body = answered.body()
+        if body.count(b"<") > _TAGS_MAX or b"<!DOCTYPE" in body[:4096]:
+            raise Malformed("the answer is no document of a store")
+        check_root(body, name)
+    elif asked.get("resource") == "filesystem" and not answered.body().lstrip().startswith(b"{"):
+        raise Malformed("the answer is no list of paths")

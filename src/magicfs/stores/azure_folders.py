@@ -6,6 +6,7 @@ There directories are real, a rename is one step, and what is renamed keeps its 
 from __future__ import annotations
 
 import asyncio
+import operator
 import weakref
 from collections.abc import AsyncIterator
 from typing import Any
@@ -19,9 +20,11 @@ from magicfs.errors import (
     Unavailable,
     Unsupported,
 )
+from magicfs.protocol import paths
 from magicfs.stores import azure_errors, azure_metadata
-from magicfs.stores.azure_requests import PAGE_MAX, AzureRequests, quoted
-from magicfs.stores.pages import Pages
+from magicfs.stores.answer_rules import REACH
+from magicfs.stores.azure_requests import PAGE_MAX, AzureRequests, has_etag, quoted, size_of
+from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.tree_port import Entry
 
 __all__ = ["AzureFolders"]
@@ -45,19 +48,22 @@ class AzureFolders:
 
     async def _account_has_folders(self) -> bool:
         try:
-            with azure_errors.translated("folders_exist", self._requests.path("")):
+            async with self._requests.bounds("folders_exist", ""):
                 told = await self._requests.service.get_account_information()
         except (ObjectNotFound, PermissionDenied, Unsupported) as error:
             if azure_errors.code_of(error) in azure_errors.NO_CREDENTIALS:
                 raise
             return await self._root_is_a_folder()
+        if not told.get("sku_name"):
+            problem = "the answer does not describe an account"
+            raise Unavailable("folders_exist", self._requests.path(""), problem, hint=REACH)
         return bool(told.get("is_hns_enabled"))
 
     async def _root_is_a_folder(self) -> bool:
         # Of identities of Entra ID few may ask about the account, for which the usual roles have no action;
         # some releases of the service answer 404. Without a hierarchical namespace nothing has an ACL.
         try:
-            with azure_errors.translated("folders_exist", self._requests.path("")):
+            async with self._requests.bounds("folders_exist", ""):
                 await self._container().get_directory_client("/").get_access_control()
         except Unavailable:
             raise
@@ -74,21 +80,24 @@ class AzureFolders:
             return None
         if azure_metadata.is_directory(found.metadata):
             return Entry(path, "directory")
-        return Entry(path, "file", found.size, quoted(found.etag))
+        etag = has_etag(found.etag, "look", self._requests.path(path))
+        with azure_errors.translated("look", self._requests.path(path)):
+            return Entry(path, "file", size_of(found.size), etag)
 
     def entries(self, path: str) -> AsyncIterator[Entry]:
-        return Pages(lambda position: self._page(path, position))
+        what = Listing("entries", self._requests.bucket, paths.prefix_of(path))
+        return Pages(what, lambda position: self._page(path, position), operator.attrgetter("path"))
 
-    async def _page(self, path: str, position: dict[str, str]) -> tuple[list[Entry], dict[str, str] | None]:
-        with azure_errors.translated("entries", self._requests.path(path)):
+    async def _page(self, path: str, position: dict[str, str]) -> Page[Entry]:
+        async with self._requests.bounds("entries", path):
             listing = self._container().get_paths(path or None, recursive=False, max_results=PAGE_MAX)
             pages = listing.by_page(position.get("marker"))
             found = [_entry(entry) async for entry in await anext(pages)]
         following = pages.continuation_token
-        return found, {"marker": following} if following else None
+        return Page(found, {"marker": following} if following else None, not found)
 
     async def make(self, path: str) -> None:
-        with azure_errors.translated("make_directory", self._requests.path(path)):
+        async with self._requests.bounds("make_directory", path):
             await self._container().get_directory_client(path).create_directory()
 
     async def move(self, source: str, destination: str) -> str | None:
@@ -104,7 +113,7 @@ class AzureFolders:
         # The public methods take a % in a name for the beginning of a code.
         query = self._requests.service.url.partition("?")[2]
         origin = f"/{quote(self._requests.bucket)}/{quote(source)}{'?' if query else ''}{query}"
-        with azure_errors.translated("rename", self._requests.path(source)):
+        async with self._requests.bounds("rename", source):
             client = self._container().get_directory_client(destination)
             await client._rename_path(origin, **condition)  # noqa: SLF001
 
@@ -122,7 +131,7 @@ class AzureFolders:
 
     async def delete_tree(self, path: str) -> bool:
         try:
-            with azure_errors.translated("delete_tree", self._requests.path(path)):
+            async with self._requests.bounds("delete_tree", path):
                 await self._container().get_directory_client(path).delete_directory()
         except ObjectNotFound:
             return False
@@ -135,4 +144,4 @@ class AzureFolders:
 def _entry(found: Any) -> Entry:
     if found.is_directory:
         return Entry(found.name, "directory")
-    return Entry(found.name, "file", found.content_length, quoted(found.etag))
+    return Entry(found.name, "file", size_of(found.content_length), quoted(found.etag))

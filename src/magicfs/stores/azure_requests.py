@@ -9,12 +9,15 @@ import datetime as dt
 import enum
 import hashlib
 import io
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from magicfs.errors import ObjectNotFound, PreconditionFailed, Unavailable
+from magicfs.errors import MagicError, ObjectNotFound, PreconditionFailed, Unavailable
 from magicfs.stores import azure_errors, azure_metadata
-from magicfs.stores.azure_client import lake_of, service_of
+from magicfs.stores.answer_rules import NOT_READ, REACH, Malformed, deadline_s, words
+from magicfs.stores.azure_client import lake_of, service_of, silence_s
+from magicfs.stores.bounded_response import at_most
 from magicfs.stores.port import PartBody
 
 if TYPE_CHECKING:
@@ -24,12 +27,13 @@ __all__ = [
     "PAGE_MAX",
     "AzureRequests",
     "as_stream",
-    "etag_in",
+    "has_etag",
     "if_match",
     "if_nothing_is_there",
     "md5_of",
     "quoted",
     "seconds",
+    "size_of",
     "uncommitted",
 ]
 
@@ -37,6 +41,9 @@ PAGE_MAX = 5000
 """Most entries of one page of a listing (Azure Storage, "List Blobs")."""
 
 _COPY_POLL_S: Final = 0.2
+_COPY_POLLS_MAX: Final = 18_000
+_PAGE_BYTES_MAX: Final = 64 * 2**20
+"""Most bytes of a page of a listing: 5,000 blobs, each with 8 KiB of metadata."""
 
 
 class _State(enum.Enum):
@@ -72,10 +79,27 @@ class AzureRequests:
         """What messages call a key."""
         return f"{self.bucket}/{key}"
 
-    async def call(self, operation: str, key: str, request: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Make one request to a blob by a method of its client; ``operation`` is the port's name of it."""
-        with azure_errors.translated(operation, self.path(key)):
+    async def call(
+        self, operation: str, key: str, request: Callable[[Any], Awaitable[Any]], size: int = 0
+    ) -> Any:
+        """Make one request to a blob by a method of its client; ``operation`` is the port's name of it.
+
+        ``size``: how many bytes are sent or read.
+        """
+        async with self.bounds(operation, key, size):
             return await request(self.service.get_blob_client(self.bucket, key))
+
+    @asynccontextmanager
+    async def bounds(self, operation: str, key: str, size: int = 0) -> AsyncIterator[None]:
+        """Within, a request has bounds in time and size, and its errors are those of the port."""
+        with azure_errors.translated(operation, self.path(key)), at_most(max(size, _PAGE_BYTES_MAX)):
+            async with asyncio.timeout(deadline_s(silence_s(self._filesystem), size)):
+                try:
+                    yield
+                except MagicError:
+                    raise
+                except NOT_READ as error:  # the SDK takes out of answers what they may not have
+                    raise Malformed(f"it cannot be read: {type(error).__name__}: {words(error)}") from error
 
     async def stage(
         self, operation: str, key: str, block_id: str, body: io.BytesIO, md5: bytes | None = None
@@ -84,7 +108,9 @@ class AzureRequests:
         headers = {"Content-MD5": base64.b64encode(md5 or md5_of(body)).decode()}
         size = body.getbuffer().nbytes
         await self.call(
-            operation, key, lambda blob: blob.stage_block(block_id, body, length=size, headers=headers)
+            *(operation, key),
+            lambda blob: blob.stage_block(block_id, body, length=size, headers=headers),
+            size,
         )
 
     async def blocks(self, operation: str, key: str) -> frozenset[str]:
@@ -107,27 +133,43 @@ class AzureRequests:
             raise
         if azure_metadata.is_directory(found.metadata):
             raise ObjectNotFound("checksums", self.path(key), "a directory is there")
+        has_etag(found.etag, "checksums", self.path(key))
         told = found.content_settings.content_md5
         return {"MD5": base64.b64encode(bytes(told)).decode()} if told else {}
 
+    async def read(self, operation: str, key: str, *, offset: int, length: int, **how: Any) -> bytes:
+        """So many bytes of a blob, as they are there, from a place on, or what there is of them."""
+
+        async def request(blob: Any) -> bytes:
+            found = await blob.download_blob(decompress=False, offset=offset, length=length, **how)
+            has_etag(found.properties.etag, operation, self.path(key))
+            if azure_metadata.is_directory(found.properties.metadata):
+                raise ObjectNotFound(operation, self.path(key), "a directory is there")
+            body: bytes = await found.readall()
+            return body
+
+        body: bytes = await self.call(operation, key, request, size=length)
+        return body
+
     async def copied(self, key: str, answer: Mapping[str, Any]) -> None:
         """Wait until a copy to a key is whole; ``answer`` is what its request got."""
-        status = answer["copy_status"]
-        while status == "pending":
+        status, polls = answer.get("copy_status"), 0
+        while status == "pending" and polls < _COPY_POLLS_MAX:
+            polls += 1
             await asyncio.sleep(_COPY_POLL_S)
             found = await self.call("copy", key, lambda blob: blob.get_blob_properties())
-            if found.copy.id != answer["copy_id"]:
+            if found.copy.id != answer.get("copy_id"):
                 raise Unavailable("copy", self.path(key), "another write has replaced the copy")
             status = found.copy.status
         if status != "success":
-            raise Unavailable("copy", self.path(key), f"the copy ended as {status}")
+            raise Unavailable("copy", self.path(key), f"the copy ended as {words(status)}")
 
     async def page(
         self, operation: str, prefix: str, position: Mapping[str, str], method: str, **how: Any
     ) -> tuple[builtins.list[Any], dict[str, str] | None]:
         """One page of a listing, and where the next one begins."""
         how = {"results_per_page": PAGE_MAX, **how}
-        with azure_errors.translated(operation, self.path(prefix)):
+        async with self.bounds(operation, prefix):
             container = self.service.get_container_client(self.bucket)
             listing = getattr(container, method)(name_starts_with=prefix or None, **how)
             pages = listing.by_page(position.get("marker"))
@@ -166,14 +208,23 @@ def as_stream(body: PartBody) -> io.BytesIO:
     return io.BytesIO(body.getvalue() if isinstance(body, io.BytesIO) else body)
 
 
-def etag_in(answer: Mapping[str, Any]) -> str:
-    """The ETag of an answer, as it travels."""
-    return quoted(answer.get("etag"))
+def has_etag(etag: Any, operation: str, path: str) -> str:
+    """An ETag as it travels. Raises Unavailable for an answer without one: it is not about a blob."""
+    if not isinstance(etag, str) or not etag:
+        raise Unavailable(operation, path, "the answer has no ETag", hint=REACH)
+    return quoted(etag)
 
 
 def seconds(moment: dt.datetime | None) -> float | None:
     """A moment in seconds since 1970."""
     return moment.timestamp() if moment is not None else None
+
+
+def size_of(size: Any) -> int:
+    """A size that the SDK has read; ``Malformed`` for what is none."""
+    if not isinstance(size, int) or size < 0:
+        raise Malformed(f"the answer's size is {words(size)[:40]!r}")
+    return size
 
 
 def uncommitted(block_ids: Iterable[str]) -> builtins.list[Any]:

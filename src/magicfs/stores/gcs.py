@@ -8,8 +8,8 @@ plays no part.
 from __future__ import annotations
 
 import builtins
-import datetime as dt
 import json
+import operator
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from magicfs.errors import (
     ObjectNotFound,
     PreconditionFailed,
     StoreError,
+    Unavailable,
     Unsupported,
     UploadNotFound,
     UsageError,
@@ -29,12 +30,14 @@ from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import folder_tree, gcs_batch, gcs_errors
+from magicfs.stores.answer_rules import REACH, WHOLE_BYTES_MAX, Malformed, number, whole, words
 from magicfs.stores.gcs_client import GcsClient
 from magicfs.stores.gcs_errors import Answer
 from magicfs.stores.gcs_folders import GcsFolders
 from magicfs.stores.gcs_layout import layout_of
+from magicfs.stores.gcs_objects import DESCRIPTION, described, generation_in, listed
 from magicfs.stores.gcs_uploads import HEADERS, GcsUploads, crc32c_of
-from magicfs.stores.pages import Pages
+from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 if TYPE_CHECKING:
@@ -52,13 +55,9 @@ _CAPABILITIES = Capabilities(
 )
 # Generations count microseconds: none is 1, and 0 means that nothing is there.
 _OF_NOTHING = "1"
-_DESCRIPTION = {
-    "CacheControl": "cacheControl",
-    "ContentDisposition": "contentDisposition",
-    "ContentEncoding": "contentEncoding",
-    "ContentLanguage": "contentLanguage",
-    "ContentType": "contentType",
-}
+_KEY = operator.attrgetter("key")
+_REWRITES_MAX = 10_000
+"""Each copies a megabyte at least."""
 
 
 class GcsStore:
@@ -110,10 +109,10 @@ class GcsStore:
             return
 
     def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
-        async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
+        async def page(position: dict[str, str]) -> Page[UploadInfo]:
             return await self._uploads.page(prefix, position)
 
-        return Pages(page)
+        return Pages(Listing("list_uploads", self.bucket, prefix), page, _KEY)
 
     async def put(
         self,
@@ -143,33 +142,43 @@ class GcsStore:
             if isinstance(mode, Update):
                 raise
             raise ObjectExists("put", error.key, "an object is there") from error
-        return ObjectInfo(
-            key, len(body), str(gcs_errors.document(answer, "put", self._path(key))["generation"])
-        )
+        with gcs_errors.reading("put", self._path(key)):
+            told = gcs_errors.document(answer, "put", self._path(key))
+            return ObjectInfo(key, len(body), generation_in(told))
 
     async def copy(self, source: str, destination: str) -> int:
         if source == destination:  # a new generation of the same would be a change
             return (await self._described("copy", source)).size
         target = f"{self._target(source)}/rewriteTo/b/{quote(self.bucket)}/o/{quote(destination, safe='')}"
         params = {"fields": "done,rewriteToken,objectSize"}
-        while True:
+        for _ in range(_REWRITES_MAX):
             answer = await self._client.ask(
                 "copy", self._path(source), "POST", target, params=params, body=b""
             )
-            told = gcs_errors.document(answer, "copy", self._path(destination))
-            if told.get("done"):
-                return int(told["objectSize"])
-            params["rewriteToken"] = str(told["rewriteToken"])
+            with gcs_errors.reading("copy", self._path(destination)):
+                told = gcs_errors.document(answer, "copy", self._path(destination))
+                if told.get("done"):
+                    return number(str(told["objectSize"]), "size")
+                params["rewriteToken"] = str(told["rewriteToken"])
+        raise StoreError("copy", self._path(source), f"it is not over after {_REWRITES_MAX:,} requests")
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         if size_max is None:
-            return (await self._media("get", key, {}, {})).content
+            found = await self._media("get", key, {}, {}, WHOLE_BYTES_MAX + 1)
+            return whole(found.content, None, "get", self._path(key))
         headers = {"Range": f"bytes=0-{max(size_max, 1) - 1}"}
-        return (await self._media("get", key, {}, headers)).content[:size_max]
+        return (await self._media("get", key, {}, headers, max(size_max, 1))).content[:size_max]
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         params = {"ifGenerationMatch": _generation(etag)}
-        answer = await self._media("get_range", key, params, {"Range": f"bytes={start}-{start + size - 1}"})
+        span = {"Range": f"bytes={start}-{start + size - 1}"}
+        answer = await self._media("get_range", key, params, span, size)
+        with gcs_errors.reading("get_range", self._path(key)):
+            given = answer.headers.get("Content-Range", "bytes 0-")
+            if answer.content and not given.startswith(f"bytes {start}-"):
+                raise Malformed(
+                    f"the answer has {words(given)} where the bytes from {start} on were asked for"
+                )
         return answer.content
 
     async def head(self, key: str) -> ObjectInfo:
@@ -180,27 +189,31 @@ class GcsStore:
         path = self._path(key)
         answer = await self._client.ask("checksums", path, "GET", self._target(key), params=params)
         told = gcs_errors.document(answer, "checksums", path)
+        if not told.keys() & {"crc32c", "md5Hash"}:  # every object has one of them
+            raise Unavailable("checksums", path, "the answer has no checksum", hint=REACH)
         found = {"CRC32C": told.get("crc32c"), "MD5": told.get("md5Hash")}
         return {name: str(value) for name, value in found.items() if value}
 
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         most = {} if limit is None else {"maxResults": str(min(limit, self.capabilities.list_page_max))}
-        wanted = {"fields": "items(name,size,generation,timeCreated),nextPageToken", **most}
+        wanted = {"fields": "kind,items(name,size,generation,timeCreated),nextPageToken", **most}
 
-        async def page(position: dict[str, str]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
+        async def page(position: dict[str, str]) -> Page[ObjectInfo]:
             told, following = await self._page("list", prefix, wanted | position)
-            return [_listed(item) for item in told.get("items", ())], following
+            found = [listed(item) for item in told.get("items", ())]
+            return Page(found, following, not found)
 
-        return Pages(page, limit)
+        return Pages(Listing("list", self.bucket, prefix), page, _KEY, limit)
 
     def list_directories(self, prefix: str) -> AsyncIterator[str]:
-        wanted = {"delimiter": "/", "fields": "prefixes,nextPageToken"}
+        wanted = {"delimiter": "/", "fields": "kind,prefixes,items(generation),nextPageToken"}
 
-        async def page(position: dict[str, str]) -> tuple[builtins.list[str], dict[str, str] | None]:
+        async def page(position: dict[str, str]) -> Page[str]:
             told, following = await self._page("list_directories", prefix, wanted | position)
-            return builtins.list(told.get("prefixes", ())), following
+            found = builtins.list(told.get("prefixes", ()))
+            return Page(found, following, not found and not told.get("items"))
 
-        return Pages(page)
+        return Pages(Listing("list_directories", self.bucket, prefix), page, itself)
 
     async def delete(self, keys: Sequence[str]) -> None:
         await self._delete("delete", [(key, "") for key in dict.fromkeys(keys)])
@@ -250,26 +263,39 @@ class GcsStore:
                 await folder_tree.prune(self.folders(), keys)
 
     async def _described(self, operation: str, key: str) -> ObjectInfo:
-        fields = f"name,size,generation,timeCreated,metadata,{','.join(_DESCRIPTION.values())}"
+        fields = f"name,size,generation,timeCreated,metadata,{','.join(DESCRIPTION.values())}"
         answer = await self._client.ask(
             operation, self._path(key), "GET", self._target(key), params={"fields": fields}
         )
-        return _described(gcs_errors.document(answer, "head", self._path(key)))
+        with gcs_errors.reading(operation, self._path(key)):
+            found = described(gcs_errors.document(answer, "head", self._path(key)))
+            if found.key != key:
+                raise Malformed(f"the answer is about {words(found.key)!r}")
+            return found
 
     async def _media(
-        self, operation: str, key: str, params: Mapping[str, str], headers: Mapping[str, str]
+        self,
+        operation: str,
+        key: str,
+        params: Mapping[str, str],
+        headers: Mapping[str, str],
+        size_max: int,
     ) -> Answer:
-        try:
-            return await self._client.ask(
-                *(operation, self._path(key), "GET", self._target(key)),
-                params={"alt": "media", **params},
-                headers={"Accept-Encoding": "gzip", **headers},  # else what is compressed comes unpacked
-            )
-        except StoreError as error:
-            # An empty object has no first byte.
-            if "Range" in headers and "(416" in error.problem:
-                return Answer(200, {}, b"")
-            raise
+        answer = await self._client.ask(
+            *(operation, self._path(key), "GET", self._target(key)),
+            params={"alt": "media", **params},
+            headers={"Accept-Encoding": "gzip", **headers},  # else what is compressed comes unpacked
+            size_max=size_max,
+            accepts=416 if "Range" in headers else 0,
+        )
+        if answer.status == 416:  # an empty object has no first byte
+            return Answer(200, {}, b"")
+        with gcs_errors.reading(operation, self._path(key)):
+            if not any(name in answer.headers for name in ("ETag", "x-goog-generation", "x-goog-hash")):
+                raise Malformed("the answer is not about an object")
+            if not any(name in answer.headers for name in ("Content-Length", "Transfer-Encoding")):
+                raise Malformed("nothing in the answer says where its body ends")
+        return answer
 
     async def _page(
         self, operation: str, prefix: str, params: Mapping[str, str]
@@ -281,7 +307,7 @@ class GcsStore:
             f"/storage/v1/b/{quote(self.bucket)}/o",
             params={"prefix": prefix, **params},
         )
-        told = gcs_errors.document(answer, operation, self._path(prefix))
+        told = gcs_errors.document(answer, operation, self._path(prefix), "storage#objects")
         token = told.get("nextPageToken")
         return told, {"pageToken": token} if token else None
 
@@ -320,15 +346,3 @@ def _related(key: str, body: bytes, metadata: Mapping[str, str]) -> tuple[str, b
     )
     content = b"".join((head.encode(), body, f"\r\n--{boundary}--\r\n".encode()))
     return f"multipart/related; boundary={boundary}", content
-
-
-def _listed(item: Mapping[str, Any]) -> ObjectInfo:
-    created = dt.datetime.fromisoformat(item["timeCreated"]).timestamp()
-    return ObjectInfo(item["name"], int(item.get("size", 0)), str(item["generation"]), created)
-
-
-def _described(item: Mapping[str, Any]) -> ObjectInfo:
-    info = _listed(item)
-    metadata = {name.lower(): value for name, value in item.get("metadata", {}).items()}
-    description = {name: item[theirs] for name, theirs in _DESCRIPTION.items() if theirs in item}
-    return ObjectInfo(info.key, info.size, info.etag, info.modified, metadata, description)

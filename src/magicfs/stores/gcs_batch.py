@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from email import message_from_bytes
 from urllib.parse import quote, urlencode
 
 from magicfs.errors import Unavailable
+from magicfs.stores import gcs_errors
 from magicfs.stores.gcs_client import GcsClient
 from magicfs.stores.gcs_errors import Answer
 
 __all__ = ["CALLS_MAX", "delete"]
 
+_ANSWER_BYTES_MAX = 2**20
+_NUMBER = re.compile(r"[0-9]{1,3}")
+_STATUS = re.compile(rb"[2-5][0-9]{2}")
 CALLS_MAX = 100
 """Calls that one request takes (Google's reference, "Batch requests")."""
 
@@ -34,8 +39,10 @@ async def delete(
         "/batch/storage/v1",
         headers={"Content-Type": f"multipart/mixed; boundary={boundary}"},
         body=f"{calls}--{boundary}--\r\n".encode(),
+        size_max=_ANSWER_BYTES_MAX,
     )
-    found = _answers(answer)
+    with gcs_errors.reading(operation, f"{bucket}/{objects[0][0]}"):
+        found = _answers(answer)
     if sorted(found) != list(range(len(objects))):
         problem = f"{len(found)} of {len(objects)} calls of a batch were answered"
         raise Unavailable(operation, f"{bucket}/{objects[0][0]}", problem)
@@ -57,10 +64,10 @@ def _answers(answer: Answer) -> dict[int, Answer]:
     for part in message.get_payload() if message.is_multipart() else ():
         number = str(part.get("Content-ID", "")).strip("<>").removeprefix("response-")  # type: ignore[union-attr]
         body = part.get_payload(decode=True)  # type: ignore[union-attr]
-        if not number.isdecimal() or not isinstance(body, bytes):
+        if not _NUMBER.fullmatch(number) or not isinstance(body, bytes):
             continue
         line, _, rest = body.replace(b"\r\n", b"\n").partition(b"\n")
         status = line.split(b" ")[1] if line.startswith(b"HTTP/") else b""
-        if status.isdigit():
+        if _STATUS.fullmatch(status):
             found[int(number)] = Answer(int(status), {}, rest.partition(b"\n\n")[2])
     return found

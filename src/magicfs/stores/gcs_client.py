@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from magicfs.stores import gcs_errors
+from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Malformed, deadline_s
+from magicfs.stores.bounded_response import read
 from magicfs.stores.gcs_errors import Answer
 from magicfs.stores.logged_once import warn_of_exposure
 from magicfs.stores.undocumented import log_missing, send_once
@@ -54,8 +56,13 @@ class GcsClient:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
+        size_max: int | None = None,
+        accepts: int = 0,
     ) -> Answer:
         """Make one request; raises the port's errors, in which ``path`` names what it is about.
+
+        ``size_max``: how much is read of the body of a success, where that is no document. ``accepts``: a
+        status that is returned, although it is none of success.
 
         ``target`` is a path of the endpoint, encoded; the XML API is what lies outside of Google's own names.
         """
@@ -75,13 +82,17 @@ class GcsClient:
                 url.update_query(query) if query else url,
                 headers=sent,
                 data=None if body is None else _pieces(body),
-                timeout=self._timeout(),
+                timeout=self._timeout((0 if body is None else len(body)) + (size_max or 0)),
                 allow_redirects=False,
             )
             async with request as response:
-                content = await response.read()
+                allowed = DOCUMENT_BYTES_MAX + 1 if size_max is None else size_max
+                content = await read(response.content, allowed if response.status < 300 else ERROR_BYTES_MAX)
+                if size_max is None and len(content) == allowed:
+                    raise Malformed(f"the answer has more than {DOCUMENT_BYTES_MAX:,} bytes")
                 answer = Answer(response.status, response.headers, content)
-        gcs_errors.check(answer, operation, path)
+        if answer.status != accepts:
+            gcs_errors.check(answer, operation, path)
         return answer
 
     @property
@@ -108,13 +119,14 @@ class GcsClient:
                 await asyncio.to_thread(known.maybe_refresh, before_s)  # it waits for an answer
         known.credentials.apply(headers)
 
-    def _timeout(self) -> aiohttp.ClientTimeout:
+    def _timeout(self, size: int) -> aiohttp.ClientTimeout:
         import aiohttp
 
         told = self.filesystem.requests_timeout
         if isinstance(told, aiohttp.ClientTimeout):
             return told
-        return aiohttp.ClientTimeout(total=told, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
+        total = deadline_s(_SILENCE_S, size) if told is None else told
+        return aiohttp.ClientTimeout(total=total, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
 
     async def _session(self) -> aiohttp.ClientSession:
         """A session of the filesystem's own arguments, which lives and ends with it."""

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
-from xml.etree import ElementTree as ET
 
 from magicfs.errors import (
+    MagicError,
     ObjectNotFound,
     PermissionDenied,
     PreconditionFailed,
@@ -22,6 +22,7 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
+from magicfs.stores.answer_rules import NOT_READ, REACH, Malformed, root_of, words
 
 __all__ = [
     "Answer",
@@ -30,6 +31,7 @@ __all__ = [
     "is_about_credentials",
     "is_about_the_bucket",
     "not_deleted",
+    "reading",
     "refused",
     "renewing",
     "translated",
@@ -44,7 +46,6 @@ _CREDENTIALS = (
 )
 _ROLES = "grant the roles that docs/gcs.md names for the bucket, or check which account is used"
 _KEPT = "wait until the retention is over or release the hold, or publish at another destination"
-_REACH = "check that the endpoint is right and up, then try again"
 _PAYER = "the bucket bills who asks: give requester_pays=PROJECT in the options of the filesystem"
 _BUCKET = "create the bucket first, or correct its name"
 _SLOWER = "too many requests for one object or bucket; try again later"
@@ -70,6 +71,7 @@ _BY_STATUS: Mapping[int, type[StoreError]] = {
     HTTPStatus.TOO_MANY_REQUESTS: Unavailable,
     HTTPStatus.NOT_IMPLEMENTED: Unsupported,
 }
+_VALUES_MAX = 2_000_000
 _OF_UPLOADS = frozenset({"put_part", "complete_upload", "abort_upload"})
 
 
@@ -101,7 +103,7 @@ def refused(answer: Answer, operation: str, path: str) -> StoreError:
         kind, told = UploadNotFound, _LIFECYCLE
     if kind is ObjectNotFound and is_about_the_bucket(answer):
         path = path.partition("/")[0]  # the key is one that the caller may never have named
-    problem = f"{told or 'no message'} ({answer.status} {reason})".replace(" )", ")")
+    problem = f"{told or 'no message'} ({answer.status} {words(reason)})".replace(" )", ")")
     error = kind(operation, path, problem, hint=_hint(kind, answer, reason, told))
     if isinstance(error, Unavailable) and answer.status in {429, 503}:
         error.throttled = True
@@ -127,14 +129,26 @@ def translated(operation: str, path: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.InvalidURL, ValueError, TypeError) as error:
-        problem = f"the request cannot be made: {type(error).__name__}: {error}"
+        problem = f"the request cannot be made: {type(error).__name__}: {words(error)}"
         raise StoreError(operation, path, problem, hint="correct the name or the option") from error
     except _NotRenewed as error:
         problem = f"no usable credentials: {error}"
         raise PermissionDenied(operation, path, problem, hint=_CREDENTIALS) from None
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        problem = f"no sensible answer: {type(error).__name__}: {error}"
-        raise Unavailable(operation, path, problem, hint=_REACH) from error
+        problem = f"no sensible answer: {type(error).__name__}: {words(error)}"
+        raise Unavailable(operation, path, problem, hint=REACH) from error
+
+
+@contextmanager
+def reading(operation: str, path: str) -> Iterator[None]:
+    """Raise Unavailable where an answer does not say what answers to such a request say."""
+    try:
+        yield
+    except MagicError:
+        raise
+    except (Malformed, *NOT_READ) as error:
+        problem = f"no sensible answer: {type(error).__name__}: {words(error)}"
+        raise Unavailable(operation, path, problem, hint=REACH) from error
 
 
 class _NotRenewed(Exception):
@@ -160,15 +174,15 @@ def _told(content: bytes) -> tuple[str, str]:
     text = content.decode(errors="replace").strip()
     if text.startswith("<"):
         try:
-            root = ET.fromstring(text)  # noqa: S314 - of the service that keeps our data
-        except ET.ParseError:
+            root = root_of(content)
+        except Malformed:
             return "", ""
-        return root.findtext("Code", ""), " ".join(root.findtext("Message", "").split())
+        return root.findtext("Code", ""), words(root.findtext("Message", ""))
     try:
-        error = json.loads(text)["error"]
+        error = _loaded(content)["error"]
         entries = error.get("errors") or [{}]
-        return str(entries[0].get("reason", "")), " ".join(str(error.get("message", "")).split())
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return str(entries[0].get("reason", "")), words(error.get("message", ""))
+    except (Malformed, *NOT_READ):
         return "", ""
 
 
@@ -190,15 +204,27 @@ def _hint(kind: type[StoreError], answer: Answer, reason: str, told: str) -> str
     return _SLOWER if answer.status == HTTPStatus.TOO_MANY_REQUESTS else ""
 
 
-def document(answer: Answer, operation: str, path: str) -> dict[str, Any]:
-    """What an answer says in JSON. Raises Unavailable if it is none, as from a proxy on the way."""
-    try:
-        found = json.loads(answer.content)
-    except ValueError as error:
-        raise Unavailable(operation, path, "the answer is no JSON", hint=_REACH) from error
-    if not isinstance(found, dict):
-        raise Unavailable(operation, path, "the answer is no JSON object", hint=_REACH)
+def document(answer: Answer, operation: str, path: str, kind: str = "") -> dict[str, Any]:
+    """What an answer says in JSON. Raises Unavailable if it is none, as from a proxy on the way.
+
+    ``kind``: which kind of resource it says that it is.
+    """
+    with reading(operation, path):
+        found = _loaded(answer.content)
+        if not isinstance(found, dict):
+            raise Malformed("the answer is no JSON object")
+        if kind and found.get("kind") != kind:
+            raise Malformed(f"the answer must be {kind}, and it is {words(found.get('kind', 'of no kind'))}")
     return found
+
+
+def _loaded(content: bytes) -> Any:
+    if sum(map(content.count, (b"[", b"{", b","))) > _VALUES_MAX:
+        raise Malformed(f"the answer has more than {_VALUES_MAX:,} values")
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("the answer is no JSON") from error
 
 
 def not_deleted(answer: Answer, operation: str, path: str) -> StoreError | None:

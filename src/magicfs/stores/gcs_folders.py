@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,19 +17,22 @@ from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, Store
 from magicfs.parallel import gathered, raise_first
 from magicfs.protocol import paths
 from magicfs.stores import gcs_batch, gcs_errors
+from magicfs.stores.answer_rules import Malformed, number, words
 from magicfs.stores.gcs_client import GcsClient
 from magicfs.stores.gcs_layout import layout_of
-from magicfs.stores.pages import Pages
+from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.tree_port import Entry
 
 __all__ = ["GcsFolders"]
 
 _FIELDS: Final = "name,size,md5Hash,crc32c,generation"
+_OBJECTS: Final = "storage#objects"
 _AT_ONCE: Final = 16
 # Of a rename that goes on; it is over within seconds whatever lies below (Google's guide to folders).
 _FIRST_POLL_S: Final = 0.05
 _LAST_POLL_S: Final = 2.0
 _POLLS_UNANSWERED_MAX: Final = 8
+_POLLS_MAX: Final = 1000
 
 
 class GcsFolders:
@@ -51,7 +55,11 @@ class GcsFolders:
             told = await self._ask("look", path, "GET", self._object(path), {"fields": _FIELDS})
         except ObjectNotFound:
             return Entry(path, "directory") if await self._is_folder("look", path) else None
-        return _entry(told)
+        with gcs_errors.reading("look", self._place(path)):
+            found = _entry(told)
+            if found.path != path:
+                raise Malformed(f"the answer is about {words(found.path)!r}")
+            return found
 
     def entries(self, path: str) -> AsyncIterator[Entry]:
         prefix = paths.prefix_of(path)
@@ -59,19 +67,22 @@ class GcsFolders:
             "prefix": prefix,
             "delimiter": "/",
             "includeFoldersAsPrefixes": "true",
-            "fields": f"items({_FIELDS}),prefixes,nextPageToken",
+            "fields": f"kind,items({_FIELDS}),prefixes,nextPageToken",
         }
 
-        async def page(position: dict[str, str]) -> tuple[list[Entry], dict[str, str] | None]:
-            told = await self._ask("entries", path, "GET", f"{self._root}/o", wanted | position)
+        async def page(position: dict[str, str]) -> Page[Entry]:
+            told = await self._ask(
+                "entries", path, "GET", f"{self._root}/o", wanted | position, kind=_OBJECTS
+            )
             files = [_entry(item) for item in told.get("items", ()) if item["name"] != prefix]
             folders = [Entry(name[:-1], "directory") for name in told.get("prefixes", ())]
             if path and not position and not files and not folders:
                 await self._require_folder("entries", path)
             token = told.get("nextPageToken")
-            return [*files, *folders], {"pageToken": token} if token else None
+            found = [*files, *folders]
+            return Page(found, {"pageToken": token} if token else None, not found)
 
-        return Pages(page)
+        return Pages(Listing("entries", self._bucket, prefix), page, operator.attrgetter("path"))
 
     async def make(self, path: str) -> None:
         if await self._is_folder("make_directory", path):
@@ -90,7 +101,8 @@ class GcsFolders:
         await self._require_free("rename", destination)
         target = f"{self._object(source)}/moveTo/o/{_quoted(destination)}"
         told = await self._ask("rename", source, "POST", target)
-        return str(told["generation"])
+        with gcs_errors.reading("rename", self._place(source)):
+            return str(number(str(told["generation"]), "generation"))
 
     async def _require_free(self, operation: str, destination: str) -> None:
         """Raise ObjectExists where a folder is at the destination, ObjectNotFound without a folder above."""
@@ -128,8 +140,14 @@ class GcsFolders:
 
     async def _finish(self, operation: Mapping[str, Any], source: str) -> None:
         """Wait until an operation of the service is over."""
-        pause, silent = _FIRST_POLL_S, 0
+        pause, silent, polls = _FIRST_POLL_S, 0, 0
         while not operation.get("done"):
+            polls += 1
+            if polls > _POLLS_MAX or not operation.get("name"):
+                problem = "the service does not say whether it is over"
+                raise Unavailable(
+                    "rename", self._place(source), problem, hint="look which of the two is there"
+                )
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LAST_POLL_S)
             name = str(operation["name"]).rpartition("/")[2]
@@ -142,7 +160,8 @@ class GcsFolders:
                 if silent == _POLLS_UNANSWERED_MAX:
                     raise
         if failed := operation.get("error"):
-            problem = f"the service stopped renaming: {failed.get('message', failed)}"
+            told = failed.get("message", failed) if isinstance(failed, Mapping) else failed
+            problem = f"the service stopped renaming: {words(told)}"
             raise Unavailable("rename", self._place(source), problem, hint="look which of the two is there")
 
     async def delete(self, path: str) -> bool:
@@ -160,9 +179,10 @@ class GcsFolders:
     async def delete_tree(self, path: str) -> bool:
         there = await self._is_folder("delete_tree", path)
         prefix = f"{path}/"
-        objects = Pages(lambda position: self._names(f"{self._root}/o", prefix, position))
+        what = Listing("delete_tree", self._bucket, prefix)
+        objects = Pages(what, lambda position: self._names(f"{self._root}/o", prefix, position), itself)
         await self._delete_objects([name async for name in objects])
-        folders = Pages(lambda position: self._names(f"{self._root}/folders", prefix, position))
+        folders = Pages(what, lambda position: self._names(f"{self._root}/folders", prefix, position), itself)
         found = [name[:-1] async for name in folders]
         for depth in sorted({name.count("/") for name in found}, reverse=True):
             await gathered(
@@ -187,19 +207,22 @@ class GcsFolders:
             ]
             raise_first([error for error in refused if error is not None])
 
-    async def _names(
-        self, target: str, prefix: str, position: dict[str, str]
-    ) -> tuple[list[str], dict[str, str] | None]:
-        wanted = {"prefix": prefix, "fields": "items(name),nextPageToken", **position}
-        told = await self._ask("delete_tree", prefix, "GET", target, wanted)
+    async def _names(self, target: str, prefix: str, position: dict[str, str]) -> Page[str]:
+        wanted = {"prefix": prefix, "fields": "kind,items(name),nextPageToken", **position}
+        kind = _OBJECTS if target.endswith("/o") else "storage#folders"
+        told = await self._ask("delete_tree", prefix, "GET", target, wanted, kind=kind)
         token = told.get("nextPageToken")
-        return [item["name"] for item in told.get("items", ())], {"pageToken": token} if token else None
+        found = [item["name"] for item in told.get("items", ())]
+        return Page(found, {"pageToken": token} if token else None, not found)
 
     async def _is_folder(self, operation: str, path: str) -> bool:
         try:
-            await self._ask(operation, path, "GET", self._folder(path), {"fields": "name"})
+            told = await self._ask(operation, path, "GET", self._folder(path), {"fields": "name"})
         except ObjectNotFound:
             return False  # of a bucket that is not there ``exist`` has told
+        with gcs_errors.reading(operation, self._place(path)):
+            if told["name"] != f"{path}/":
+                raise Malformed(f"the answer is about {words(told['name'])!r}")
         return True
 
     async def _require_folder(self, operation: str, path: str) -> None:
@@ -214,6 +237,7 @@ class GcsFolders:
         target: str,
         params: Mapping[str, str] | None = None,
         document: Mapping[str, Any] | None = None,
+        kind: str = "",
     ) -> dict[str, Any]:
         body = json.dumps(document).encode() if document is not None else b"" if method == "POST" else None
         answer = await self._client.ask(
@@ -222,7 +246,9 @@ class GcsFolders:
             headers={"Content-Type": "application/json"} if document is not None else None,
             body=body,
         )
-        return gcs_errors.document(answer, operation, self._place(path)) if answer.content else {}
+        if not kind and not answer.content:
+            return {}
+        return gcs_errors.document(answer, operation, self._place(path), kind)
 
     def _no_folder(self, operation: str, path: str, parent: str) -> ObjectNotFound:
         hint = "make the directory first"
@@ -243,6 +269,6 @@ def _quoted(name: str) -> str:
 
 
 def _entry(item: Mapping[str, Any]) -> Entry:
-    size = int(item.get("size", 0))
+    size = number(str(item.get("size", 0)), "size")
     checksum = item.get("md5Hash") or item.get("crc32c", "")
     return Entry(item["name"], "file", size, f"{checksum}-{size}", str(item["generation"]))

@@ -38,13 +38,14 @@ async def layout_of(client: GcsClient, bucket: str, operation: str) -> Layout:
     target = f"/storage/v1/b/{quote(bucket)}/storageLayout"
     try:
         answer = await client.ask(operation, f"{bucket}/", "GET", target)
-        told = gcs_errors.document(answer, operation, f"{bucket}/")
+        told = gcs_errors.document(answer, operation, f"{bucket}/", "storage#storageLayout")
     except (PermissionDenied, Unsupported) as error:
         if gcs_errors.is_about_credentials(error):
             raise  # others may be allowed to ask
         told = {}
-    folders = told.get("hierarchicalNamespace") or {}
-    found = Layout(told.get("locationType") == "zone", bool(folders.get("enabled")))
+    with gcs_errors.reading(operation, f"{bucket}/"):
+        folders = told.get("hierarchicalNamespace") or {}
+        found = Layout(told.get("locationType") == "zone", bool(folders.get("enabled")))
     if not found.is_zonal:
         _known[place] = found
     return found

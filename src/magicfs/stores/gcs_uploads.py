@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 from magicfs.errors import StoreError, Unavailable
 from magicfs.protocol.file_options import METADATA
+from magicfs.stores import gcs_errors
+from magicfs.stores.answer_rules import Malformed, root_of, seconds_of, words
 from magicfs.stores.gcs_client import GcsClient
 from magicfs.stores.gcs_errors import Answer
+from magicfs.stores.pages import Page
 from magicfs.stores.port import Part, PartBody, UploadInfo
 
 __all__ = ["HEADERS", "GcsUploads", "crc32c_of"]
@@ -44,7 +45,8 @@ class GcsUploads:
         for name, value in options.get(METADATA, {}).items():
             headers[f"x-goog-meta-{name}"] = self._checked(key, name, str(value))
         answer = await self._ask("create_upload", key, "POST", {"uploads": ""}, headers=headers, body=b"")
-        return self._text(answer, "create_upload", key, "UploadId")
+        with gcs_errors.reading("create_upload", f"{self._bucket}/{key}"):
+            return _text(root_of(answer.content, "InitiateMultipartUploadResult"), "UploadId")
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         """Send a part with its checksum; the answer's must be the same."""
@@ -60,9 +62,11 @@ class GcsUploads:
         )
         told = [one.strip() for one in answer.headers.get("x-goog-hash", checksum).split(",")]
         if any(one.startswith("crc32c=") and one != checksum for one in told):
-            problem = f"part {number} did not arrive as it was sent: {checksum} became {', '.join(told)}"
+            became = words(", ".join(told))
+            problem = f"part {number} did not arrive as it was sent: {checksum} became {became}"
             raise Unavailable("put_part", f"{self._bucket}/{key}", problem)
-        return Part(number, answer.headers.get("ETag", ""))
+        with gcs_errors.reading("put_part", f"{self._bucket}/{key}"):
+            return Part(number, answer.headers["ETag"])
 
     async def complete(self, key: str, upload_id: str, parts: Sequence[Part]) -> str:
         """Make an upload visible; returns the generation of its object, empty where the answer has none."""
@@ -78,35 +82,38 @@ class GcsUploads:
             headers={"Content-Type": "application/xml"},
             body=f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode(),
         )
-        self._text(answer, "complete_upload", key, "ETag")
+        with gcs_errors.reading("complete_upload", f"{self._bucket}/{key}"):
+            _text(root_of(answer.content, "CompleteMultipartUploadResult"), "ETag")
         return answer.headers.get("x-goog-generation", "")
 
     async def abort(self, key: str, upload_id: str) -> None:
         """Discard an upload."""
-        await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
+        answer = await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
+        with gcs_errors.reading("abort_upload", f"{self._bucket}/{key}"):
+            if answer.content.strip():
+                raise Malformed("the answer must be empty")
 
-    async def page(
-        self, prefix: str, position: Mapping[str, str]
-    ) -> tuple[list[UploadInfo], dict[str, str] | None]:
-        """A page of pending uploads, and where the next one begins."""
+    async def page(self, prefix: str, position: Mapping[str, str]) -> Page[UploadInfo]:
+        """A page of pending uploads."""
         path = f"{self._bucket}/{prefix}"
         params = {"uploads": "", "prefix": prefix, **position}
         answer = await self._client.ask("list_uploads", path, "GET", f"/{self._bucket}", params=params)
-        root = _document(answer, "list_uploads", path)
+        root = root_of(answer.content, "ListMultipartUploadsResult")
         found = [
             UploadInfo(
-                upload.findtext("{*}Key", ""),
-                upload.findtext("{*}UploadId", ""),
+                _text(upload, "Key"),
+                _text(upload, "UploadId"),
                 _seconds(upload.findtext("{*}Initiated", "")),
             )
             for upload in root.iterfind("{*}Upload")
         ]
         if root.findtext("{*}IsTruncated") != "true":
-            return found, None
-        return found, {
-            "key-marker": root.findtext("{*}NextKeyMarker", ""),
+            return Page(found, None, not found)
+        following = {
+            "key-marker": _text(root, "NextKeyMarker"),
             "upload-id-marker": root.findtext("{*}NextUploadIdMarker", ""),
         }
+        return Page(found, following, not found)
 
     async def _ask(
         self, operation: str, key: str, method: str, params: Mapping[str, str], **request: Any
@@ -124,13 +131,6 @@ class GcsUploads:
             )
         return value
 
-    def _text(self, answer: Answer, operation: str, key: str, name: str) -> str:
-        path = f"{self._bucket}/{key}"
-        text = _document(answer, operation, path).findtext(f"{{*}}{name}", "")
-        if not text:
-            raise Unavailable(operation, path, f"the answer has no {name}")
-        return text
-
 
 def crc32c_of(content: bytes) -> str:
     """The checksum as Google writes it: big-endian, base64."""
@@ -139,12 +139,12 @@ def crc32c_of(content: bytes) -> str:
     return base64.b64encode(google_crc32c.value(content).to_bytes(4, "big")).decode()
 
 
-def _document(answer: Answer, operation: str, path: str) -> ET.Element:
-    try:
-        return ET.fromstring(answer.content)  # noqa: S314 - of the service that keeps our data
-    except ET.ParseError as error:
-        raise Unavailable(operation, path, f"the answer is no document: {error}") from None
+def _text(element: Any, name: str) -> str:
+    text: str = element.findtext(f"{{*}}{name}", "")
+    if not text:
+        raise Malformed(f"the answer has no {name}")
+    return text
 
 
 def _seconds(moment: str) -> float:
-    return dt.datetime.fromisoformat(moment).timestamp() if moment else 0.0
+    return seconds_of(moment) if moment else 0.0

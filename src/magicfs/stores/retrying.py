@@ -164,7 +164,7 @@ class RetryingStore(DelegatingStore):
         try:
             info = await self.head(key)
             while info.size == len(body) and dict(info.metadata) == named:
-                held = await self.get(key)
+                held = await self.get(key, size_max=len(body) + 1)
                 before, info = info, await self.head(key)
                 if before.etag == info.etag:
                     return info if held == body else None

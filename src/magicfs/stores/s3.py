@@ -9,9 +9,9 @@ client, past s3fs's own retries (which multiply botocore's) and its listing cach
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from magicfs.errors import (
     ObjectExists,
@@ -25,12 +25,14 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import object_settings, s3_checksums, s3_copy, s3_errors
+from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, whole, words
 from magicfs.stores.object_settings import ObjectSettings
-from magicfs.stores.pages import Pages
+from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
-from magicfs.stores.s3_client import connections_of
+from magicfs.stores.s3_client import connections_of, is_r2
 from magicfs.stores.s3_options import endpoint_of
 from magicfs.stores.s3_requests import sdk
+from magicfs.stores.s3_requests.answer import check_has
 from magicfs.stores.s3_requests.line import Engine, Line, line_to
 from magicfs.stores.s3_requests.own import OwnRequests
 from magicfs.stores.s3_versions import S3Versions, described, seconds, version_in
@@ -49,6 +51,7 @@ _UPLOAD_OPTIONS = frozenset(
         *("ObjectLockMode", "ObjectLockRetainUntilDate", "ObjectLockLegalHoldStatus"),
     }
 )
+_KEY = operator.attrgetter("key")
 _AGAIN = "S3 asks that all parts be uploaded again: abort the job and write the file anew"
 
 
@@ -85,7 +88,7 @@ class S3Store:
         records = object_settings.of_records(self.object_settings)
         self._arguments_of_records = object_settings.arguments(records, options)
         self.capabilities = Capabilities(
-            parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size) or _is_r2(filesystem)),
+            parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size) or is_r2(filesystem)),
             upload_options=_UPLOAD_OPTIONS,
             # What is put is a record, unless records are what files are.
             puts_files=records == self.object_settings and METADATA not in options,
@@ -158,7 +161,7 @@ class S3Store:
             return
 
     def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
-        async def page(position: dict[str, Any]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
+        async def page(position: dict[str, Any]) -> Page[UploadInfo]:
             answer = await self.call(
                 "list_multipart_uploads", "list_uploads", None, prefix, Prefix=prefix, **position
             )
@@ -168,13 +171,13 @@ class S3Store:
             ]
             # SeaweedFS says that a page is cut short and does not say where the next one begins.
             if not answer.get("IsTruncated") or not answer.get("NextKeyMarker"):
-                return found, None
+                return Page(found, None, not found)
             following = {"KeyMarker": answer["NextKeyMarker"]}
             if answer.get("NextUploadIdMarker"):  # directory buckets have none
                 following["UploadIdMarker"] = answer["NextUploadIdMarker"]
-            return found, following
+            return Page(found, following, not found)
 
-        return Pages(page)
+        return Pages(Listing("list_uploads", self.bucket, prefix), page, _KEY)
 
     async def put(
         self,
@@ -208,8 +211,9 @@ class S3Store:
         return await s3_copy.copy(self, source, destination, self._arguments, self.capabilities.parts)
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
-        answer = await self.call("get_object", "get", key, size_max=size_max)
-        return bytes(answer["Body"])
+        read_max = WHOLE_BYTES_MAX + 1 if size_max is None else size_max
+        answer = await self.call("get_object", "get", key, size_max=read_max)
+        return whole(bytes(answer["Body"]), size_max, "get", f"{self.bucket}/{key}")
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         span = f"bytes={start}-{start + size - 1}"
@@ -218,6 +222,7 @@ class S3Store:
             raise PreconditionFailed(
                 "get_range", f"{self.bucket}/{key}", f"no object of ETag {etag} is there"
             )
+        s3_errors.check_range(answer, start, "get_range", f"{self.bucket}/{key}")
         return bytes(answer["Body"])
 
     async def head(self, key: str) -> ObjectInfo:
@@ -236,7 +241,7 @@ class S3Store:
             {} if limit is None else {"MaxKeys": min(limit, self.capabilities.list_page_max)}
         )
 
-        async def page(position: dict[str, Any]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
+        async def page(position: dict[str, Any]) -> Page[ObjectInfo]:
             answer = await self.call(
                 "list_objects_v2", "list", None, prefix, Prefix=prefix, **most, **position
             )
@@ -246,23 +251,19 @@ class S3Store:
                 )
                 for entry in answer.get("Contents", ())
             ]
-            if not answer.get("IsTruncated"):
-                return found, None
-            return found, {"ContinuationToken": answer["NextContinuationToken"]}
+            return Page(found, _following(answer), not found)
 
-        return Pages(page, limit)
+        return Pages(Listing("list", self.bucket, prefix), page, _KEY, limit)
 
     def list_directories(self, prefix: str) -> AsyncIterator[str]:
-        async def page(position: dict[str, Any]) -> tuple[builtins.list[str], dict[str, str] | None]:
+        async def page(position: dict[str, Any]) -> Page[str]:
             answer = await self.call(
                 "list_objects_v2", "list_directories", None, prefix, Prefix=prefix, Delimiter="/", **position
             )
             found = [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
-            if not answer.get("IsTruncated"):
-                return found, None
-            return found, {"ContinuationToken": answer["NextContinuationToken"]}
+            return Page(found, _following(answer), not found and not answer.get("Contents"))
 
-        return Pages(page)
+        return Pages(Listing("list_directories", self.bucket, prefix), page, itself)
 
     async def delete(self, keys: Sequence[str]) -> None:
         await self._delete("delete", [{"Key": key} for key in keys])
@@ -300,17 +301,18 @@ class S3Store:
         answer = await self.call(
             "delete_objects", operation, None, first_key, Delete={"Objects": listed, "Quiet": True}
         )
+        asked = {one["Key"] for one in listed}
         left, errors = [], []
         for refused in answer.get("Errors", ()):
-            if refused.get("Code") in {"PreconditionFailed", "412"}:
+            if refused.get("Code") in {"PreconditionFailed", "412"} and refused.get("Key") in asked:
                 left.append(refused["Key"])
             # A missing key is reported as deleted by S3 and as an error by some of its relatives.
             elif refused.get("Code") not in {"NoSuchKey", "404"}:
                 errors.append(refused)
         if errors:
             code, told = errors[0].get("Code", ""), errors[0].get("Message", "")
-            path = f"{self.bucket}/{errors[0].get('Key', first_key)}"
-            problem = f"{len(errors)} of {len(listed)} refused: {code} {told}".strip()
+            path = f"{self.bucket}/{words(errors[0].get('Key', first_key))}"
+            problem = f"{len(errors)} of {len(listed)} refused: {words(code)} {words(told)}".strip()
             raise s3_errors.kind_of(code, "")(operation, path, problem)
         return left
 
@@ -336,16 +338,23 @@ class S3Store:
         if not object_settings.NAMES.isdisjoint(kwargs):
             made = object_settings.beside(made, kwargs)
         with s3_errors.translated(operation, f"{self.bucket}/{about if key is None else key}"):
-            if self._given_line is not None:
-                return await self._own_on(self._given_line).ask(method, made, kwargs, size_max)
-            filesystem = self._filesystem
-            await filesystem.set_session()
-            client = await filesystem.get_s3(self.bucket)
-            line = await line_to(filesystem, client, self.bucket, self._engine or self.engine)
-            if line is not None:
-                return await self._own_on(line).ask(method, made, kwargs, size_max)
-            kwargs["Bucket"] = self.bucket
-            return await sdk.ask(filesystem, client, method, made, kwargs, size_max)
+            answer = await self._ask(method, made, kwargs, size_max)
+            check_has(answer, method)
+            return answer
+
+    async def _ask(
+        self, method: str, made: Mapping[str, Any], kwargs: dict[str, Any], size_max: int | None
+    ) -> Any:
+        if self._given_line is not None:
+            return await self._own_on(self._given_line).ask(method, made, kwargs, size_max)
+        filesystem = self._filesystem
+        await filesystem.set_session()
+        client = await filesystem.get_s3(self.bucket)
+        line = await line_to(filesystem, client, self.bucket, self._engine or self.engine)
+        if line is not None:
+            return await self._own_on(line).ask(method, made, kwargs, size_max)
+        kwargs["Bucket"] = self.bucket
+        return await sdk.ask(filesystem, client, method, made, kwargs, size_max)
 
     def _own_on(self, line: Line) -> OwnRequests:
         own = self._own
@@ -356,7 +365,6 @@ class S3Store:
         return own
 
 
-def _is_r2(filesystem: S3FileSystem) -> bool:
-    """Whether requests go to Cloudflare R2, which completes uploads of equal parts alone."""
-    host = urlsplit(endpoint_of(filesystem)).hostname or ""
-    return host.endswith(".r2.cloudflarestorage.com")
+def _following(answer: Mapping[str, Any]) -> dict[str, str] | None:
+    """Where the next page of a listing of objects begins."""
+    return {"ContinuationToken": answer["NextContinuationToken"]} if answer.get("IsTruncated") else None

@@ -6,12 +6,15 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from magicfs.stores.answer_rules import check_root
+from magicfs.stores.bounded_response import response_class
 from magicfs.stores.pace import REQUESTS_MAX, START
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, Retry
-from magicfs.stores.s3_options import without_userinfo
-from magicfs.stores.undocumented import log_missing, send_once
+from magicfs.stores.s3_options import endpoint_of, without_userinfo
+from magicfs.stores.undocumented import bound, log_missing, send_once
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONNECTIONS",
     "connections_of",
+    "is_r2",
     "is_session_class",
     "kept_store",
     "retries_of",
@@ -93,6 +97,12 @@ def retries_of(filesystem: S3FileSystem) -> Mapping[str, Retry]:
     return {operation: replace(row, attempts=attempts, throttled=None) for operation, row in RETRIES.items()}
 
 
+def is_r2(filesystem: S3FileSystem) -> bool:
+    """Whether requests go to Cloudflare R2, which completes uploads of equal parts alone."""
+    host = urlsplit(endpoint_of(filesystem)).hostname or ""
+    return host.endswith(".r2.cloudflarestorage.com")
+
+
 def is_session_class(cls: type[Any]) -> bool:
     """Whether connections of this class are those of ``without_retries``."""
     return cls is _session_class()
@@ -112,12 +122,21 @@ def _session_class() -> type[Any] | None:
         )
         return None
 
+    from magicfs.stores.s3_requests.sdk import expected_roots
+
     class SendsOnce(AIOHTTPSession):  # type: ignore[misc]  # published without types
-        """Without aiohttp's own repetition of requests whose kept connection broke."""
+        """Without aiohttp's own repetition of requests whose kept connection broke, and with bounds."""
 
         async def _get_session(self, proxy_url: str | None) -> Any:
             session = await super()._get_session(proxy_url)
             send_once(session)
+            bound(session, response_class())
             return session
+
+        async def send(self, request: Any) -> Any:
+            answer = await super().send(request)
+            if answer.status_code < 300 and (names := expected_roots()):
+                check_root((await answer.content).lstrip(), *names)
+            return answer
 
     return SendsOnce

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from magicfs.errors import (
+    MagicError,
     ObjectNotFound,
     PermissionDenied,
     PreconditionFailed,
@@ -15,11 +16,12 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
+from magicfs.stores.answer_rules import REACH, words
 from magicfs.stores.object_settings import GIVE_CUSTOMER_KEY
 from magicfs.stores.s3_requests.answer import Refused
 from magicfs.stores.translation import translating
 
-__all__ = ["CONFLICT", "code_of", "kind_of", "translate", "translated"]
+__all__ = ["CONFLICT", "check_range", "code_of", "kind_of", "translate", "translated"]
 
 CONFLICT = "ConditionalRequestConflict"
 """Two conditional requests met; S3 asks that the request be repeated."""
@@ -31,7 +33,6 @@ _CREDENTIALS = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or run with a role; "
     "pickled filesystems leave inline secrets behind"
 )
-_REACH = "check that the endpoint is right and up, then try again"
 _REGION = "set the region of the bucket: client_kwargs={'region_name': …}"
 _SPACE = "free space on the store, then run the job again"
 
@@ -137,7 +138,7 @@ def translate(error: Exception, operation: str, path: str) -> Exception:
     )
     # Of everything else the client knows, some may happen after the request was sent.
     unanswered = (boto.BotoCoreError, ResponseParserError, aiohttp.ClientError, OSError)
-    told = f"{type(error).__name__}: {error}"
+    told = f"{type(error).__name__}: {words(error)}"
     if isinstance(error, boto.ClientError):
         return _answered(error.response, operation, path)
     if isinstance(error, credentials):
@@ -146,8 +147,19 @@ def translate(error: Exception, operation: str, path: str) -> Exception:
         problem = f"the request cannot be made: {told}"
         return StoreError(operation, path, problem, hint="correct the name or the option")
     if isinstance(error, unanswered):
-        return Unavailable(operation, path, f"no sensible answer: {told}", hint=_REACH)
+        return Unavailable(operation, path, f"no sensible answer: {told}", hint=REACH)
+    if isinstance(error, ValueError) and not isinstance(error, MagicError):  # of a header that cannot be sent
+        problem = f"the request cannot be made: {told}"
+        return StoreError(operation, path, problem, hint="correct the name or the option")
     return error
+
+
+def check_range(answer: Mapping[str, Any], start: int, operation: str, path: str) -> None:
+    """Raise Unavailable for an answer with other bytes of an object than those from a place on."""
+    given = str(answer.get("ContentRange", "bytes 0-"))
+    if not given.startswith(f"bytes {start}-"):
+        problem = f"the answer has {words(given)} where the bytes from {start} on were asked for"
+        raise Unavailable(operation, path, problem, hint=REACH)
 
 
 def _answered(response: Mapping[str, Any], operation: str, path: str) -> StoreError:
@@ -159,8 +171,8 @@ def _answered(response: Mapping[str, Any], operation: str, path: str) -> StoreEr
         kind = ObjectNotFound if code == "NoSuchBucket" else UploadNotFound
     if code == "NoSuchBucket":
         path = path.partition("/")[0]  # the key is one that the caller may never have named
-    told = _LIFECYCLE if kind is UploadNotFound else str(answer.get("Message") or "").strip()
-    problem = f"{told or 'no message'} ({status} {code})"
+    told = _LIFECYCLE if kind is UploadNotFound else words(answer.get("Message") or "")
+    problem = f"{told or 'no message'} ({status} {words(code)})"
     if kind is Unavailable and (code in _THROTTLED or status in {"429", "503"}):
         error = Unavailable(operation, path, problem)
         error.throttled = True

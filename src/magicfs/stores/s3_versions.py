@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from magicfs.errors import ObjectNotFound, StoreError, Unavailable, Unsupported
 from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.stores import s3_checksums, s3_copy, s3_errors
-from magicfs.stores.pages import Pages
+from magicfs.stores.answer_rules import words
+from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import ObjectInfo, Part
 from magicfs.stores.s3_copy import Requests
 from magicfs.stores.version_port import UNVERSIONED, Version
@@ -43,6 +45,8 @@ class S3Versions:
     async def get_range(self, key: str, version: str, start: int, size: int) -> bytes:
         answer = await self._get(key, version, size, Range=f"bytes={start}-{start + size - 1}")
         if "ContentRange" in answer:
+            path = f"{self._requests.bucket}/{key}"
+            s3_errors.check_range(answer, start, "get_version", path)
             return bytes(answer["Body"])
         # Of a server that gives versions whole.
         answer = await self._get(key, version, start + size)
@@ -93,27 +97,29 @@ class S3Versions:
         errors = [one for one in answer.get("Errors", ()) if one.get("Code") not in _GONE]
         if errors:
             code, told = errors[0].get("Code", ""), errors[0].get("Message", "")
-            path = f"{self._requests.bucket}/{errors[0].get('Key', versions[0][0])}"
-            problem = f"{len(errors)} of {len(versions)} refused: {code} {told}".strip()
+            path = f"{self._requests.bucket}/{words(errors[0].get('Key', versions[0][0]))}"
+            problem = f"{len(errors)} of {len(versions)} refused: {words(code)} {words(told)}".strip()
             raise s3_errors.kind_of(code, "")("delete_versions", path, problem)
 
     def list(self, prefix: str) -> AsyncIterator[Version]:
-        async def page(position: dict[str, Any]) -> tuple[Sequence[Version], dict[str, str] | None]:
+        async def page(position: dict[str, Any]) -> Page[Version]:
             answer = await self._requests.call(
                 "list_object_versions", "list_versions", None, prefix, Prefix=prefix, **position
             )
             found = _in_order([*answer.get("Versions", ()), *answer.get("DeleteMarkers", ())])
             if not answer.get("IsTruncated"):
-                return found, None
+                return Page(found, None, not found)
             if not answer.get("NextKeyMarker"):
                 path = f"{self._requests.bucket}/{prefix}"
                 raise Unavailable("list_versions", path, "a page is cut short, and the next one is not named")
             following = {"KeyMarker": answer["NextKeyMarker"]}
             if answer.get("NextVersionIdMarker"):
                 following["VersionIdMarker"] = answer["NextVersionIdMarker"]
-            return found, following
+            return Page(found, following, not found)
 
-        return Pages(page)
+        return Pages(
+            Listing("list_versions", self._requests.bucket, prefix), page, operator.attrgetter("key")
+        )
 
     def _is_marker(self, error: StoreError) -> ObjectNotFound:
         return ObjectNotFound(error.operation, error.key, "that version is a marker of a deletion")

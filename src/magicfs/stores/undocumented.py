@@ -9,7 +9,7 @@ from typing import Any
 
 from magicfs.stores.logged_once import log_once
 
-__all__ = ["log_missing", "send_once"]
+__all__ = ["bound", "log_missing", "send_once"]
 
 
 def log_missing(what: str, instead: str) -> None:
@@ -25,4 +25,15 @@ def send_once(session: Any) -> None:
         log_missing(
             "aiohttp's ClientSession._retry_connection",
             "a request whose kept connection broke may be sent twice before magicfs sees it",
+        )
+
+
+def bound(session: Any, response_class: type[Any]) -> None:
+    """Let a session of aiohttp that somebody else has made read answers by a class of ours."""
+    if hasattr(session, "_response_class"):
+        session._response_class = response_class  # noqa: SLF001 - only its maker can give it
+    else:
+        log_missing(
+            "aiohttp's ClientSession._response_class",
+            "an answer of the store may have more bytes than magicfs asked for",
         )

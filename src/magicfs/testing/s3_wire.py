@@ -152,6 +152,7 @@ class S3Wire:
         body: Any = b"",
         *,
         size_max: int | None = None,
+        patience_s: float = 0.0,  # noqa: ARG002 - it answers at once
     ) -> Answer:
         """Answer a request, as ``HttpClient.ask`` does."""
         path, _, query = target.partition("?")

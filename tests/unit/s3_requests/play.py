@@ -39,6 +39,7 @@ class Script:
         body: Any = b"",
         *,
         size_max: int | None = None,
+        patience_s: float = 0.0,
     ) -> Answer:
         named = {name.lower(): value for name, value in headers}
         self.asked.append(Asked(address, method, target, named, bytes(body)))

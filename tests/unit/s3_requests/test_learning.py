@@ -83,19 +83,51 @@ def test_store_that_redirects_for_ever_is_given_up() -> None:
     assert len(script.asked) == 2
 
 
-def test_clock_that_is_wrong_is_corrected_by_the_stores_own() -> None:
-    late = error(403, "RequestTimeTooSkewed", date="Thu, 01 Jan 2037 00:00:00 GMT")
+@pytest.mark.parametrize(
+    "address", [Address("https", "store.example", 443), Address("http", "127.0.0.1", 9000)], ids=str
+)
+def test_clock_that_is_wrong_is_corrected_by_the_stores_own(address: Address) -> None:
+    late = error(403, "RequestTimeTooSkewed", date="Sat, 16 Jan 2027 07:00:00 GMT")
     store, line, script = scripted(late, Answer(200, {"etag": '"e"'}, b""), Answer(200, {"etag": '"e"'}, b""))
+    line.route = _over(address)
     run(store.put("k", b""))
     run(store.put("k", b""))
-    days = [asked.headers["x-amz-date"][:8] for asked in script.asked]
-    assert days == ["20270115", "20370101", "20370101"]
-    assert line.skew_s == pytest.approx(2_114_380_800 - 1_800_000_000)
+    days = [asked.headers["x-amz-date"] for asked in script.asked]
+    assert days == ["20270115T080000Z", "20270116T070000Z", "20270116T070000Z"]
+    assert line.skew_s == pytest.approx(23 * 3600)
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "Fri, 15 Jan 2027 08:00:10 GMT"])
+@pytest.mark.parametrize(
+    ("address", "date"),
+    [
+        # Who reads a request on its way could send it when its time has come.
+        (Address("http", "store.example", 80), "Fri, 15 Jan 2027 10:00:00 GMT"),
+        (Address("http", "128.0.0.1", 80), "Fri, 15 Jan 2027 10:00:00 GMT"),
+        (Address("https", "store.example", 443), "Sat, 16 Jan 2027 09:00:00 GMT"),
+        (Address("https", "store.example", 443), "Thu, 01 Jan 2037 00:00:00 GMT"),
+    ],
+)
+def test_clock_is_corrected_by_a_day_at_most_and_only_where_nobody_listens(
+    address: Address, date: str
+) -> None:
+    store, line, script = scripted(error(403, "RequestTimeTooSkewed", date=date))
+    line.route = _over(address)
+    with pytest.raises(PermissionDenied, match="clock"):
+        run(store.put("k", b""))
+    assert [asked.headers["x-amz-date"] for asked in script.asked] == ["20270115T080000Z"]
+    assert line.skew_s == 0
+
+
+def _over(address: Address) -> Route:
+    return Route(address, address.host, "", Scope("us-east-1", "s3"))
+
+
+@pytest.mark.parametrize(
+    "date", ["", "yesterday", f"Mon, 01 Jan 2024 00:00:00 +{'9' * 25}", "Fri, 15 Jan 2027 08:00:10 GMT"]
+)
 def test_clock_that_no_answer_corrects_is_said_to_be_wrong(date: str) -> None:
-    store, _, script = scripted(error(403, "RequestTimeTooSkewed", date=date))
+    store, line, script = scripted(error(403, "RequestTimeTooSkewed", date=date))
+    line.route = _over(Address("https", "store.example", 443))
     with pytest.raises(PermissionDenied, match="clock"):
         run(store.put("k", b""))
     assert len(script.asked) == 1

@@ -24,6 +24,7 @@ from magicfs.stores.s3_requests import own
 from tests.unit.s3_requests.play import BUCKET, run, scripted
 
 _PROXIES = [name for known in ("http_proxy", "https_proxy", "no_proxy") for name in (known, known.upper())]
+_OPENED = b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
 _DONE = Answer(200, {"etag": '"e"'}, b"")
 
 
@@ -173,7 +174,7 @@ def test_bodies_of_all_kinds_are_sent_whole_with_their_sums(
 
 
 def test_options_of_one_file_are_looked_at_each_time() -> None:
-    opened = Answer(200, {}, b"<R><UploadId>u</UploadId></R>")
+    opened = Answer(200, {}, _OPENED)
     store, _, script = scripted(opened, opened)
     for kind in ("text/a", "text/b"):
         run(store.create_upload("k", metadata={"a": "b"}, options={"ContentType": kind}))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from magicfs.stores.answer_rules import ERROR_BYTES_MAX
+
 __all__ = ["HEAD_BYTES_MAX", "Answer", "AnswerReader", "Malformed"]
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -16,6 +18,7 @@ HEAD_BYTES_MAX = 64 * 1024
 _TOO_LONG = f"the answer has more than {HEAD_BYTES_MAX} bytes of headers"
 _NAMES: dict[bytes, str] = {}
 _NAMES_MAX = 1000
+_NAME_BYTES_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,8 @@ class AnswerReader:
         status = self._status = self._parser.get_status_code()
         if status < 200:
             return
+        if status >= 300 and (self._size_max is None or self._size_max > ERROR_BYTES_MAX):
+            self._size_max = ERROR_BYTES_MAX
         self._in_body = True
         headers = self._headers
         coding = headers.get("transfer-encoding")
@@ -188,7 +193,7 @@ class AnswerReader:
 
 def _name(name: bytes) -> str:
     known = str(name, "latin-1").lower()
-    if len(_NAMES) < _NAMES_MAX:
+    if len(_NAMES) < _NAMES_MAX and len(name) <= _NAME_BYTES_MAX:
         _NAMES[name] = known
     return known
 

@@ -83,8 +83,12 @@ class HttpClient:
         body: Body = b"",
         *,
         size_max: int | None = None,
+        patience_s: float = 0.0,
     ) -> Answer:
         """Make one request.
+
+        It may take five times the read timeout, ``patience_s``, and a second for each 4 KiB that come or go;
+        of an answer that is no success 64 KiB are read.
 
         Args:
             address: Where to.
@@ -94,6 +98,7 @@ class HttpClient:
             body: Sent as it is, a large one without a copy. It must not change meanwhile; afterwards it may.
             size_max: Read at most so much of the answer's body; what is longer is cut off there, and the
                 connection closed.
+            patience_s: How long the server may work on it beyond the usual while it sends a little.
 
         Raises:
             NotConnected: Nothing was sent.
@@ -111,7 +116,9 @@ class HttpClient:
             future = None
             while future is None:
                 connection = pool.idle(address) or await pool.connection(address)
-                future = connection.start(message, rest, to_head=method == "HEAD", size_max=size_max)
+                future = connection.start(
+                    message, rest, to_head=method == "HEAD", size_max=size_max, patience_s=patience_s
+                )
             try:
                 return await future
             finally:

@@ -31,7 +31,8 @@ class Connection:
     """
 
     __slots__ = (
-        *("address", "idle_since", "is_closed", "silent_ticks", "_loop", "_socket", "_number", "_is_tls"),
+        *("address", "idle_since", "is_closed", "silent_ticks", "busy_ticks", "moved", "patience_s"),
+        *("_loop", "_socket", "_number", "_is_tls"),
         *("_buffer", "_on_free", "_on_closed", "_reader", "_future", "_head", "_body", "_sent"),
         *("_is_sending", "_failed", "_write_waits_for_read", "_was_used"),
     )
@@ -49,6 +50,9 @@ class Connection:
         self.idle_since = 0.0
         self.is_closed = False
         self.silent_ticks = 0
+        self.busy_ticks = 0
+        self.moved = 0  # bytes of the request, and of its answer
+        self.patience_s = 0.0
         self._loop = loop
         self._socket = connected
         self._number = connected.fileno()
@@ -73,16 +77,25 @@ class Connection:
         return self._future is not None
 
     def start(
-        self, head: bytes, body: memoryview | None, *, to_head: bool, size_max: int | None
+        self,
+        head: bytes,
+        body: memoryview | None,
+        *,
+        to_head: bool,
+        size_max: int | None,
+        patience_s: float = 0.0,
     ) -> asyncio.Future[Answer] | None:
         """Send a request; its answer comes with the future.
+
+        ``patience_s``: how long it may take beyond what its bytes take.
 
         None if the connection turns out to be broken before a byte of the request is sent: it is closed then,
         and another one may be used.
         """
         future = self._future = self._loop.create_future()
         self._reader.expect(to_head=to_head, size_max=size_max)
-        self.silent_ticks = 0
+        self.silent_ticks = self.busy_ticks = self.moved = 0
+        self.patience_s = patience_s
         try:
             sent = self._socket.send(head)
         except _LATER:
@@ -136,6 +149,10 @@ class Connection:
         else:
             self.fail("it was silent for as long as this side may wait")
 
+    def take_too_long(self) -> None:
+        """Fail, since something comes or goes now and then, and too little of it."""
+        self.fail(f"it takes too long: {self.moved} bytes have come and gone in all this time")
+
     def close(self) -> None:
         """Close; a second call does nothing."""
         if self.is_closed:
@@ -176,6 +193,7 @@ class Connection:
                 self._ended()
                 return
             self.silent_ticks = 0
+            self.moved += count
             if self._future is None:
                 self.close()  # nobody has asked for anything
                 return
@@ -219,6 +237,7 @@ class Connection:
             with body[start : start + _SENT] as piece:
                 sent = self._socket.send(piece)
         self._sent += sent
+        self.moved += sent
         self.silent_ticks = 0
         if self._sent == len(head) + (len(body) if body is not None else 0):
             self._stop_sending()

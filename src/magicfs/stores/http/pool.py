@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from magicfs.stores.answer_rules import deadline_s
 from magicfs.stores.http.address import Address
 from magicfs.stores.http.connection import BUFFER_BYTES, Connection
 from magicfs.stores.http.dial import Dialer
@@ -187,12 +188,18 @@ class Pool:
         for one in list(self._all):
             if one.is_busy:
                 one.silent_ticks += 1
+                one.busy_ticks += 1
                 if one.silent_ticks > self._ticks_max:
                     one.fall_silent()
+                elif one.busy_ticks * self._tick_s > one.patience_s + self._deadline_s(one.moved):
+                    one.take_too_long()
             elif one.idle_since < oldest:
                 one.close()
         if self._all:
             self._timer = self._loop.call_later(self._tick_s, self._tick)
+
+    def _deadline_s(self, moved: int) -> float:
+        return deadline_s(self._settings.read_timeout_s, moved)
 
 
 def _closed_before(address: Address) -> NotConnected:

@@ -11,11 +11,20 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree as ET
 
+from magicfs.stores.answer_rules import Malformed, is_moment, number, root_of, words
 from magicfs.stores.s3_requests.operation import Operation, Reading
 
-__all__ = ["Malformed", "Refused", "document_of", "error_of", "headers_of"]
+__all__ = [
+    "Malformed",
+    "Refused",
+    "check_has",
+    "document_of",
+    "error_of",
+    "headers_of",
+    "moment",
+    "root_name",
+]
 
-_ENCODED: Final = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([^\"']*)", re.ASCII)
 _KEPT: Final = frozenset({"Code", "Message", "Region"})
 """Of an error. The rest may quote the request, and who signed it."""
 
@@ -40,12 +49,8 @@ class Refused(Exception):
     """
 
     def __init__(self, status: int, error: Mapping[str, str]) -> None:
-        super().__init__(f"{status} {error.get('Code', '')}".strip())
+        super().__init__(f"{status} {words(error.get('Code', ''))}".strip())
         self.response: dict[str, Any] = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": status}}
-
-
-class Malformed(OSError):
-    """An answer that says nothing."""
 
 
 def error_of(status: int, body: bytes) -> Refused:
@@ -53,7 +58,7 @@ def error_of(status: int, body: bytes) -> Refused:
     error: dict[str, str] = {}
     if body:
         try:
-            root = _parsed(body)
+            root = root_of(body)
         except Malformed:
             root = ET.Element("")
         found = root if _name(root) == "Error" else next((e for e in root if _name(e) == "Error"), None)
@@ -79,17 +84,32 @@ def headers_of(operation: Operation, headers: Mapping[str, str]) -> dict[str, An
 def document_of(operation: Operation, body: bytes) -> dict[str, Any]:
     """What the document of an answer of 200 says.
 
-    Raises ``Refused`` if it is that of an error, ``Malformed`` if it is none.
+    Raises ``Refused`` if it is that of an error, ``Malformed`` if it is not that of the operation.
     """
-    if not body.strip():
+    name = root_name(operation.name)
+    if not name and not body.strip():
         return {}
-    if operation.name in _PLAIN and _USUAL.fullmatch(body) is not None:
-        return {name.decode(): _plain(text) for name, text in _MEMBER.findall(body)}
-    root = _parsed(body)
+    if operation.name in _PLAIN and (usual := _USUAL.fullmatch(body)) and usual[1] == name.encode():
+        return {member.decode(): _plain(text) for member, text in _MEMBER.findall(body)}
+    root = root_of(body)
     if _name(root) == "Error":
         raise error_of(500, body)
-    reader = _READERS.get(operation.name)
-    return reader(root) if reader is not None else {}
+    if _name(root) != name:
+        expected = f"a document {name}" if name else "empty"
+        raise Malformed(f"the answer must be {expected}, and it is {words(_name(root))}")
+    return _READERS[operation.name][1](root)
+
+
+def root_name(operation: str) -> str:
+    """What the document of an answer is called; empty if an answer has none."""
+    return _READERS[operation][0] if operation in _READERS else ""
+
+
+def check_has(answer: Mapping[str, Any], method: str) -> None:
+    """Raise ``Malformed`` for an answer, whoever read it, that lacks what each one to a method has."""
+    for name in _ALWAYS.get(method, ()):
+        if answer.get(name) in {None, ""}:
+            raise Malformed(f"the answer has no {name}")
 
 
 def _read(made: dict[str, Any], reading: Reading, value: str) -> None:
@@ -97,41 +117,24 @@ def _read(made: dict[str, Any], reading: Reading, value: str) -> None:
     if kind in {"string", "blob"}:
         made[name] = value
     elif kind in {"long", "integer"}:
-        try:
-            made[name] = int(value)
-        except ValueError as error:
-            raise Malformed(f"the answer's {name} is {value[:40]!r}") from error
+        made[name] = number(value, name)
     elif kind == "boolean":
         made[name] = value.lower() == "true"
     elif kind == "timestamp":
-        moment = _moment(value)
-        if moment is not None:
-            made[name] = moment
+        if (found := moment(value)) is not None:
+            made[name] = found
         elif name != "Expires":  # of which users write anything
             raise Malformed(f"the answer's {name} is {value[:40]!r}")
 
 
-def _moment(text: str) -> dt.datetime | None:
+def moment(text: str) -> dt.datetime | None:
+    """A time as answers write it; None for what is none that calendars have."""
     try:
-        moment = dt.datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
-    except ValueError:
+        found = dt.datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
+        found = found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+        return found if is_moment(found.timestamp()) else None
+    except (ValueError, ArithmeticError, LookupError, TypeError):
         return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
-
-
-def _parsed(body: bytes) -> ET.Element:
-    """The root of a document, which defines no entities and hides nothing behind an encoding."""
-    content = body.lstrip()  # some stores send spaces while they work
-    declared = _ENCODED.search(content[:200])
-    named = declared[1].lower() if declared else b"utf-8"
-    if b"\0" in content or b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-        raise Malformed("the answer is no document of S3")
-    if named not in {b"utf-8", b"utf8", b"us-ascii", b"ascii"}:
-        raise Malformed("the answer is a document in another encoding than UTF-8")
-    try:
-        return ET.fromstring(content)  # noqa: S314 - see above
-    except ET.ParseError as error:
-        raise Malformed(f"the answer is no whole document: {error}") from error
 
 
 def _plain(text: bytes) -> str:
@@ -170,12 +173,18 @@ def _objects(root: ET.Element) -> dict[str, Any]:
         _decode(contents, "Key")
         _decode(prefixes, "Prefix")
     for entry in contents:
-        entry["Size"] = _number(entry.get("Size"))
+        _require(entry, "Key")
+        entry["Size"] = number(entry.get("Size"), "size")
         _date(entry, "LastModified")
+    for entry in prefixes:
+        _require(entry, "Prefix")
+    is_truncated = made.get("IsTruncated") == "true"
+    if is_truncated:
+        _require(made, "NextContinuationToken")
     return {
         "Contents": contents,
         "CommonPrefixes": prefixes,
-        "IsTruncated": made.get("IsTruncated") == "true",
+        "IsTruncated": is_truncated,
         **{name: made[name] for name in ("NextContinuationToken",) if name in made},
     }
 
@@ -183,6 +192,7 @@ def _objects(root: ET.Element) -> dict[str, Any]:
 def _uploads(root: ET.Element) -> dict[str, Any]:
     uploads = [_texts(child) for child in root if _name(child) == "Upload"]
     for upload in uploads:
+        _require(upload, "Key", "UploadId")
         _date(upload, "Initiated")
     made = _texts(root)
     following = {name: made[name] for name in ("NextKeyMarker", "NextUploadIdMarker") if made.get(name)}
@@ -198,8 +208,9 @@ def _versions(root: ET.Element) -> dict[str, Any]:
             made[name] = child.text or ""
             continue
         entry = _texts(child)
+        _require(entry, "Key")
         if name == "Version":
-            entry["Size"] = _number(entry.get("Size"))
+            entry["Size"] = number(entry.get("Size"), "size")
         entry["IsLatest"] = entry.get("IsLatest") == "true"
         _date(entry, "LastModified")
         found[name].append(entry)
@@ -224,29 +235,40 @@ def _decode(entries: Iterable[dict[str, Any]], name: str) -> None:
         entry[name] = unquote_plus(entry.get(name, ""))
 
 
-def _number(text: str | None) -> int:
-    try:
-        return int(text or "")
-    except ValueError as error:
-        raise Malformed(f"the answer's size is {str(text)[:40]!r}") from error
+def _require(entry: Mapping[str, Any], *names: str) -> None:
+    for name in names:
+        if not entry.get(name):
+            raise Malformed(f"the listing has an entry without {name}")
 
 
 def _date(entry: dict[str, Any], name: str) -> None:
     if (text := entry.get(name)) is not None:
-        entry[name] = _moment(text)
+        entry[name] = moment(text)
+        if entry[name] is None:
+            raise Malformed(f"the answer's {name} is {text[:40]!r}")
 
 
 _PLAIN: Final = frozenset({"CreateMultipartUpload", "CompleteMultipartUpload"})
 """Operations that are asked for every file, and whose answers are flat."""
 
-_READERS: Final[Mapping[str, Callable[[ET.Element], dict[str, Any]]]] = {
-    "CreateMultipartUpload": _flat,
-    "CompleteMultipartUpload": _flat,
-    "CopyObject": _copied("CopyObjectResult"),
-    "UploadPartCopy": _copied("CopyPartResult"),
-    "ListObjectsV2": _objects,
-    "ListMultipartUploads": _uploads,
-    "DeleteObjects": _deleted,
-    "GetBucketVersioning": _flat,
-    "ListObjectVersions": _versions,
+_READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], dict[str, Any]]]]] = {
+    "CreateMultipartUpload": ("InitiateMultipartUploadResult", _flat),
+    "CompleteMultipartUpload": ("CompleteMultipartUploadResult", _flat),
+    "CopyObject": ("CopyObjectResult", _copied("CopyObjectResult")),
+    "UploadPartCopy": ("CopyPartResult", _copied("CopyPartResult")),
+    "ListObjectsV2": ("ListBucketResult", _objects),
+    "ListMultipartUploads": ("ListMultipartUploadsResult", _uploads),
+    "DeleteObjects": ("DeleteResult", _deleted),
+    "GetBucketVersioning": ("VersioningConfiguration", _flat),
+    "ListObjectVersions": ("ListVersionsResult", _versions),
 }
+"""The root that the document of an answer has, and how it is read; answers to others have no document."""
+
+_ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "create_multipart_upload": ("UploadId",),
+    "upload_part": ("ETag",),
+    "put_object": ("ETag",),
+    "get_object": ("ETag",),
+    "head_object": ("ContentLength", "ETag"),
+}
+"""What S3 answers always, by the names of clients' methods."""

@@ -45,6 +45,7 @@ class Transport(Protocol):
         body: Any = b"",
         *,
         size_max: int | None = None,
+        patience_s: float = 0.0,
     ) -> Answer:
         """Send a request once, and read the answer."""
 

@@ -8,10 +8,10 @@ import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from magicfs.stores import object_settings
+from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, WORK_S
 from magicfs.stores.http import Answer
 from magicfs.stores.port import Body, PartBody
 from magicfs.stores.s3_requests import answer as answers
@@ -27,7 +27,10 @@ __all__ = ["OwnRequests"]
 _OFF_THE_LOOP: Final = 512 * 1024
 """Bytes of a body that is hashed beside the loop, so that other requests go on meanwhile."""
 
-_ERROR_BYTES: Final = 64 * 1024
+_WORKS: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "UploadPartCopy"})
+"""Operations in which S3 sends spaces while it works."""
+
+_SKEW_S_MAX: Final = 86_400.0
 _REGION: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _USUAL_ARGUMENTS: Final = frozenset({"Metadata", KEY})
 
@@ -181,8 +184,11 @@ class OwnRequests:
         if body or method in {"PUT", "POST"}:
             headers.append(("Content-Length", str(len(body))))
         counts["own"] += 1
-        read_max = None if size_max is None else max(size_max, _ERROR_BYTES)
-        return await line.transport.ask(route.address, method, target, headers, body, size_max=read_max)
+        return await line.transport.ask(
+            *(route.address, method, target, headers, body),
+            size_max=_bytes_max(operation, size_max),
+            patience_s=WORK_S if operation.name in _WORKS else 0.0,
+        )
 
     async def _learns(self, route: Route, operation: Operation, received: Answer, refused: Refused) -> bool:
         """Whether an answer told what makes the request succeed: the region of the bucket, or the time."""
@@ -190,7 +196,7 @@ class OwnRequests:
         error = refused.response["Error"]
         code = error["Code"]
         if code == "RequestTimeTooSkewed":
-            return self._learns_time(received)
+            return self._learns_time(route, received)
         is_elsewhere = received.status in {301, 302, 307} or code in {
             *("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"),
         }
@@ -213,26 +219,35 @@ class OwnRequests:
         answer = await self._exchange(route, operation, draft, EMPTY_SHA256, None)
         return answer.headers.get("x-amz-bucket-region", "")
 
-    def _learns_time(self, received: Answer) -> bool:
-        try:
-            told = parsedate_to_datetime(received.headers.get("date", "")).timestamp()
-        except ValueError:
+    def _learns_time(self, route: Route, received: Answer) -> bool:
+        """Correct the clock, by a day at most, if nobody on the way can have written the answer.
+
+        Who reads a request that is signed for a time to come could send it then.
+        """
+        moment = answers.moment(received.headers.get("date", ""))
+        if moment is None or not (route.is_secure or route.is_local):
             return False
-        skew = told - self.line.clock()
+        skew = moment.timestamp() - self.line.clock()
+        if abs(skew) > _SKEW_S_MAX:
+            return False
         changed = abs(skew - self.line.skew_s) > 60
         self.line.skew_s = skew
         return changed
 
     def _read(self, operation: Operation, received: Answer, size_max: int | None) -> dict[str, Any]:
         made = answers.headers_of(operation, received.headers)
+        body = received.body
         if operation.name == "GetObject":
-            body = received.body
+            if not {"content-length", "transfer-encoding"} & received.headers.keys():
+                raise Malformed("nothing in the answer says where its body ends")
             is_whole = received.status == 200 and len(body) == made.get("ContentLength", -1)
             if is_whole and self.line.asks_sums and not is_as_told(received.headers, body):
                 raise Malformed("what was read is not what its checksum says")
             made["Body"] = body if size_max is None else body[:size_max]
         elif operation.method != "HEAD":
-            made |= answers.document_of(operation, received.body)
+            if len(body) > DOCUMENT_BYTES_MAX:
+                raise Malformed(f"the answer has more than {DOCUMENT_BYTES_MAX:,} bytes")
+            made |= answers.document_of(operation, body)
         return made
 
 
@@ -241,6 +256,13 @@ def _plain(body: PartBody) -> Body:
     if isinstance(body, io.BytesIO):
         return body.getvalue()
     return body.cast("B") if isinstance(body, memoryview) and body.itemsize != 1 else body
+
+
+def _bytes_max(operation: Operation, size_max: int | None) -> int | None:
+    """How much is read of an answer that is a success: of a document what shows that it has too much."""
+    if operation.name != "GetObject":
+        return DOCUMENT_BYTES_MAX + 1
+    return None if size_max is None else max(size_max, ERROR_BYTES_MAX)
 
 
 def _refusal(received: Answer) -> Refused | None:

@@ -42,6 +42,11 @@ class Route:
         """Whether it goes over TLS."""
         return self.address.scheme == "https"
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it stays on this machine."""
+        return self.address.host in {"localhost", "::1"} or self.address.host.startswith("127.")
+
 
 async def route_to(client: Any, bucket: str, operation: Any) -> Route:
     """The way that an aiobotocore client would take with an operation on a bucket.

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from magicfs.stores import object_settings
+from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, NOT_READ, WORK_S, Malformed, deadline_s, words
+from magicfs.stores.bounded_response import at_most, read
 from magicfs.stores.port import PartBody
+from magicfs.stores.s3_requests.answer import root_name
 from magicfs.stores.s3_requests.line import counts
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["ask"]
+__all__ = ["ask", "expected_roots"]
+
+_WORKS = frozenset({"complete_multipart_upload", "copy_object", "upload_part_copy"})
+_root: ContextVar[tuple[str, ...]] = ContextVar("magicfs_expected_root", default=())
 
 
 async def ask(
@@ -38,23 +47,41 @@ async def ask(
         if name in model.input_shape.members and name not in foreign and value is not None
     }
     counts["aiobotocore"] += 1
-    answer: dict[str, Any] = await function(**known)
-    if method == "get_object":
-        # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
-        async with answer["Body"]:
-            answer["Body"] = await _read(answer["Body"], size_max)
+    async with asyncio.timeout(_deadline_s(client, method, given, size_max)):
+        answer = await _answer(function, method, known)
+        if method == "get_object":
+            read_max = sys.maxsize if size_max is None else size_max
+            # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
+            async with answer["Body"]:
+                answer["Body"] = await read(answer["Body"], read_max)
     return answer
 
 
-async def _read(stream: Any, size_max: int | None) -> bytes:
-    if size_max is None:
-        whole: bytes = await stream.read()
-        return whole
-    chunks, left = [], size_max
-    while left and (chunk := await stream.read(left)):
-        chunks.append(chunk)
-        left -= len(chunk)
-    return b"".join(chunks)
+async def _answer(function: Any, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    root = root_name("".join(part.title() for part in method.split("_")))
+    token = _root.set((root, "Error") if root else ())
+    try:
+        # More of an object comes than is read of it where a server does not know ranges.
+        with at_most(sys.maxsize if method == "get_object" else DOCUMENT_BYTES_MAX):
+            answer: dict[str, Any] = await function(**arguments)
+    except NOT_READ as error:
+        raise Malformed(f"it cannot be read: {type(error).__name__}: {words(error)}") from error
+    finally:
+        _root.reset(token)
+    return answer
+
+
+def expected_roots() -> tuple[str, ...]:
+    """What the document may be called that answers the request that is being sent; empty for anything."""
+    return _root.get()
+
+
+def _deadline_s(client: Any, method: str, given: Mapping[str, Any], size_max: int | None) -> float:
+    body = given.get("Body")
+    sent = body.getbuffer().nbytes if body is not None else 0
+    received = 0 if method != "get_object" else size_max or 0
+    work = WORK_S if method in _WORKS else 0.0
+    return work + deadline_s(float(client.meta.config.read_timeout or 0), sent + received)
 
 
 def _seekable(body: PartBody) -> io.BytesIO:

@@ -1,0 +1,140 @@
+"""What every answer of an endpoint has to keep to, whichever cloud it comes from.
+
+An endpoint, or who stands between, may send anything: bodies without end, documents of something else, and
+text that is meant for a terminal.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from magicfs.errors import StoreError
+
+__all__ = [
+    "DOCUMENT_BYTES_MAX",
+    "ERROR_BYTES_MAX",
+    "NOT_READ",
+    "REACH",
+    "WHOLE_BYTES_MAX",
+    "WORK_S",
+    "Malformed",
+    "check_root",
+    "deadline_s",
+    "is_moment",
+    "number",
+    "root_of",
+    "seconds_of",
+    "whole",
+    "words",
+]
+
+DOCUMENT_BYTES_MAX: Final = 16 * 2**20
+"""Most bytes of a document. A page of 1,000 encoded keys of 1,024 bytes has less than 4 MiB."""
+
+ERROR_BYTES_MAX: Final = 64 * 2**10
+"""So much is read of the body of an error."""
+
+WHOLE_BYTES_MAX: Final = 64 * 2**20
+"""Most bytes of an object that is read whole by a caller that names no size."""
+
+WORK_S: Final = 900.0
+"""How long a store may work on a request while it sends spaces, as S3 does when it completes or copies."""
+
+REACH: Final = "check that the endpoint is right and up, then try again"
+
+_TAGS_MAX: Final = 500_000
+_BYTES_PER_S: Final = 4096
+_TIMEOUTS: Final = 5
+_WORDS_MAX: Final = 500
+_YEAR_10000_S: Final = 253_402_300_800
+_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+_ENCODED: Final = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([^\"']*)", re.ASCII)
+_ROOT: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*+(?:<\?xml[^>]*+>)?\s*+<(?:[\w.-]++:)?([\w.-]++)[\s/>]", re.ASCII
+)
+
+
+class Malformed(OSError):
+    """An answer that says nothing, or something that no store says."""
+
+
+NOT_READ: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What comes out where an answer lacks what it should have, or has something else there."""
+
+
+def words(text: object) -> str:
+    """What an endpoint wrote, as messages show it: one line, printable, at most 500 characters."""
+    line = " ".join(str(text)[: 4 * _WORDS_MAX].split())
+    shown = "".join([one if one.isprintable() else one.encode("unicode_escape").decode() for one in line])
+    return shown if len(shown) <= _WORDS_MAX else f"{shown[: _WORDS_MAX - 1]}…"
+
+
+def number(text: str | None, what: str) -> int:
+    """A size or a count: ASCII digits alone, at most 19 of them."""
+    if text is None or not _NUMBER.fullmatch(text):
+        raise Malformed(f"the answer's {what} is {str(text)[:40]!r}")
+    return int(text)
+
+
+def seconds_of(text: str) -> float:
+    """A time of ISO 8601 by the clock of Unix."""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
+    except (ValueError, ArithmeticError) as error:
+        raise Malformed(f"the answer has the time {words(text)[:40]!r}") from error
+    if not is_moment(seconds):
+        raise Malformed(f"the answer has the time {words(text)[:40]!r}")
+    return seconds
+
+
+def is_moment(seconds: float) -> bool:
+    """Whether a time is one of Unix that calendars have."""
+    return 0 <= seconds < _YEAR_10000_S
+
+
+def deadline_s(silence_s: float, size: int) -> float:
+    """How long a request of so many bytes may take, however little comes at a time.
+
+    ``silence_s``: how long the endpoint may send nothing.
+    """
+    return _TIMEOUTS * silence_s + size / _BYTES_PER_S
+
+
+def whole(body: bytes, size_max: int | None, operation: str, path: str) -> bytes:
+    """A body that was read, unless it has more bytes than one may have that is read whole."""
+    if size_max is None and len(body) > WHOLE_BYTES_MAX:
+        problem = f"it has more than {WHOLE_BYTES_MAX:,} bytes"
+        raise StoreError(operation, path, problem, hint="read it in ranges, or name size_max")
+    return body
+
+
+def root_of(body: bytes, name: str = "") -> ET.Element:
+    """The root of a document of this name, which defines no entities and hides nothing behind an encoding."""
+    content = body.lstrip()  # some stores send spaces while they work
+    declared = _ENCODED.search(content[:200])
+    named = declared[1].lower() if declared else b"utf-8"
+    if b"\0" in content or b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise Malformed("the answer is no document of a store")
+    if named not in {b"utf-8", b"utf8", b"us-ascii", b"ascii"}:
+        raise Malformed("the answer is a document in another encoding than UTF-8")
+    if content.count(b"<") > _TAGS_MAX:
+        raise Malformed(f"the answer has more than {_TAGS_MAX:,} tags")
+    try:
+        root = ET.fromstring(content)  # noqa: S314 - see above
+    except (ET.ParseError, ValueError) as error:
+        raise Malformed(f"the answer is no whole document: {error}") from error
+    if name:
+        check_root(content, name)
+    return root
+
+
+def check_root(body: bytes, *names: str) -> None:
+    """Raise ``Malformed`` for a document of another name; it is not parsed for that."""
+    found = _ROOT.match(body[:4096])
+    if found is None or found[1].decode() not in names:
+        shown = words(found[1].decode("latin-1")) if found else "nothing of the kind"
+        raise Malformed(f"the answer must be a document {names[0]}, and it is {shown}")
