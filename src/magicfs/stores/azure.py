@@ -198,7 +198,7 @@ class AzureStore(AzureRequests):
         try:
             given = {"length": len(body), "metadata": named, **condition}
             answer = await self.call(
-                "put", key, lambda blob: blob.upload_blob(stream, **given), size=len(body)
+                "put", key, lambda blob: blob.upload_blob(stream, **given), sent=len(body)
             )
         except PreconditionFailed as error:
             if isinstance(mode, Update):

@@ -217,5 +217,10 @@ def check_document(response: Any) -> None:
         if body.count(b"<") > _TAGS_MAX or b"<!DOCTYPE" in body[:4096]:
             raise Malformed("the answer is no document of a store")
         check_root(body, name)
-    elif asked.get("resource") == "filesystem" and not answered.body().lstrip().startswith(b"{"):
+    elif asked.get("resource") == "filesystem" and b'"paths"' not in answered.body():
         raise Malformed("the answer is no list of paths")
+    elif span := answered.request.headers.get("x-ms-range"):
+        start = span.removeprefix("bytes=").partition("-")[0]
+        given = answered.headers.get("Content-Range", "bytes 0-")
+        if not given.startswith(f"bytes {start}-"):
+            raise Malformed(f"the answer has {words(given)} where the bytes from {start} on were asked for")

@@ -48,7 +48,7 @@ class AzureFolders:
 
     async def _account_has_folders(self) -> bool:
         try:
-            async with self._requests.bounds("folders_exist", ""):
+            with self._requests.bounds("folders_exist", ""):
                 told = await self._requests.service.get_account_information()
         except (ObjectNotFound, PermissionDenied, Unsupported) as error:
             if azure_errors.code_of(error) in azure_errors.NO_CREDENTIALS:
@@ -63,7 +63,7 @@ class AzureFolders:
         # Of identities of Entra ID few may ask about the account, for which the usual roles have no action;
         # some releases of the service answer 404. Without a hierarchical namespace nothing has an ACL.
         try:
-            async with self._requests.bounds("folders_exist", ""):
+            with self._requests.bounds("folders_exist", ""):
                 await self._container().get_directory_client("/").get_access_control()
         except Unavailable:
             raise
@@ -89,7 +89,7 @@ class AzureFolders:
         return Pages(what, lambda position: self._page(path, position), operator.attrgetter("path"))
 
     async def _page(self, path: str, position: dict[str, str]) -> Page[Entry]:
-        async with self._requests.bounds("entries", path):
+        with self._requests.bounds("entries", path):
             listing = self._container().get_paths(path or None, recursive=False, max_results=PAGE_MAX)
             pages = listing.by_page(position.get("marker"))
             found = [_entry(entry) async for entry in await anext(pages)]
@@ -97,7 +97,7 @@ class AzureFolders:
         return Page(found, {"marker": following} if following else None, not found)
 
     async def make(self, path: str) -> None:
-        async with self._requests.bounds("make_directory", path):
+        with self._requests.bounds("make_directory", path):
             await self._container().get_directory_client(path).create_directory()
 
     async def move(self, source: str, destination: str) -> str | None:
@@ -113,7 +113,7 @@ class AzureFolders:
         # The public methods take a % in a name for the beginning of a code.
         query = self._requests.service.url.partition("?")[2]
         origin = f"/{quote(self._requests.bucket)}/{quote(source)}{'?' if query else ''}{query}"
-        async with self._requests.bounds("rename", source):
+        with self._requests.bounds("rename", source):
             client = self._container().get_directory_client(destination)
             await client._rename_path(origin, **condition)  # noqa: SLF001
 
@@ -131,7 +131,7 @@ class AzureFolders:
 
     async def delete_tree(self, path: str) -> bool:
         try:
-            async with self._requests.bounds("delete_tree", path):
+            with self._requests.bounds("delete_tree", path):
                 await self._container().get_directory_client(path).delete_directory()
         except ObjectNotFound:
             return False

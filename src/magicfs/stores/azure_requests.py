@@ -9,8 +9,8 @@ import datetime as dt
 import enum
 import hashlib
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from magicfs.errors import MagicError, ObjectNotFound, PreconditionFailed, Unavailable
@@ -80,26 +80,33 @@ class AzureRequests:
         return f"{self.bucket}/{key}"
 
     async def call(
-        self, operation: str, key: str, request: Callable[[Any], Awaitable[Any]], size: int = 0
+        self,
+        operation: str,
+        key: str,
+        request: Callable[[Any], Awaitable[Any]],
+        *,
+        sent: int = 0,
+        read_max: int = 0,
     ) -> Any:
         """Make one request to a blob by a method of its client; ``operation`` is the port's name of it.
 
-        ``size``: how many bytes are sent or read.
+        ``sent``: how many bytes of a body are sent. ``read_max``: how many are read, of what is no document.
         """
-        async with self.bounds(operation, key, size):
+        with self.bounds(operation, key, sent, read_max):
             return await request(self.service.get_blob_client(self.bucket, key))
 
-    @asynccontextmanager
-    async def bounds(self, operation: str, key: str, size: int = 0) -> AsyncIterator[None]:
+    @contextmanager
+    def bounds(self, operation: str, key: str, sent: int = 0, read_max: int = 0) -> Iterator[None]:
         """Within, a request has bounds in time and size, and its errors are those of the port."""
-        with azure_errors.translated(operation, self.path(key)), at_most(max(size, _PAGE_BYTES_MAX)):
-            async with asyncio.timeout(deadline_s(silence_s(self._filesystem), size)):
-                try:
-                    yield
-                except MagicError:
-                    raise
-                except NOT_READ as error:  # the SDK takes out of answers what they may not have
-                    raise Malformed(f"it cannot be read: {type(error).__name__}: {words(error)}") from error
+        silence = silence_s(self._filesystem)
+        size, head_s = max(read_max, _PAGE_BYTES_MAX), deadline_s(silence, sent)
+        with azure_errors.translated(operation, self.path(key)), at_most(size, silence, head_s):
+            try:
+                yield
+            except MagicError:
+                raise
+            except NOT_READ as error:  # the SDK takes out of answers what they may not have
+                raise Malformed(f"it cannot be read: {type(error).__name__}: {words(error)}") from error
 
     async def stage(
         self, operation: str, key: str, block_id: str, body: io.BytesIO, md5: bytes | None = None
@@ -110,7 +117,7 @@ class AzureRequests:
         await self.call(
             *(operation, key),
             lambda blob: blob.stage_block(block_id, body, length=size, headers=headers),
-            size,
+            sent=size,
         )
 
     async def blocks(self, operation: str, key: str) -> frozenset[str]:
@@ -148,7 +155,7 @@ class AzureRequests:
             body: bytes = await found.readall()
             return body
 
-        body: bytes = await self.call(operation, key, request, size=length)
+        body: bytes = await self.call(operation, key, request, read_max=length)
         return body
 
     async def copied(self, key: str, answer: Mapping[str, Any]) -> None:
@@ -169,11 +176,13 @@ class AzureRequests:
     ) -> tuple[builtins.list[Any], dict[str, str] | None]:
         """One page of a listing, and where the next one begins."""
         how = {"results_per_page": PAGE_MAX, **how}
-        async with self.bounds(operation, prefix):
+        with self.bounds(operation, prefix):
             container = self.service.get_container_client(self.bucket)
             listing = getattr(container, method)(name_starts_with=prefix or None, **how)
             pages = listing.by_page(position.get("marker"))
             found = [entry async for entry in await anext(pages)]
+            if any(not entry.name.startswith(prefix) for entry in found):
+                raise Malformed("the listing names what lies elsewhere")
         following = pages.continuation_token
         return found, {"marker": following} if following else None
 

@@ -2,45 +2,72 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Malformed
+from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, WORK_S, Malformed, deadline_s
 
 __all__ = ["at_most", "read", "response_class"]
 
 _PIECE: Final = 256 * 1024
-_bytes_max: ContextVar[int] = ContextVar("magicfs_answer_bytes_max", default=DOCUMENT_BYTES_MAX)
+_SILENCE_S: Final = 60.0
+_bounds: ContextVar[tuple[int, float, float]] = ContextVar(
+    "magicfs_answer_bounds", default=(DOCUMENT_BYTES_MAX, _SILENCE_S, WORK_S)
+)
 
 
 @contextmanager
-def at_most(size: int) -> Iterator[None]:
-    """Within, an answer that is a success may have so many bytes; each other one 64 KiB."""
-    token = _bytes_max.set(size)
+def at_most(size: int, silence_s: float, head_s: float) -> Iterator[None]:
+    """Within, an answer that is a success may have so many bytes; each other one 64 KiB.
+
+    ``silence_s``: how long nothing of it may come; neither may a little come now and then for ever.
+    ``head_s``: how long its headers may take, from when the request begins to be sent.
+    """
+    token = _bounds.set((size, silence_s, head_s))
     try:
         yield
     finally:
-        _bytes_max.reset(token)
+        _bounds.reset(token)
 
 
-async def read(stream: Any, size_max: int) -> bytes:
+async def read(stream: Any, size_max: int, silence_s: float = _SILENCE_S) -> bytes:
     """At most so many bytes of a body."""
+    pace = _Pace(silence_s)
     chunks, left = [], size_max
     while left and (chunk := await stream.read(left)):
+        pace.check(len(chunk))
         chunks.append(chunk)
         left -= len(chunk)
     return b"".join(chunks)
 
 
+class _Pace:
+    """How long a body takes, and how much of it has come."""
+
+    def __init__(self, silence_s: float) -> None:
+        self._silence_s = silence_s
+        self._began = time.monotonic()
+        self._size = 0
+
+    def check(self, size: int) -> None:
+        """So much more has come; raises ``TimeoutError`` if that is too little in all this time."""
+        self._size += size
+        if time.monotonic() - self._began > deadline_s(self._silence_s, self._size):
+            raise TimeoutError(f"it takes too long: {self._size} bytes have come in all this time")
+
+
 class _Bounded:
     """The content of an answer, which is ``Malformed`` once it has too much. All else is the stream's."""
 
-    def __init__(self, stream: Any, left: int) -> None:
+    def __init__(self, stream: Any, left: int, silence_s: float) -> None:
         self._stream = stream
         self._left = left
+        self._pace = _Pace(silence_s)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -54,6 +81,7 @@ class _Bounded:
         return b"".join(chunks)
 
     def _counted(self, chunk: bytes) -> bytes:
+        self._pace.check(len(chunk))
         self._left -= len(chunk)
         if self._left < 0:
             raise Malformed("the answer has more bytes than was asked for")
@@ -69,9 +97,11 @@ def response_class() -> type[Any]:
         """An answer of which no more is read than ``at_most`` says."""
 
         async def start(self, connection: Any) -> aiohttp.ClientResponse:
-            started = await super().start(connection)
-            size = _bytes_max.get() if self.status < 300 else ERROR_BYTES_MAX
-            self.content = _Bounded(self.content, size)  # type: ignore[assignment]
+            size, silence_s, head_s = _bounds.get()
+            async with asyncio.timeout(head_s):
+                started = await super().start(connection)
+            allowed = size if self.status < 300 else ERROR_BYTES_MAX
+            self.content = _Bounded(self.content, allowed, silence_s)  # type: ignore[assignment]
             return started
 
     return BoundedResponse

@@ -82,12 +82,14 @@ class GcsClient:
                 url.update_query(query) if query else url,
                 headers=sent,
                 data=None if body is None else _pieces(body),
-                timeout=self._timeout((0 if body is None else len(body)) + (size_max or 0)),
+                timeout=self._timeout(),
                 allow_redirects=False,
             )
-            async with request as response:
+            async with asyncio.timeout(self._head_s(body)) as head, request as response:
+                head.reschedule(None)  # the body is watched while it is read
                 allowed = DOCUMENT_BYTES_MAX + 1 if size_max is None else size_max
-                content = await read(response.content, allowed if response.status < 300 else ERROR_BYTES_MAX)
+                most = allowed if response.status < 300 else ERROR_BYTES_MAX
+                content = await read(response.content, most, _SILENCE_S)
                 if size_max is None and len(content) == allowed:
                     raise Malformed(f"the answer has more than {DOCUMENT_BYTES_MAX:,} bytes")
                 answer = Answer(response.status, response.headers, content)
@@ -119,14 +121,19 @@ class GcsClient:
                 await asyncio.to_thread(known.maybe_refresh, before_s)  # it waits for an answer
         known.credentials.apply(headers)
 
-    def _timeout(self, size: int) -> aiohttp.ClientTimeout:
+    def _head_s(self, body: bytes | None) -> float | None:
+        """How long it may take until the headers of the answer are there; None if the filesystem says."""
+        if self.filesystem.requests_timeout is not None:
+            return None
+        return deadline_s(_SILENCE_S, 0 if body is None else len(body))
+
+    def _timeout(self) -> aiohttp.ClientTimeout:
         import aiohttp
 
         told = self.filesystem.requests_timeout
         if isinstance(told, aiohttp.ClientTimeout):
             return told
-        total = deadline_s(_SILENCE_S, size) if told is None else told
-        return aiohttp.ClientTimeout(total=total, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
+        return aiohttp.ClientTimeout(total=told, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
 
     async def _session(self) -> aiohttp.ClientSession:
         """A session of the filesystem's own arguments, which lives and ends with it."""

@@ -25,7 +25,7 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import object_settings, s3_checksums, s3_copy, s3_errors
-from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, whole, words
+from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole, words
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -227,7 +227,8 @@ class S3Store:
 
     async def head(self, key: str) -> ObjectInfo:
         answer = await self.call("head_object", "head", key)
-        return described(key, answer)
+        with s3_errors.translated("head", f"{self.bucket}/{key}"):
+            return described(key, answer)
 
     def versions(self) -> Versions:
         return S3Versions(self, self._arguments)
@@ -251,6 +252,8 @@ class S3Store:
                 )
                 for entry in answer.get("Contents", ())
             ]
+            if any(info.size < 0 for info in found):
+                raise Malformed("the answer has a size below zero")
             return Page(found, _following(answer), not found)
 
         return Pages(Listing("list", self.bucket, prefix), page, _KEY, limit)

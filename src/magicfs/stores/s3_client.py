@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from magicfs.stores.answer_rules import check_root
+from magicfs.stores.answer_rules import Malformed, check_root
 from magicfs.stores.bounded_response import response_class
 from magicfs.stores.pace import REQUESTS_MAX, START
 from magicfs.stores.port import Store
@@ -108,6 +108,16 @@ def is_session_class(cls: type[Any]) -> bool:
     return cls is _session_class()
 
 
+class _NoRedirects:
+    """A session of aiohttp that asks the host that a request is signed for, and no other."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def request(self, method: str, **how: Any) -> Any:
+        return self._session.request(method, **how, allow_redirects=False)
+
+
 @functools.cache
 def _session_class() -> type[Any] | None:
     """Connections that send each request once; None if aiobotocore has no such place to say so."""
@@ -131,12 +141,17 @@ def _session_class() -> type[Any] | None:
             session = await super()._get_session(proxy_url)
             send_once(session)
             bound(session, response_class())
-            return session
+            return _NoRedirects(session)
 
         async def send(self, request: Any) -> Any:
             answer = await super().send(request)
-            if answer.status_code < 300 and (names := expected_roots()):
-                check_root((await answer.content).lstrip(), *names)
+            names = expected_roots()
+            if names is not None and answer.status_code < 300:
+                content = (await answer.content).lstrip()
+                if names:
+                    check_root(content, *names)
+                elif content:
+                    raise Malformed("the answer must be empty")
             return answer
 
     return SendsOnce

@@ -10,7 +10,7 @@ from typing import Any, Final
 from magicfs.errors import ObjectNotFound, StoreError, Unavailable, Unsupported
 from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.stores import s3_checksums, s3_copy, s3_errors
-from magicfs.stores.answer_rules import words
+from magicfs.stores.answer_rules import Malformed, is_moment, words
 from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import ObjectInfo, Part
 from magicfs.stores.s3_copy import Requests
@@ -40,7 +40,8 @@ class S3Versions:
             answer = await self._requests.call("head_object", "head_version", key, VersionId=version)
         except Unsupported as error:
             raise self._is_marker(error) from error
-        return described(key, answer)
+        with s3_errors.translated("head_version", f"{self._requests.bucket}/{key}"):
+            return described(key, answer)
 
     async def get_range(self, key: str, version: str, start: int, size: int) -> bytes:
         answer = await self._get(key, version, size, Range=f"bytes={start}-{start + size - 1}")
@@ -164,5 +165,10 @@ def version_in(answer: Mapping[str, Any]) -> str:
 
 
 def seconds(moment: dt.datetime | None) -> float | None:
-    """A moment by the clock of Unix."""
-    return moment.timestamp() if moment is not None else None
+    """A moment by the clock of Unix; ``Malformed`` for one that no calendar has."""
+    if moment is None:
+        return None
+    found = moment.timestamp()
+    if not is_moment(found):
+        raise Malformed(f"the answer has the time {found:.0f}")
+    return found

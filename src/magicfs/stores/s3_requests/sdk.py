@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import sys
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ask", "expected_roots"]
 
 _WORKS = frozenset({"complete_multipart_upload", "copy_object", "upload_part_copy"})
-_root: ContextVar[tuple[str, ...]] = ContextVar("magicfs_expected_root", default=())
+_root: ContextVar[tuple[str, ...] | None] = ContextVar("magicfs_expected_root", default=None)
 
 
 async def ask(
@@ -47,41 +46,42 @@ async def ask(
         if name in model.input_shape.members and name not in foreign and value is not None
     }
     counts["aiobotocore"] += 1
-    async with asyncio.timeout(_deadline_s(client, method, given, size_max)):
+    silence_s = float(client.meta.config.read_timeout or 0)
+    # More of an object comes than is read of it where a server does not know ranges.
+    most = sys.maxsize if method == "get_object" else DOCUMENT_BYTES_MAX
+    with at_most(most, silence_s, _head_s(silence_s, method, given)):
         answer = await _answer(function, method, known)
-        if method == "get_object":
-            read_max = sys.maxsize if size_max is None else size_max
-            # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
-            async with answer["Body"]:
-                answer["Body"] = await read(answer["Body"], read_max)
+    if method == "get_object":
+        read_max = sys.maxsize if size_max is None else size_max
+        # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
+        async with answer["Body"]:
+            answer["Body"] = await read(answer["Body"], read_max, silence_s)
     return answer
 
 
 async def _answer(function: Any, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     root = root_name("".join(part.title() for part in method.split("_")))
-    token = _root.set((root, "Error") if root else ())
+    token = _root.set(None if method == "get_object" else (root, "Error") if root else ())
     try:
-        # More of an object comes than is read of it where a server does not know ranges.
-        with at_most(sys.maxsize if method == "get_object" else DOCUMENT_BYTES_MAX):
-            answer: dict[str, Any] = await function(**arguments)
-    except NOT_READ as error:
+        answer: dict[str, Any] = await function(**arguments)
+    except (*NOT_READ, RuntimeError) as error:
         raise Malformed(f"it cannot be read: {type(error).__name__}: {words(error)}") from error
     finally:
         _root.reset(token)
     return answer
 
 
-def expected_roots() -> tuple[str, ...]:
-    """What the document may be called that answers the request that is being sent; empty for anything."""
+def expected_roots() -> tuple[str, ...] | None:
+    """What the document may be called that answers the request that is being sent: nothing where there must
+    be none, None where anything may come.
+    """
     return _root.get()
 
 
-def _deadline_s(client: Any, method: str, given: Mapping[str, Any], size_max: int | None) -> float:
+def _head_s(silence_s: float, method: str, given: Mapping[str, Any]) -> float:
     body = given.get("Body")
-    sent = body.getbuffer().nbytes if body is not None else 0
-    received = 0 if method != "get_object" else size_max or 0
     work = WORK_S if method in _WORKS else 0.0
-    return work + deadline_s(float(client.meta.config.read_timeout or 0), sent + received)
+    return work + deadline_s(silence_s, body.getbuffer().nbytes if body is not None else 0)
 
 
 def _seekable(body: PartBody) -> io.BytesIO:
