@@ -124,6 +124,8 @@ class Endpoint:
                 continue
             if not sent and piece[9:12].isdigit():
                 self.statuses.add(int(piece[9:12]))
+                if piece[9:10] != b"1":  # else another request may come before the end does
+                    piece = piece.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
             writer.write(piece)
             await writer.drain()
             sent += len(piece)

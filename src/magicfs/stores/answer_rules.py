@@ -18,9 +18,11 @@ __all__ = [
     "ERROR_BYTES_MAX",
     "NOT_READ",
     "REACH",
+    "TAGS_MAX",
     "WHOLE_BYTES_MAX",
     "WORK_S",
     "Malformed",
+    "check_plain",
     "check_root",
     "deadline_s",
     "is_moment",
@@ -45,7 +47,7 @@ WORK_S: Final = 900.0
 
 REACH: Final = "check that the endpoint is right and up, then try again"
 
-_TAGS_MAX: Final = 500_000
+TAGS_MAX: Final = 250_000
 _BYTES_PER_S: Final = 4096
 _TIMEOUTS: Final = 5
 _WORDS_MAX: Final = 500
@@ -68,8 +70,12 @@ NOT_READ: Final = (LookupError, TypeError, ValueError, AttributeError, Arithmeti
 def words(text: object) -> str:
     """What an endpoint wrote, as messages show it: one line, printable, at most 500 characters."""
     line = " ".join(str(text)[: 4 * _WORDS_MAX].split())
-    shown = "".join([one if one.isprintable() else one.encode("unicode_escape").decode() for one in line])
+    shown = "".join(map(_printable, line))
     return shown if len(shown) <= _WORDS_MAX else f"{shown[: _WORDS_MAX - 1]}…"
+
+
+def _printable(one: str) -> str:
+    return one if one.isprintable() else one.encode("unicode_escape").decode()
 
 
 def number(text: str | None, what: str) -> int:
@@ -117,12 +123,9 @@ def root_of(body: bytes, name: str = "") -> ET.Element:
     content = body.lstrip()  # some stores send spaces while they work
     declared = _ENCODED.search(content[:200])
     named = declared[1].lower() if declared else b"utf-8"
-    if b"\0" in content or b"<!DOCTYPE" in content or b"<!ENTITY" in content:
-        raise Malformed("the answer is no document of a store")
     if named not in {b"utf-8", b"utf8", b"us-ascii", b"ascii"}:
         raise Malformed("the answer is a document in another encoding than UTF-8")
-    if content.count(b"<") > _TAGS_MAX:
-        raise Malformed(f"the answer has more than {_TAGS_MAX:,} tags")
+    check_plain(content)
     try:
         root = ET.fromstring(content)  # noqa: S314 - see above
     except (ET.ParseError, ValueError) as error:
@@ -130,6 +133,14 @@ def root_of(body: bytes, name: str = "") -> ET.Element:
     if name:
         check_root(content, name)
     return root
+
+
+def check_plain(body: bytes, tags_max: int = TAGS_MAX) -> None:
+    """Raise ``Malformed`` for a document that defines entities, or has more tags than a listing has."""
+    if b"\0" in body or b"<!DOCTYPE" in body or b"<!ENTITY" in body:
+        raise Malformed("the answer is no document of a store")
+    if body.count(b"<") > tags_max:
+        raise Malformed(f"the answer has more than {tags_max:,} tags")
 
 
 def check_root(body: bytes, *names: str) -> None:

@@ -19,7 +19,7 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.stores.answer_rules import Malformed, check_root, words
+from magicfs.stores.answer_rules import Malformed, check_plain, check_root, words
 from magicfs.stores.translation import translating
 
 __all__ = [
@@ -214,8 +214,7 @@ def check_document(response: Any) -> None:
     asked = dict(parse_qsl(urlsplit(answered.request.url).query))
     if name := _DOCUMENTS.get(asked.get("comp", "")):
         body = answered.body()
-        if body.count(b"<") > _TAGS_MAX or b"<!DOCTYPE" in body[:4096]:
-            raise Malformed("the answer is no document of a store")
+        check_plain(body, _TAGS_MAX)
         check_root(body, name)
     elif asked.get("resource") == "filesystem" and b'"paths"' not in answered.body():
         raise Malformed("the answer is no list of paths")

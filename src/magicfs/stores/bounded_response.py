@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -64,8 +64,9 @@ class _Pace:
 class _Bounded:
     """The content of an answer, which is ``Malformed`` once it has too much. All else is the stream's."""
 
-    def __init__(self, stream: Any, left: int, silence_s: float) -> None:
-        self._stream = stream
+    def __init__(self, answer: Any, left: int, silence_s: float) -> None:
+        self._answer = answer
+        self._stream = answer.content
         self._left = left
         self._pace = _Pace(silence_s)
 
@@ -84,8 +85,14 @@ class _Bounded:
         self._pace.check(len(chunk))
         self._left -= len(chunk)
         if self._left < 0:
+            self._answer.close()
             raise Malformed("the answer has more bytes than was asked for")
         return chunk
+
+
+async def _within(head_s: float, starting: Awaitable[Any]) -> None:
+    async with asyncio.timeout(head_s):
+        await starting
 
 
 @functools.cache
@@ -97,11 +104,10 @@ def response_class() -> type[Any]:
         """An answer of which no more is read than ``at_most`` says."""
 
         async def start(self, connection: Any) -> aiohttp.ClientResponse:
-            size, silence_s, head_s = _bounds.get()
-            async with asyncio.timeout(head_s):
-                started = await super().start(connection)
+            await _within(_bounds.get()[2], super().start(connection))
+            size, silence_s, _ = _bounds.get()
             allowed = size if self.status < 300 else ERROR_BYTES_MAX
-            self.content = _Bounded(self.content, allowed, silence_s)  # type: ignore[assignment]
-            return started
+            self.content = _Bounded(self, allowed, silence_s)  # type: ignore[assignment]
+            return self
 
     return BoundedResponse

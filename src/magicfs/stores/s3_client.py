@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from magicfs.stores.answer_rules import Malformed, check_root
+from magicfs.stores.answer_rules import Malformed, check_plain, check_root
 from magicfs.stores.bounded_response import response_class
 from magicfs.stores.pace import REQUESTS_MAX, START
 from magicfs.stores.port import Store
@@ -108,6 +108,15 @@ def is_session_class(cls: type[Any]) -> bool:
     return cls is _session_class()
 
 
+def _check(content: bytes, names: tuple[str, ...]) -> None:
+    """Raise ``Malformed`` for a document of another name, and for one where there must be none."""
+    if names:
+        check_plain(content)
+        check_root(content, *names)
+    elif content:
+        raise Malformed("the answer must be empty")
+
+
 class _NoRedirects:
     """A session of aiohttp that asks the host that a request is signed for, and no other."""
 
@@ -147,11 +156,7 @@ def _session_class() -> type[Any] | None:
             answer = await super().send(request)
             names = expected_roots()
             if names is not None and answer.status_code < 300:
-                content = (await answer.content).lstrip()
-                if names:
-                    check_root(content, *names)
-                elif content:
-                    raise Malformed("the answer must be empty")
+                _check((await answer.content).lstrip(), names)
             return answer
 
     return SendsOnce

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree as ET
 
-from magicfs.stores.answer_rules import Malformed, is_moment, number, root_of, words
+from magicfs.stores.answer_rules import Malformed, number, root_of, words
 from magicfs.stores.s3_requests.operation import Operation, Reading
 
 __all__ = [
@@ -128,11 +128,10 @@ def _read(made: dict[str, Any], reading: Reading, value: str) -> None:
 
 
 def moment(text: str) -> dt.datetime | None:
-    """A time as answers write it; None for what is none that calendars have."""
+    """A time as answers write it; None for what is none."""
     try:
         found = dt.datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
-        found = found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
-        return found if is_moment(found.timestamp()) else None
+        return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
     except (ValueError, ArithmeticError, LookupError, TypeError):
         return None
 
@@ -173,18 +172,12 @@ def _objects(root: ET.Element) -> dict[str, Any]:
         _decode(contents, "Key")
         _decode(prefixes, "Prefix")
     for entry in contents:
-        _require(entry, "Key")
         entry["Size"] = number(entry.get("Size"), "size")
         _date(entry, "LastModified")
-    for entry in prefixes:
-        _require(entry, "Prefix")
-    is_truncated = made.get("IsTruncated") == "true"
-    if is_truncated:
-        _require(made, "NextContinuationToken")
     return {
         "Contents": contents,
         "CommonPrefixes": prefixes,
-        "IsTruncated": is_truncated,
+        "IsTruncated": made.get("IsTruncated") == "true",
         **{name: made[name] for name in ("NextContinuationToken",) if name in made},
     }
 
@@ -192,7 +185,6 @@ def _objects(root: ET.Element) -> dict[str, Any]:
 def _uploads(root: ET.Element) -> dict[str, Any]:
     uploads = [_texts(child) for child in root if _name(child) == "Upload"]
     for upload in uploads:
-        _require(upload, "Key", "UploadId")
         _date(upload, "Initiated")
     made = _texts(root)
     following = {name: made[name] for name in ("NextKeyMarker", "NextUploadIdMarker") if made.get(name)}
@@ -208,7 +200,6 @@ def _versions(root: ET.Element) -> dict[str, Any]:
             made[name] = child.text or ""
             continue
         entry = _texts(child)
-        _require(entry, "Key")
         if name == "Version":
             entry["Size"] = number(entry.get("Size"), "size")
         entry["IsLatest"] = entry.get("IsLatest") == "true"
@@ -232,13 +223,8 @@ def _deleted(root: ET.Element) -> dict[str, Any]:
 
 def _decode(entries: Iterable[dict[str, Any]], name: str) -> None:
     for entry in entries:
-        entry[name] = unquote_plus(entry.get(name, ""))
-
-
-def _require(entry: Mapping[str, Any], *names: str) -> None:
-    for name in names:
-        if not entry.get(name):
-            raise Malformed(f"the listing has an entry without {name}")
+        if name in entry:
+            entry[name] = unquote_plus(entry[name])
 
 
 def _date(entry: dict[str, Any], name: str) -> None:

@@ -1,0 +1,21 @@
+"""The hostile endpoint: nothing that it answers comes to harm, and each protection is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from proofs.hostile import endpoint
+from proofs.hostile.part import Mutant, is_caught
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+
+def test_no_lie_of_an_endpoint_comes_to_harm() -> None:
+    found = endpoint.fixed()
+    assert found.violations == []
+    assert found.counts["answers"] > 1000
+
+
+@pytest.mark.parametrize("mutant", endpoint.MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_protection_is_missed(mutant: Mutant) -> None:
+    assert is_caught(mutant)
