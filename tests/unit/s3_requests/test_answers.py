@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, Unavailable, UploadNotFound
+from magicfs.errors import (
+    ObjectNotFound,
+    PermissionDenied,
+    PreconditionFailed,
+    StoreError,
+    Unavailable,
+    UploadNotFound,
+)
 from magicfs.stores import s3_errors
 from magicfs.stores.http import Answer
 from magicfs.stores.port import ObjectInfo, Part
+from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3_requests import answer
 from magicfs.stores.s3_requests.answer import Malformed, Refused, document_of
 from tests.unit.s3_requests.play import document, error, run, scripted
@@ -219,3 +228,89 @@ def test_what_would_break_a_header_is_refused_before_anything_is_sent(name: str)
         with pytest.raises(StoreError, match="cannot be made"):
             run(request())
     assert script.asked == []
+
+
+def _listed(key: str = "p/a", size: str = "1", more: str = "") -> str:
+    return f"<Contents><Key>{key}</Key><Size>{size}</Size>{more}</Contents>"
+
+
+def _modified(text: str) -> str:
+    return _listed(more=f"<LastModified>{text}</LastModified>")
+
+
+@pytest.mark.parametrize(
+    "body", ["", "<html/>", "<ListAllMyBucketsResult/>", "<html xmlns='x'><body/></html>"]
+)
+def test_document_of_something_else_is_no_empty_listing(body: str) -> None:
+    store, _, _ = scripted(document(body))
+    with pytest.raises(Unavailable, match="no sensible answer"):
+        run(_all(store.list("p/")))
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        "<IsTruncated>true</IsTruncated>",
+        "<Contents><Size>1</Size></Contents>",
+        *(_listed(size=size) for size in ("-5", "1_000", "\uff11", "9" * 5000)),
+        _listed() + _listed("other/secret"),
+        _modified("9999-12-31T23:59:59-23:59"),
+        _modified("Mon, 01 Jan 2024 00:00:00 +99999999999999999999999"),
+    ],
+)
+def test_listing_that_is_none_is_unavailable_and_asked_for_again(members: str) -> None:
+    wrong, right = (f"<ListBucketResult>{one}</ListBucketResult>" for one in (members, _listed()))
+    store, _, script = scripted(document(wrong), document(right))
+    quick = {name: replace(row, first_s=0.0) for name, row in RETRIES.items()}
+    assert [info.key for info in run(_all(RetryingStore(store, retries=quick).list("p/")))] == ["p/a"]
+    assert len(script.asked) == 2
+    store, _, _ = scripted(document(wrong))
+    with pytest.raises(Unavailable, match="no sensible answer"):
+        run(_all(store.list("p/")))
+
+
+def test_what_every_answer_has_is_missed() -> None:
+    uploads = "<ListMultipartUploadsResult><Upload/></ListMultipartUploadsResult>"
+    opened = "<InitiateMultipartUploadResult/>"
+    asked: list[tuple[Answer, Any]] = [
+        (document(uploads), lambda store: _all(store.list_uploads("p/"))),
+        (document(opened), lambda store: store.create_upload("k", metadata={})),
+        (document("<html/>"), lambda store: store.create_upload("k", metadata={})),
+        (document(""), lambda store: store.complete_upload("k", "u", [_PART])),
+        (document("<html/>"), lambda store: store.delete(["k"])),
+        (document("<html/>"), lambda store: store.delete_matching("k", "e")),
+        (document(""), lambda store: store.put("k", b"")),
+        (document(""), lambda store: store.put_part("k", "u", 1, b"")),
+        (document(""), lambda store: store.head("k")),
+        (document("record"), lambda store: store.get("k")),
+        (Answer(200, {"etag": "e"}, b"record"), lambda store: store.get("k")),
+        (
+            Answer(206, {"etag": "e", "content-length": "1", "content-range": "bytes 0-0/9"}, b"r"),
+            lambda store: store.get_range("k", 4, 1, etag="e"),
+        ),
+    ]
+    for told, ask in asked:
+        store, _, _ = scripted(told)
+        with pytest.raises(Unavailable):
+            run(ask(store))
+
+
+def test_words_of_the_endpoint_are_printable_and_cut() -> None:
+    body = f"<Error><Code>AccessDenied\u202e</Code><Message>line\nrun \x9b31m {'y' * 9000}</Message></Error>"
+    store, _, _ = scripted(Answer(400, {}, body.encode()))
+    with pytest.raises(StoreError) as caught:
+        run(store.put("k", b""))
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 700
+    refused = f"<Error><Key>k</Key><Code>A\x85</Code><Message>{'y' * 9000}</Message></Error>"
+    store, _, _ = scripted(document(f"<DeleteResult>{refused}</DeleteResult>"))
+    with pytest.raises(StoreError, match="1 of 1 refused") as caught:
+        run(store.delete(["k"]))
+    assert len(str(caught.value)) < 700
+
+
+def test_keys_that_nobody_asked_to_delete_are_not_returned() -> None:
+    refused = "<DeleteResult><Error><Key>other</Key><Code>PreconditionFailed</Code></Error></DeleteResult>"
+    store, _, _ = scripted(document(refused))
+    with pytest.raises(PreconditionFailed, match="bucket/other"):
+        run(store.delete_all_matching([("k", "e")]))

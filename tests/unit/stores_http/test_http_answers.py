@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from magicfs.stores.http import answer as answer_module
 from magicfs.stores.http.answer import HEAD_BYTES_MAX, Answer, AnswerReader, Malformed
 
 GET, HEAD = False, True
@@ -289,3 +290,27 @@ def test_a_large_body_in_many_pieces_is_read() -> None:
 
 def test_the_parser_is_the_one_in_c() -> None:
     assert isinstance(AnswerReader()._parser, httptools.HttpResponseParser)
+
+
+@pytest.mark.parametrize(("status", "size_max"), [(400, None), (503, 2**24), (301, 2**24)])
+def test_of_an_answer_that_is_no_success_64_kib_are_read(status: int, size_max: int | None) -> None:
+    head = b"HTTP/1.1 %d X\r\nContent-Length: 10000000\r\n\r\n" % status
+    reader = AnswerReader()
+    answer = read(reader, [head, b"x" * 40_000, b"x" * 40_000], to_head=False, size_max=size_max)
+    assert answer is not None
+    assert (answer.status, len(answer.body)) == (status, 64 * 1024)
+    assert reader.is_last
+
+
+def test_names_of_headers_are_kept_if_they_are_short() -> None:
+    names = [b"X-Kept-By-This-Test", b"X-Not-" + b"n" * 59]
+    lines = b"".join(b"%b: v\r\n" % name for name in names)
+    with pytest.MonkeyPatch.context() as patch:
+        kept: dict[bytes, str] = {}
+        patch.setattr(answer_module, "_NAMES", kept)
+        told = read(
+            AnswerReader(), [b"HTTP/1.1 200 OK\r\n" + lines + b"Content-Length: 0\r\n\r\n"], to_head=False
+        )
+    assert told is not None
+    assert {name.decode().lower() for name in names} <= told.headers.keys()
+    assert set(kept) == {names[0], b"Content-Length"}

@@ -259,3 +259,41 @@ def test_a_name_that_nobody_knows_was_sent_nothing(monkeypatch: pytest.MonkeyPat
             assert pool_of(client)._taken == 0
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "begin", [b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b""], ids=["body", "head"]
+)
+def test_a_server_that_sends_a_byte_now_and_then_is_given_up(begin: bytes) -> None:
+    async def play(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(begin)
+        for byte in b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100:
+            await wire.send(bytes([byte]))
+            await asyncio.sleep(0.02)
+
+    async def scenario() -> float:
+        async with serving(play) as served, asking(read_timeout_s=0.1) as client:
+            began = time.monotonic()
+            with pytest.raises(NoAnswer, match=r"it takes too long: \d+ bytes have come and gone"):
+                await client.ask(served.address, "GET", "/", HOST)
+            return time.monotonic() - began
+
+    assert asyncio.run(scenario()) >= 0.5
+
+
+def test_a_server_that_works_and_sends_spaces_is_waited_for() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n")
+        for _ in range(40):
+            await wire.send(b" ")
+            await asyncio.sleep(0.02)
+        await wire.silence()
+
+    async def scenario() -> None:
+        async with serving(play) as served, asking(read_timeout_s=0.1) as client:
+            answer = await client.ask(served.address, "POST", "/", HOST, patience_s=60.0)
+            assert answer.body == b" " * 40
+
+    asyncio.run(scenario())
