@@ -73,7 +73,7 @@ class Client:
         """What this store can be asked."""
         if not hasattr(self.store, "folders"):
             return OPERATIONS
-        return OPERATIONS | _FOLDERS
+        return {**OPERATIONS, **_FOLDERS}
 
 
 async def _all(items: Any) -> list[Any]:

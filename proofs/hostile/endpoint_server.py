@@ -122,17 +122,20 @@ class Endpoint:
             if isinstance(piece, float):
                 await asyncio.sleep(piece)
                 continue
-            if not sent and piece[9:12].isdigit():
-                self.statuses.add(int(piece[9:12]))
-                if piece[9:10] != b"1":  # else another request may come before the end does
-                    piece = piece.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
-            writer.write(piece)
+            writer.write(piece if sent else self._beginning(piece))
             await writer.drain()
             sent += len(piece)
             self.sent = max(self.sent, sent)
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+    def _beginning(self, piece: bytes) -> bytes:
+        """The beginning of an answer, after which nothing may be asked: its end may come late."""
+        if not piece[9:12].isdigit():
+            return piece
+        self.statuses.add(int(piece[9:12]))
+        return piece if piece[9:10] == b"1" else piece.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
 
 
 async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Asked | None:

@@ -341,23 +341,17 @@ class S3Store:
         if not object_settings.NAMES.isdisjoint(kwargs):
             made = object_settings.beside(made, kwargs)
         with s3_errors.translated(operation, f"{self.bucket}/{about if key is None else key}"):
-            answer = await self._ask(method, made, kwargs, size_max)
-            check_has(answer, method)
-            return answer
-
-    async def _ask(
-        self, method: str, made: Mapping[str, Any], kwargs: dict[str, Any], size_max: int | None
-    ) -> Any:
-        if self._given_line is not None:
-            return await self._own_on(self._given_line).ask(method, made, kwargs, size_max)
-        filesystem = self._filesystem
-        await filesystem.set_session()
-        client = await filesystem.get_s3(self.bucket)
-        line = await line_to(filesystem, client, self.bucket, self._engine or self.engine)
-        if line is not None:
+            if (line := self._given_line) is None:
+                filesystem = self._filesystem
+                await filesystem.set_session()
+                client = await filesystem.get_s3(self.bucket)
+                line = await line_to(filesystem, client, self.bucket, self._engine or self.engine)
+                if line is None:
+                    kwargs["Bucket"] = self.bucket
+                    answer = await sdk.ask(filesystem, client, method, made, kwargs, size_max)
+                    check_has(answer, method)
+                    return answer
             return await self._own_on(line).ask(method, made, kwargs, size_max)
-        kwargs["Bucket"] = self.bucket
-        return await sdk.ask(filesystem, client, method, made, kwargs, size_max)
 
     def _own_on(self, line: Line) -> OwnRequests:
         own = self._own

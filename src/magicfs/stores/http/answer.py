@@ -102,6 +102,11 @@ class AnswerReader:
         self._first, self._more = b"", None
         return Answer(self._status, self._headers, body)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the body that have come."""
+        return self._size
+
     def missing(self) -> str:
         """What has come of an answer that is not whole, in words."""
         if not self.has_begun:

@@ -31,7 +31,7 @@ class Connection:
     """
 
     __slots__ = (
-        *("address", "idle_since", "is_closed", "silent_ticks", "busy_ticks", "moved", "patience_s"),
+        *("address", "idle_since", "is_closed", "silent_ticks", "busy_ticks", "patience_s"),
         *("_loop", "_socket", "_number", "_is_tls"),
         *("_buffer", "_on_free", "_on_closed", "_reader", "_future", "_head", "_body", "_sent"),
         *("_is_sending", "_failed", "_write_waits_for_read", "_was_used"),
@@ -51,7 +51,6 @@ class Connection:
         self.is_closed = False
         self.silent_ticks = 0
         self.busy_ticks = 0
-        self.moved = 0  # bytes of the request, and of its answer
         self.patience_s = 0.0
         self._loop = loop
         self._socket = connected
@@ -76,6 +75,11 @@ class Connection:
         """Whether a request is on its way."""
         return self._future is not None
 
+    @property
+    def moved(self) -> int:
+        """Bytes of the bodies that have come and gone."""
+        return self._sent + self._reader.size
+
     def start(
         self,
         head: bytes,
@@ -94,7 +98,7 @@ class Connection:
         """
         future = self._future = self._loop.create_future()
         self._reader.expect(to_head=to_head, size_max=size_max)
-        self.silent_ticks = self.busy_ticks = self.moved = 0
+        self.silent_ticks = self.busy_ticks = self._sent = 0
         self.patience_s = patience_s
         try:
             sent = self._socket.send(head)
@@ -193,7 +197,6 @@ class Connection:
                 self._ended()
                 return
             self.silent_ticks = 0
-            self.moved += count
             if self._future is None:
                 self.close()  # nobody has asked for anything
                 return
@@ -237,7 +240,6 @@ class Connection:
             with body[start : start + _SENT] as piece:
                 sent = self._socket.send(piece)
         self._sent += sent
-        self.moved += sent
         self.silent_ticks = 0
         if self._sent == len(head) + (len(body) if body is not None else 0):
             self._stop_sending()

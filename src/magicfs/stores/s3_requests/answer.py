@@ -15,6 +15,7 @@ from magicfs.stores.answer_rules import Malformed, number, root_of, words
 from magicfs.stores.s3_requests.operation import Operation, Reading
 
 __all__ = [
+    "ALWAYS",
     "Malformed",
     "Refused",
     "check_has",
@@ -86,11 +87,11 @@ def document_of(operation: Operation, body: bytes) -> dict[str, Any]:
 
     Raises ``Refused`` if it is that of an error, ``Malformed`` if it is not that of the operation.
     """
-    name = root_name(operation.name)
-    if not name and not body.strip():
+    if not body and operation.name not in _READERS:
         return {}
-    if operation.name in _PLAIN and (usual := _USUAL.fullmatch(body)) and usual[1] == name.encode():
+    if (plain := _PLAIN.get(operation.name)) and (usual := _USUAL.fullmatch(body)) and usual[1] == plain:
         return {member.decode(): _plain(text) for member, text in _MEMBER.findall(body)}
+    name = root_name(operation.name)
     root = root_of(body)
     if _name(root) == "Error":
         raise error_of(500, body)
@@ -107,8 +108,8 @@ def root_name(operation: str) -> str:
 
 def check_has(answer: Mapping[str, Any], method: str) -> None:
     """Raise ``Malformed`` for an answer, whoever read it, that lacks what each one to a method has."""
-    for name in _ALWAYS.get(method, ()):
-        if answer.get(name) in {None, ""}:
+    for name in ALWAYS.get(method, ()):
+        if answer.get(name, "") == "":
             raise Malformed(f"the answer has no {name}")
 
 
@@ -234,7 +235,10 @@ def _date(entry: dict[str, Any], name: str) -> None:
             raise Malformed(f"the answer's {name} is {text[:40]!r}")
 
 
-_PLAIN: Final = frozenset({"CreateMultipartUpload", "CompleteMultipartUpload"})
+_PLAIN: Final[Mapping[str, bytes]] = {
+    "CreateMultipartUpload": b"InitiateMultipartUploadResult",
+    "CompleteMultipartUpload": b"CompleteMultipartUploadResult",
+}
 """Operations that are asked for every file, and whose answers are flat."""
 
 _READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], dict[str, Any]]]]] = {
@@ -250,7 +254,7 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], dict[str, Any]]]]
 }
 """The root that the document of an answer has, and how it is read; answers to others have no document."""
 
-_ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
+ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "create_multipart_upload": ("UploadId",),
     "upload_part": ("ETag",),
     "put_object": ("ETag",),

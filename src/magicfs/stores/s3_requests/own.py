@@ -92,7 +92,10 @@ class OwnRequests:
             refused = _refusal(received)
         if refused is not None:
             raise refused
-        return self._read(kind.operation, received, size_max)
+        answer = self._read(kind.operation, received, size_max)
+        if method in answers.ALWAYS:
+            answers.check_has(answer, method)
+        return answer
 
     def _kind(self, method: str, made: Mapping[str, Any], given: Mapping[str, Any]) -> _Kind:
         named = (method, *given)
@@ -184,10 +187,14 @@ class OwnRequests:
         if body or method in {"PUT", "POST"}:
             headers.append(("Content-Length", str(len(body))))
         counts["own"] += 1
+        if operation.name != "GetObject":
+            # One more shows that it has too much.
+            size_max = DOCUMENT_BYTES_MAX + 1
+        elif size_max is not None:
+            size_max = max(size_max, ERROR_BYTES_MAX)
+        work_s = WORK_S if operation.name in _WORKS else 0.0
         return await line.transport.ask(
-            *(route.address, method, target, headers, body),
-            size_max=_bytes_max(operation, size_max),
-            patience_s=WORK_S if operation.name in _WORKS else 0.0,
+            route.address, method, target, headers, body, size_max=size_max, patience_s=work_s
         )
 
     async def _learns(self, route: Route, operation: Operation, received: Answer, refused: Refused) -> bool:
@@ -256,13 +263,6 @@ def _plain(body: PartBody) -> Body:
     if isinstance(body, io.BytesIO):
         return body.getvalue()
     return body.cast("B") if isinstance(body, memoryview) and body.itemsize != 1 else body
-
-
-def _bytes_max(operation: Operation, size_max: int | None) -> int | None:
-    """How much is read of an answer that is a success: of a document what shows that it has too much."""
-    if operation.name != "GetObject":
-        return DOCUMENT_BYTES_MAX + 1
-    return None if size_max is None else max(size_max, ERROR_BYTES_MAX)
 
 
 def _refusal(received: Answer) -> Refused | None:
