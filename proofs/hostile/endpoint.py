@@ -33,7 +33,7 @@ _DRIP_SECONDS: Final = 1.8
 _MESSAGE_MAX: Final = 1500
 _LIES_MAX: Final = 100
 _SHARE: Final = 11
-"""One of so many lies is told by ``fixed`` to others than our own requests, and one of three to these."""
+"""``fixed`` answers one of so many lies to other clients than our own requests, and one of three to these."""
 
 
 def fixed() -> Found:
@@ -44,7 +44,7 @@ def fixed() -> Found:
             share = 3 if client.name == "s3" else _SHARE
             for place, (operation, lie) in enumerate(_pairs(client)):
                 if place % share == 0:
-                    _tell(client, operation, lie, found)
+                    _attack(client, operation, lie, found)
             _empty_pages(client, found)
         for lie in DRIPS:
             _drip(every, lie, ("list", "get"), found)
@@ -60,7 +60,7 @@ def fuzz(until: float, seed: int) -> Found:
             operation = rng.choice(list(client.operations()))
             lie = mixed(rng) if rng.random() < 0.7 else rng.choice([*LIES, PAGES])
             if is_applicable(lie, client.name, operation):
-                _tell(client, operation, lie, found, f" (seed {seed})")
+                _attack(client, operation, lie, found, f" (seed {seed})")
     return found
 
 
@@ -85,16 +85,16 @@ def _quick() -> Iterator[None]:
 def _empty_pages(client: Client, found: Found) -> None:
     for operation in client.operations():
         if is_applicable(PAGES, client.name, operation):
-            _tell(client, operation, PAGES, found)
+            _attack(client, operation, PAGES, found)
 
 
 def _drip(
     every: Sequence[Client], lie: Lie, operations: Sequence[str], found: Found, seconds: float = _SECONDS_MAX
 ) -> None:
-    """Tell a lie that takes time to several requests of all at once."""
+    """Answer several requests of all clients at once by a lie that takes time."""
     for client in every:
         client.reset()
-        client.endpoint.lie = _teller(client, lie)
+        client.endpoint.lie = _liar(client, lie)
     before = sum(client.endpoint.answers for client in every)
     asked = [(client, name) for client in every for name in operations]
 
@@ -120,13 +120,13 @@ def _drip(
     found.counts["answers"] += sum(client.endpoint.answers for client in every) - before
 
 
-def _tell(client: Client, operation: str, lie: Lie, found: Found, how: str = "") -> None:
-    """Tell one lie to one operation, and judge what comes of it."""
+def _attack(client: Client, operation: str, lie: Lie, found: Found, how: str = "") -> None:
+    """Answer one operation by one lie, and judge what comes of it."""
     endpoint = client.endpoint
     client.reset()
     endpoint.forget()
     fits: list[bool] = []
-    endpoint.lie = _teller(client, lie, fits)
+    endpoint.lie = _liar(client, lie, fits)
     before, strangers, began = endpoint.answers, endpoint.strangers, time.monotonic()
     result: Any
     try:
@@ -138,7 +138,10 @@ def _tell(client: Client, operation: str, lie: Lie, found: Found, how: str = "")
     took = time.monotonic() - began
     found.counts["answers"] += endpoint.answers - before
     where = f"{client.name} {operation}, {lie.name}{how}"
-    problems = [*_of_result(operation, result, lie.must_fail and any(fits)), *_of_absence(client, result)]
+    must_fail = lie.must_fail and any(fits)
+    problems = [*_of_result(operation, result, must_fail)]
+    if must_fail:
+        problems += _of_absence(client, result)
     if took > _SECONDS_MAX:
         problems.append(f"took {took:.1f} s")
     if endpoint.sent > lie.sent_max:
@@ -153,13 +156,13 @@ def _tell(client: Client, operation: str, lie: Lie, found: Found, how: str = "")
     found.violations.extend(f"{where}: {problem}" for problem in problems)
 
 
-def _teller(client: Client, lie: Lie, fits: list[bool] | None = None) -> Callable[[Asked, Reply], Sending]:
-    told = 0
+def _liar(client: Client, lie: Lie, fits: list[bool] | None = None) -> Callable[[Asked, Reply], Sending]:
+    count = 0
 
-    def tell(asked: Asked, reply: Reply) -> Sending:
-        nonlocal told
-        told += 1
-        if told > _LIES_MAX:  # who lets it go on so far meets the truth, and not the end of time
+    def lied(asked: Asked, reply: Reply) -> Sending:
+        nonlocal count
+        count += 1
+        if count > _LIES_MAX:  # who lets it go on so far meets the truth, and not the end of time
             return iter([written(reply, asked)])
         named = {**asked.headers, "x-elsewhere": str(client.endpoint.elsewhere)}
         sending = lie.send(Asked(asked.method, asked.target, named, asked.body), reply)
@@ -167,7 +170,7 @@ def _teller(client: Client, lie: Lie, fits: list[bool] | None = None) -> Callabl
             fits.append(sending is not None)
         return iter([written(reply, asked)]) if sending is None else sending
 
-    return tell
+    return lied
 
 
 def _of_result(operation: str, result: Any, must_fail: bool) -> Iterator[str]:
@@ -217,7 +220,7 @@ def attack(names: Sequence[str], operations: Sequence[str], lies: Sequence[str])
             for operation in operations:
                 for lie in (*LIES, PAGES):
                     if lie.name in lies and is_applicable(lie, client.name, operation):
-                        _tell(client, operation, lie, found)
+                        _attack(client, operation, lie, found)
         for lie in DRIPS:
             if lie.name in lies:
                 _drip(

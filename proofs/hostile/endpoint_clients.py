@@ -48,7 +48,7 @@ class Client:
     Attributes:
         name: Of the cloud, and of who sends its requests.
         store: Without retries.
-        endpoint: Answers rightly until it is told a lie.
+        endpoint: Answers rightly until it gets a lie.
         loop: On which the store works.
         reset: Makes the world again what it was.
         known: Of the world: ETags, an upload and its part.

@@ -73,7 +73,7 @@ _WITHOUT: Final[Sequence[tuple[str, str, frozenset[str]]]] = (
 
 
 def _dated(text: str, headers: dict[str, str]) -> dict[str, str]:
-    return {name: text if "modified" in name.lower() else told for name, told in headers.items()}
+    return {name: text if "modified" in name.lower() else old for name, old in headers.items()}
 
 
 def _with_status(status: int, asked: Asked, reply: Reply) -> Sending:

@@ -60,6 +60,7 @@ class Endpoint:
     strangers: int = 0
     port: int = 0
     elsewhere: int = 0
+    _attack: int = 0
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
@@ -76,7 +77,8 @@ class Endpoint:
         self._loop.close()
 
     def forget(self) -> None:
-        """Begin anew with what is counted for one attack."""
+        """Clear what is counted for one attack."""
+        self._attack += 1
         self.sent = 0
         self.statuses.clear()
         self.asked.clear()
@@ -117,7 +119,7 @@ class Endpoint:
             writer.transport.abort() if self.lie is not None and not writer.is_closing() else writer.close()
 
     async def _send(self, writer: asyncio.StreamWriter, sending: Sending) -> None:
-        sent = 0
+        sent, attack = 0, self._attack
         for piece in sending:
             if isinstance(piece, float):
                 await asyncio.sleep(piece)
@@ -125,7 +127,8 @@ class Endpoint:
             writer.write(piece if sent else self._beginning(piece))
             await writer.drain()
             sent += len(piece)
-            self.sent = max(self.sent, sent)
+            if attack == self._attack:  # the end of an earlier one may come late
+                self.sent = max(self.sent, sent)
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()

@@ -77,7 +77,7 @@ def replaced(pattern: str, text: str) -> Callable[[bytes], bytes]:
 
 
 def cut(asked: Asked, reply: Reply) -> Sending | None:
-    """Half of a document, whose length is told rightly."""
+    """Half of a document, with its right length."""
     if len(reply.body) < 20 or asked.method == "HEAD" or not _is_document(reply):
         return None
     half = reply.body[: len(reply.body) // 2]

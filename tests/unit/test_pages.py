@@ -35,8 +35,8 @@ async def keys(items: Pages[Any]) -> list[str]:
 
 
 def test_listing_goes_through_all_pages() -> None:
-    told = {"": page("sales/a", following="1"), "1": page(following="2"), "2": page("sales/b")}
-    assert asyncio.run(keys(listing(told.__getitem__))) == ["sales/a", "sales/b"]
+    answers = {"": page("sales/a", following="1"), "1": page(following="2"), "2": page("sales/b")}
+    assert asyncio.run(keys(listing(answers.__getitem__))) == ["sales/a", "sales/b"]
 
 
 @pytest.mark.parametrize("way", [{"": "1", "1": "1"}, {"": "1", "1": "2", "2": "3", "3": "1"}], ids=str)

@@ -105,7 +105,7 @@ async def _read(engine: Engine, location: Location) -> Mapping[str, _Found]:
 
     async def read(info: ObjectInfo) -> _Found | None:
         try:
-            return _Found(await engine.store.get(info.key), info.etag)
+            return _Found(await engine.store.get(info.key, size_max=info.size + 1), info.etag)
         except ObjectNotFound:
             return None  # another call has just removed it
 
@@ -144,13 +144,13 @@ async def _put(store: Store, conditions: Conditions, key: str, body: bytes, old:
         await store.put(key, body, mode=mode)
     except (ObjectExists, PreconditionFailed) as error:
         # A request that was repeated, for its answer was lost, meets its own object.
-        if await _body(store, key) != body:
+        if await _body(store, key, len(body)) != body:
             raise CatalogMoved from error
 
 
-async def _body(store: Store, key: str) -> bytes | None:
+async def _body(store: Store, key: str, size: int) -> bytes | None:
     try:
-        return await store.get(key)
+        return await store.get(key, size_max=size + 1)
     except ObjectNotFound:
         return None
 

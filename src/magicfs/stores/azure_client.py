@@ -82,8 +82,8 @@ def _made_lake(filesystem: AzureBlobFileSystem) -> Any:
 
 def silence_s(filesystem: AzureBlobFileSystem) -> float:
     """How long the service may send nothing, for a filesystem that says nothing of it as the SDK has it."""
-    told = options_of(filesystem).get("read_timeout")
-    return float(told) if isinstance(told, int | float) else _SILENCE_S
+    given = options_of(filesystem).get("read_timeout")
+    return float(given) if isinstance(given, int | float) else _SILENCE_S
 
 
 def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:

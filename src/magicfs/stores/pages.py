@@ -103,8 +103,8 @@ class Pages(AsyncIterator[_T], Generic[_T]):
             raise
         except (Malformed, *NOT_READ) as error:
             operation, bucket, prefix = self._what
-            told = f"no sensible answer: {type(error).__name__}: {words(error)}"
-            raise Unavailable(operation, f"{bucket}/{prefix}", told, hint=REACH) from error
+            problem = f"no sensible answer: {type(error).__name__}: {words(error)}"
+            raise Unavailable(operation, f"{bucket}/{prefix}", problem, hint=REACH) from error
         if place is not None:
             self._seen.add(place)
         self._empty = self._empty + 1 if page.is_empty else 0

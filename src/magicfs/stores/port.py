@@ -312,6 +312,7 @@ class Store(Protocol):
 
         Raises:
             ObjectNotFound: No such object or bucket.
+            StoreError: A service's object has more than 64 MiB, and no ``size_max`` was given.
         """
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
