@@ -13,7 +13,7 @@ from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from magicfs.stores.local import LocalStore
-from magicfs.stores.local_files import UPLOADS
+from magicfs.stores.local_held import UPLOADS
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.port import Store

@@ -20,7 +20,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.local import LocalStore
-from magicfs.stores.local_files import UPLOADS
+from magicfs.stores.local_held import UPLOADS
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store

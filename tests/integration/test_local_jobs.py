@@ -18,7 +18,7 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.stores.local_files import UPLOADS
+from magicfs.stores.local_held import UPLOADS
 from proofs.scenes.java import skip_without_java
 
 pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]

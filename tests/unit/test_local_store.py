@@ -26,7 +26,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.protocol.paths import parse_url
-from magicfs.stores import conditions, local_files
+from magicfs.stores import conditions, local_errors
 from magicfs.stores.local import LocalStore
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import PutMode
@@ -137,7 +137,7 @@ def die(descriptor):
     os.write(descriptor, b"half")
     os.kill(os.getpid(), 9)
 
-local_files.write(Path(sys.argv[1]), Path(sys.argv[2]), die, "key")
+local_files.write(Path(sys.argv[2]), sys.argv[1], die)
 """
 
 
@@ -146,7 +146,7 @@ def test_writer_that_is_killed_leaves_the_old_file_and_nothing_that_is_seen(
     tmp_path: Path, store: LocalStore, tree: Tree
 ) -> None:
     run(store.put("dir/file", b"old"))
-    assert process(_KILLED, str(tmp_path / "dir/file"), str(tmp_path)).returncode == -signal.SIGKILL
+    assert process(_KILLED, "dir/file", str(tmp_path)).returncode == -signal.SIGKILL
     [left] = [path for path in (tmp_path / "dir").iterdir() if path.name != "file"]
     assert (left.name.startswith(".magicfs-"), left.read_bytes()) == (True, b"half")
     assert (listed(store), entries(tree, "dir")) == ({"dir/file": 3}, [("dir/file", "file")])
@@ -242,7 +242,7 @@ def test_race_of_processes_for_names_has_one_winner_for_each(tmp_path: Path) -> 
 def test_filesystem_without_hard_links_cannot_write_only_if_absent(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: str, target: str) -> None:
+    def refuse(_: str, target: str, **__: object) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted", str(target))
 
     monkeypatch.setattr(os, "link", refuse)
@@ -259,9 +259,9 @@ def test_link_that_a_network_filesystem_repeated_has_succeeded(
 ) -> None:
     plain = os.link
 
-    def repeated(file: str, target: str) -> None:
-        plain(file, target)
-        plain(file, target)
+    def repeated(file: str, target: str, **how: Any) -> None:
+        plain(file, target, **how)
+        plain(file, target, **how)
 
     monkeypatch.setattr(os, "link", repeated)
     run(store.put("a", b"ours", mode=PutMode.CREATE))
@@ -456,7 +456,7 @@ def test_rename_to_another_filesystem_copies_a_file_and_refuses_a_directory(tmp_
 )
 def test_errors_of_the_system_have_their_meaning(code: int, kind: type[StoreError]) -> None:
     cause = OSError(code, os.strerror(code), "/name")
-    with pytest.raises(StoreError) as caught, local_files.translated("put", "/dir/name"):
+    with pytest.raises(StoreError) as caught, local_errors.translated("put", "/dir/name"):
         raise cause
     error = caught.value
     assert (type(error), error.retryable, error.__cause__) == (kind, kind is Unavailable, cause)
@@ -464,10 +464,10 @@ def test_errors_of_the_system_have_their_meaning(code: int, kind: type[StoreErro
 
 
 def test_error_without_a_number_and_errors_of_the_port_keep_their_words() -> None:
-    with pytest.raises(StoreError, match="odd"), local_files.translated("put", "/dir/name"):
+    with pytest.raises(StoreError, match="odd"), local_errors.translated("put", "/dir/name"):
         raise OSError("odd")
     own = PermissionDenied("put", "/dir/name", "no")
-    with pytest.raises(PermissionDenied) as caught, local_files.translated("get", "/elsewhere"):
+    with pytest.raises(PermissionDenied) as caught, local_errors.translated("get", "/elsewhere"):
         raise own
     assert caught.value is own
 

@@ -24,7 +24,7 @@ from magicfs.errors import ObjectExists, PermissionDenied, StoreError, Unsupport
 from magicfs.protocol.readback import etag_of_upload, write_id_shown
 from magicfs.stores import local_parts, local_uploads
 from magicfs.stores.local import LocalStore
-from magicfs.stores.local_files import UPLOADS
+from magicfs.stores.local_held import UPLOADS
 from magicfs.stores.port import Part
 from tests.sample import examples
 
@@ -126,9 +126,9 @@ def test_only_parts_that_came_before_the_first_are_copied(
 ) -> None:
     copied, copy = list[str](), local_parts._copy_at
 
-    def watched(source: Path, descriptor: int, start: int) -> None:
-        copied.append(source.name.partition(".")[0])
-        copy(source, descriptor, start)
+    def watched(directory: int, name: str, descriptor: int, start: int) -> None:
+        copied.append(name.partition(".")[0])
+        copy(directory, name, descriptor, start)
 
     monkeypatch.setattr(local_parts, "_copy_at", watched)
     upload_id, parts = sent(store, [3, 2, 1, 5, 4], [b"a" * 9, b"b" * 9, b"c" * 9, b"d" * 9, b"e"])
@@ -265,14 +265,14 @@ async def test_uploads_that_others_hide_above_are_passed_over(
     await upload(store, "other/dataset/part-0", b"theirs")
     (root(store) / "sales" / "day=1").mkdir(parents=True)
     upload_id, _ = await upload(store, KEY, b"ours")
-    looked = Path.iterdir
+    opened = os.open
 
-    def look(path: Path) -> Iterator[Path]:
-        if path == root(store) / UPLOADS:
+    def hide(path: Any, *args: Any, **kwargs: Any) -> int:
+        if path == str(root(store) / UPLOADS):
             raise PermissionError(errno.EACCES, "Permission denied")
-        return looked(path)
+        return opened(path, *args, **kwargs)
 
-    monkeypatch.setattr(Path, "iterdir", look)
+    monkeypatch.setattr(os, "open", hide)
     assert await pending(store, "sales/") == [(KEY, upload_id)]
     with pytest.raises(PermissionDenied):
         await pending(store)
@@ -339,7 +339,7 @@ def test_half_a_completion_is_finished_or_undone(tmp_path: Path, if_absent: bool
     def work(directory: Path) -> None:
         found, _ = local_uploads.find(directory, KEY, told[directory][0])
         assert found is not None
-        found.complete(directory / KEY, told[directory][1], 1, if_absent=if_absent)
+        found.complete(told[directory][1], 1, if_absent=if_absent)
 
     def prepared(directory: Path) -> None:
         with pytest.MonkeyPatch.context() as alive:
@@ -379,21 +379,33 @@ def test_half_a_completion_is_finished_or_undone(tmp_path: Path, if_absent: bool
 _PLAIN = {name: getattr(os, name) for name in _OPERATIONS}
 
 
+def open_and_abort(store: LocalStore) -> None:
+    """What tidies up beside an upload, now."""
+    local_uploads._tidied.clear()
+
+    async def run() -> None:
+        await store.abort_upload("other", await store.create_upload("other", metadata={}))
+
+    asyncio.run(run())
+
+
 def test_what_half_an_opening_has_left_goes_once_nobody_can_be_at_work(tmp_path: Path) -> None:
     new = tmp_path / UPLOADS / "0123456789abcdef.new"
     new.mkdir(parents=True)
     (new / "data").touch()
     store = LocalStore(str(tmp_path))
-    assert asyncio.run(pending(store)) == []
+    open_and_abort(store)
     assert (new / "data").exists(), "it may be opened at this moment"
     hours_ago = time.time() - 7200
     os.utime(new, (hours_ago, hours_ago))
     assert asyncio.run(pending(store)) == []
+    assert (new / "data").exists(), "a listing deletes nothing"
+    open_and_abort(store)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("end", ["abort", "complete"])
-def test_what_half_an_end_has_left_goes_with_the_next_listing(tmp_path: Path, end: str) -> None:
+def test_what_half_an_end_has_left_goes_with_the_next_upload(tmp_path: Path, end: str) -> None:
     def work(directory: Path) -> None:
         with pytest.MonkeyPatch.context() as alive:
             for name in _OPERATIONS:
@@ -404,7 +416,7 @@ def test_what_half_an_end_has_left_goes_with_the_next_listing(tmp_path: Path, en
         if end == "abort":
             found.remove()
         else:
-            found.complete(directory / KEY, sorted(parts, key=lambda one: one.number), 1, if_absent=False)
+            found.complete(sorted(parts, key=lambda one: one.number), 1, if_absent=False)
 
     number, open_ones = 0, 0
     for directory, at, after in cuts(work, tmp_path):
@@ -412,6 +424,8 @@ def test_what_half_an_end_has_left_goes_with_the_next_listing(tmp_path: Path, en
         store = LocalStore(str(directory))
         found = asyncio.run(pending(store))
         open_ones += bool(found)
+        open_and_abort(store)
+        assert asyncio.run(pending(store)) == found
         left = [one for one in directory.rglob("*") if one.is_file() and UPLOADS in one.parts]
         assert bool(found) == bool(left), (at, after)
     assert number > 10

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import magicfs
 from magicfs.errors import StoreError, UploadNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.stores import local_placed, local_uploads
+from magicfs.stores import local_parts, local_placed, local_uploads
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.local import LocalStore
-from magicfs.stores.local_files import UPLOADS
+from magicfs.stores.local_held import UPLOADS
 from magicfs.stores.placing import can_place
 from magicfs.stores.port import Part
 from tests.sample import examples
@@ -275,7 +275,7 @@ def test_size_that_never_got_to_the_disk_loses_the_upload(tmp_path: Path, place:
 
 
 @pytest.mark.parametrize(("days_before_the_start", "stays"), [(1, False), (-1, True)])
-def test_upload_whose_record_never_got_to_the_disk_is_removed_by_the_next_listing(
+def test_upload_whose_record_never_got_to_the_disk_is_removed_with_the_next_one(
     tmp_path: Path, place: str, days_before_the_start: int, stays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened(place).close()
@@ -284,10 +284,13 @@ def test_upload_whose_record_never_got_to_the_disk_is_removed_by_the_next_listin
     since = time.time() - (upload / "data").stat().st_mtime + 86_400 * -days_before_the_start
     monkeypatch.setattr(time, "clock_gettime", lambda _: since)
     assert local_uploads.pending(tmp_path, "") == []
-    assert bool(uploads(tmp_path)) is stays
+    assert uploads(tmp_path) == [upload]
+    local_uploads._tidied.clear()
+    opened(f"{place} 2").close()
+    assert (upload in uploads(tmp_path)) is stays
 
 
-def test_listing_passes_over_what_it_may_not_remove(
+def test_what_may_not_be_removed_does_not_hinder_the_next_upload(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened(place).close()
@@ -298,8 +301,10 @@ def test_listing_passes_over_what_it_may_not_remove(
         time, "clock_gettime", lambda _: time.time() - (dead / "data").stat().st_mtime - 86_400
     )
 
-    def denied(_: Path) -> None:
+    def denied(_: local_parts.Held) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(local_uploads, "remove", denied)
-    assert len(local_uploads.pending(tmp_path, "")) == 1
+    monkeypatch.setattr(local_parts.Held, "remove", denied)
+    local_uploads._tidied.clear()
+    opened(f"{place} 3").close()
+    assert len(local_uploads.pending(tmp_path, "")) == 2

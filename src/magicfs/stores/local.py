@@ -27,7 +27,6 @@ import contextlib
 import errno
 import io
 import os
-import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
@@ -45,10 +44,11 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import local_files, local_listing, local_parts, local_uploads
+from magicfs.stores import local_errors, local_files, local_listing, local_parts, local_uploads
 from magicfs.stores.local_calls import calls_below
 from magicfs.stores.local_parts import OpenUpload, WrongPartsError
 from magicfs.stores.local_placed import PlacedFile
+from magicfs.stores.local_places import Places
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.placing import PlacedPart
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -130,8 +130,9 @@ class LocalStore:
             raise self._no_upload("put_part", key, upload_id) from error
 
     def place_part(self, key: str, upload_id: str) -> PlacedPart | None:
-        with local_files.translated("put_part", self._place(key)):
-            return self._upload("put_part", key, upload_id).place(self._place(key))
+        with local_errors.translated("put_part", self._place(key)):
+            reopen = partial(self._upload, "put_part", key, upload_id)
+            return reopen().place(self._place(key), reopen)
 
     async def put_placed_part(self, key: str, upload_id: str, part: PlacedPart) -> Part:
         assert isinstance(part, PlacedFile)
@@ -159,7 +160,7 @@ class LocalStore:
         size_min = self.capabilities.parts.size_min
         try:
             with self._said_plainly("complete_upload", key):
-                return upload.complete(self._path(key), parts, size_min, if_absent=if_absent)
+                return upload.complete(parts, size_min, if_absent=if_absent)
         except WrongPartsError as error:
             raise StoreError("complete_upload", self._place(key), str(error)) from error
         except FileNotFoundError as error:
@@ -167,12 +168,7 @@ class LocalStore:
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         await self._check_bucket("abort_upload", key)
-        await self._run("abort_upload", key, self._abort_upload, key, upload_id)
-
-    def _abort_upload(self, key: str, upload_id: str) -> None:
-        upload, _ = local_uploads.find(self._root, key, upload_id)
-        if upload is not None:
-            upload.remove()
+        await self._run("abort_upload", key, local_uploads.abort, self._root, key, upload_id)
 
     async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         await self._check_bucket("list_uploads", prefix)
@@ -216,13 +212,8 @@ class LocalStore:
         with self._opened("copy", source) as file:
             if source == destination:
                 return file.seek(0, 2)
-
-            def fill(descriptor: int) -> None:
-                # What few may read shall not be read by more.
-                os.fchmod(descriptor, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
-                local_files.copy_into(descriptor, file)
-
-            return self._write("copy", destination, fill).size
+            fill = partial(local_files.copy_into, source=file)
+            return self._write("copy", destination, fill, like=os.fstat(file.fileno())).size
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         found = await self._briefly("get", key, self._get, key, size_max, _SMALL_BYTES)
@@ -253,7 +244,7 @@ class LocalStore:
         found = None
         if paths.can_be_a_file(key):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                found = local_files.describe(self._path(key), key)
+                found = local_files.describe(self._root, key)
         if found is None:
             raise self._missing(operation, key)
         return found
@@ -265,14 +256,14 @@ class LocalStore:
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         await self._check_bucket("list", prefix)
-        with local_files.translated("list", self._place(prefix)):
+        with local_errors.translated("list", self._place(prefix)):
             async for page in local_listing.objects_of(self._calls, self._root, prefix, limit):
                 for info in page:
                     yield info
 
     async def list_directories(self, prefix: str) -> AsyncIterator[str]:
         await self._check_bucket("list_directories", prefix)
-        with local_files.translated("list_directories", self._place(prefix)):
+        with local_errors.translated("list_directories", self._place(prefix)):
             found = await local_listing.directories_of(self._calls, self._root, prefix)
         for directory in found:
             yield directory
@@ -284,12 +275,16 @@ class LocalStore:
 
     def _delete(self, keys: Sequence[str]) -> None:
         errors = []
-        for key in keys:
-            try:
-                with local_files.translated("delete", self._place(key)):
-                    self._remove(key)
-            except StoreError as error:
-                errors.append(error)
+        with Places(self._root) as places:
+            for key in filter(paths.can_be_a_file, keys):
+                try:
+                    with local_errors.translated("delete", self._place(key)):
+                        local_files.remove(places, key)
+                except StoreError as error:
+                    errors.append(error)
+        # One of the files of each directory: the last of them takes it along.
+        for key in {key.rpartition("/")[0]: key for key in keys if paths.can_be_a_file(key)}.values():
+            local_files.prune(self._root, key)
         if errors:
             first = errors[0]
             problem = f"{len(errors)} of {len(keys)} refused: {first.problem}"
@@ -302,7 +297,10 @@ class LocalStore:
         with contextlib.suppress(ObjectNotFound):
             if self._head("delete_matching", key).etag != etag:
                 raise PreconditionFailed("delete_matching", self._place(key), "another object is there")
-            self._remove(key)
+            if paths.can_be_a_file(key):
+                with Places(self._root) as places:
+                    local_files.remove(places, key)
+                local_files.prune(self._root, key)
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]
@@ -320,10 +318,16 @@ class LocalStore:
         return left
 
     def _write(
-        self, operation: str, key: str, fill: Callable[[int], object], *, if_absent: bool = False
+        self,
+        operation: str,
+        key: str,
+        fill: Callable[[int], object],
+        *,
+        if_absent: bool = False,
+        like: os.stat_result | None = None,
     ) -> ObjectInfo:
         with self._said_plainly(operation, key):
-            return local_files.write(self._path(key), self._root, fill, key, if_absent=if_absent)
+            return local_files.write(self._root, key, fill, if_absent=if_absent, like=like)
 
     @contextlib.contextmanager
     def _said_plainly(self, operation: str, key: str) -> Iterator[None]:
@@ -346,16 +350,8 @@ class LocalStore:
     def _opened(self, operation: str, key: str) -> BufferedReader:
         if paths.can_be_a_file(key):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                return local_files.opened(self._path(key))
+                return local_files.opened(self._root, key)
         raise self._missing(operation, key)
-
-    def _remove(self, key: str) -> None:
-        if paths.can_be_a_file(key):
-            path = self._path(key)
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                if local_files.describe(path, key) is not None:
-                    path.unlink()
-            local_files.prune(self._root, key)
 
     async def _check_bucket(self, operation: str, key: str) -> None:
         if not await self._calls.brief(self._root.is_dir):
@@ -366,11 +362,11 @@ class LocalStore:
             raise StoreError(operation, self._place(keys[0]), f"{len(keys)} keys are too many for a request")
 
     async def _run(self, operation: str, key: str, work: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
-        with local_files.translated(operation, self._place(key)):
+        with local_errors.translated(operation, self._place(key)):
             return await self._calls.long(work, *args)
 
     async def _briefly(self, operation: str, key: str, work: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
-        with local_files.translated(operation, self._place(key)):
+        with local_errors.translated(operation, self._place(key)):
             return await self._calls.brief(work, *args)
 
     def _missing(self, operation: str, key: str) -> ObjectNotFound:

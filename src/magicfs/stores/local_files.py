@@ -15,49 +15,45 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from magicfs.errors import (
-    ObjectExists,
-    ObjectNotFound,
-    PermissionDenied,
-    StoreError,
-    Unavailable,
-    Unsupported,
-)
 from magicfs.protocol.magic import MAGIC
+from magicfs.stores.local_places import (
+    REGULAR,
+    Places,
+    check_regular,
+    is_own,
+    open_directory,
+    own_part,
+)
 from magicfs.stores.port import Body, ObjectInfo
 
 __all__ = [
-    "NOT_EMPTY",
     "OURS",
-    "UPLOADS",
     "children",
     "copy_into",
     "describe",
     "info_of",
     "link",
+    "listed",
     "make_directories",
+    "make_directories_of",
     "opened",
     "prune",
     "read_from",
     "read_small",
+    "remove",
     "size_of",
+    "take_mode",
     "too_fast",
-    "translate",
-    "translated",
     "write",
     "write_in",
     "write_into",
 ]
-
-UPLOADS: Final = ".magicfs-uploads"
-"""The directory in which uploads wait beside the files that they shall become; readers skip names like it."""
-
-NOT_EMPTY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 OURS: Final = re.compile(r"\.magicfs-(?:[0-9a-f]{16}\.tmp|uploads)")
 """Temporary files of writers, and the directory of uploads: no objects."""
@@ -66,49 +62,30 @@ _TRIES = 500
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _COPY_BYTES = 2**30
 
-_OWNER = "check the owner and the mode of the file and of the directories above it"
-_SPACE = "free space on the filesystem, then run the job again"
-_MOUNT = "check the filesystem and its mount, then try again"
-_NAME = "choose a shorter name"
-_OTHER = "look at the system's answer above"
 
-# What the codes of the system mean to us; codes that a system does not have are left out.
-_KINDS: dict[str, tuple[type[StoreError], str]] = {
-    "ENOENT": (ObjectNotFound, "check the path"),
-    "EEXIST": (ObjectExists, ""),
-    "EACCES": (PermissionDenied, _OWNER),
-    "EPERM": (PermissionDenied, _OWNER),
-    "EROFS": (PermissionDenied, "the filesystem can only be read; choose another destination"),
-    "ENOSPC": (StoreError, _SPACE),
-    "EDQUOT": (StoreError, _SPACE),
-    "EFBIG": (StoreError, "the filesystem, or a limit of this process, takes no file of that size"),
-    "ENAMETOOLONG": (StoreError, _NAME),
-    "EXDEV": (Unsupported, "put the destination on one filesystem, with everything below it"),
-    "ENOTSUP": (Unsupported, ""),
-    "EOPNOTSUPP": (Unsupported, ""),
-    "ENOSYS": (Unsupported, ""),
-    "EMFILE": (Unavailable, "let the process have more open files (ulimit -n), or keep fewer open"),
-    "ENFILE": (Unavailable, "let the system have more open files (fs.file-max)"),
-    # Whether anything took place is open: a disk or a server failed, or the process ran out of something.
-    **dict.fromkeys(
-        (
-            *("EIO", "ESTALE", "EAGAIN", "EBUSY", "EINTR", "ETIMEDOUT", "ENOLCK", "EREMOTEIO"),
-            *("ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH", "ECONNRESET", "ECONNREFUSED"),
-            *("ENOTCONN", "ESHUTDOWN", "ENOMEM", "ENOBUFS"),
-        ),
-        (Unavailable, _MOUNT),
-    ),
-}
-_BY_NUMBER = {getattr(errno, name): kind for name, kind in _KINDS.items() if hasattr(errno, name)}
+def describe(root: Path, key: str) -> ObjectInfo | None:
+    """The object of a key below a root; None for a directory; OSError if nothing is there.
 
-
-def describe(path: Path, key: str) -> ObjectInfo | None:
-    """The object at a path; None for a directory; OSError if nothing is there.
-
-    A symbolic link is an object: what it leads to if that is a file, and else only itself.
+    A symbolic link is an object: what it leads to if that is a file, and else only itself. Under a name of
+    ours NotOursError says that it is one, or anything else that is no file.
     """
-    found = path.lstat()
-    return None if stat.S_ISDIR(found.st_mode) else info_of(key, _followed(found, path.stat))
+    with Places(root) as places:
+        name, directory = places.at(key)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode):
+        return None
+    if directory is not None:
+        check_regular(found, f"{root}/{key}")
+    return info_of(key, found if directory is not None else _followed(found, (root / key).stat))
+
+
+def listed(places: Places, key: str) -> ObjectInfo | None:
+    """As ``describe``, of a key that a listing shows: anything under a name of ours is as it is."""
+    name, directory = places.at(key)
+    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode):
+        return None
+    return info_of(key, found if directory is not None else _followed(found, partial(os.stat, name)))
 
 
 def _followed(
@@ -129,26 +106,45 @@ def info_of(key: str, found: os.stat_result) -> ObjectInfo:
     return ObjectInfo(key, found.st_size, etag, found.st_mtime)
 
 
-def opened(path: str | Path) -> BufferedReader:
-    """Open a file to be read. What is no file, such as a directory, raises FileNotFoundError."""
-    return os.fdopen(_opened(path), "rb")
+def opened(root: Path, key: str) -> BufferedReader:
+    """Open a file to be read. What is no file, such as a directory, raises FileNotFoundError; NotOursError
+    under a name of ours.
+    """
+    if is_own(key):
+        with Places(root) as places:
+            name, directory = places.at(key)
+            return os.fdopen(_opened_own(name, directory, f"{root}/{key}"), "rb")
+    # Nobody may ever write into a named pipe: do not wait for it.
+    descriptor = os.open(root / key, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", key)
+    return os.fdopen(descriptor, "rb")
 
 
-def read_small(path: str, size_max: int) -> bytes:
-    """The first bytes of a file, whose size is told right. FileNotFoundError as for ``opened``."""
-    descriptor = _opened(path)
+def read_small(name: str, directory: int, size_max: int) -> bytes:
+    """The first bytes of a file of ours in an open directory. NotOursError if it is no file."""
+    descriptor = _opened_own(name, directory, name)
     try:
         return os.read(descriptor, min(size_max, os.fstat(descriptor).st_size))
     finally:
         os.close(descriptor)
 
 
-def _opened(path: str | Path) -> int:
-    # Nobody may ever write into a named pipe: do not wait for it.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+def _opened_own(name: str, directory: int | None, path: str) -> int:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | REGULAR, dir_fd=directory)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        # A link, or a socket, which cannot be opened.
+        check_regular(os.stat(name, dir_fd=directory, follow_symlinks=False), path)
+        raise
+    try:
+        check_regular(os.fstat(descriptor), path)
+    except OSError:
         os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", str(path))
+        raise
     return descriptor
 
 
@@ -169,46 +165,55 @@ def size_of(file: BufferedReader, size_max: int | None) -> int:
 
 
 def write(
-    path: Path,
     root: Path,
-    fill: Callable[[int], object],
     key: str,
+    fill: Callable[[int], object],
     *,
     if_absent: bool = False,
     changed_ns: int | None = None,
+    like: os.stat_result | None = None,
 ) -> ObjectInfo:
     """Write a file whole, and make the directories between it and the root, which must be there.
 
     ``fill`` writes the content to a descriptor, and is called again if the directory went away meanwhile.
     With ``if_absent`` it succeeds only if nothing is at the path, in one step that has one winner; else it
     raises ``FileExistsError``. After any ``OSError`` the file is as it was. ``changed_ns`` is when it was
-    changed last; None for now.
+    changed last; None for now. Nobody may read the file who may not read ``like``.
     """
     for _ in range(_TRIES):
-        make_directories(path.parent, root)
-        with contextlib.suppress(FileNotFoundError):
-            return write_in(path, fill, key, if_absent=if_absent, changed_ns=changed_ns)
-    raise too_fast(path.parent)
+        with contextlib.suppress(FileNotFoundError), Places(root) as places:
+            name, directory = places.at(key, make=True)
+            if directory is None:
+                make_directories_of(root, key)
+            return write_in(name, fill, key, directory, if_absent=if_absent, changed_ns=changed_ns, like=like)
+        make_directories_of(root, key)
+    raise too_fast(root / key)
 
 
 def write_in(
-    path: str | Path,
+    path: str,
     fill: Callable[[int], object],
     key: str,
+    directory: int | None = None,
     *,
     if_absent: bool = False,
     lasting: bool = True,
     changed_ns: int | None = None,
+    like: os.stat_result | None = None,
 ) -> ObjectInfo:
     """As ``write``, into a directory that is there; FileNotFoundError if it is gone.
 
     Without ``lasting`` it may be empty after the machine has stopped.
     """
-    temporary = f"{os.path.dirname(path)}/.magicfs-{secrets.token_hex(8)}.tmp"
+    above = "" if directory is not None else f"{os.path.dirname(path)}/"
+    temporary = f"{above}.magicfs-{secrets.token_hex(8)}.tmp"
     is_there = True
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    flags, mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if like is None else 0o600
+    descriptor = os.open(temporary, flags, mode, dir_fd=directory)
     try:
         try:
+            if like is not None:
+                take_mode(descriptor, like)
             fill(descriptor)
             # The system's clock for files may stand still for milliseconds, in which an inode is used again.
             changed = time.time_ns() if changed_ns is None else changed_ns
@@ -220,24 +225,41 @@ def write_in(
         finally:
             os.close(descriptor)
         if if_absent:
-            link(temporary, path)
+            link(temporary, path, directory, directory)
         else:
-            os.replace(temporary, path)
+            os.replace(temporary, path, src_dir_fd=directory, dst_dir_fd=directory)
             is_there = False
     finally:
         if is_there:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                os.unlink(temporary, dir_fd=directory)
     return info_of(key, written)
 
 
-def link(temporary: str, path: str | Path) -> None:
-    """Give a file a second name, if nothing is there; FileExistsError if another file is."""
+def take_mode(descriptor: int, source: os.stat_result) -> None:
+    """Let nobody read a file that is new who may not read another one: its mode, and its group if that may be
+    given.
+    """
+    mode = source.st_mode & 0o777
+    if os.fstat(descriptor).st_gid != source.st_gid:
+        try:
+            os.fchown(descriptor, -1, source.st_gid)
+        except OSError:
+            mode &= 0o707
+    os.fchmod(descriptor, mode)
+
+
+def link(temporary: str, path: str, source: int | None, directory: int | None) -> None:
+    """Give a file a second name, if nothing is there; FileExistsError if another file is.
+
+    Both names are relative to descriptors of directories, if these are given.
+    """
     try:
-        os.link(temporary, path)
+        os.link(temporary, path, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
     except FileExistsError:
         # A network filesystem repeats a request whose answer was lost, and meets its own work (open(2)).
-        if not os.path.samestat(os.lstat(temporary), os.lstat(path)):
+        one = os.stat(temporary, dir_fd=source, follow_symlinks=False)
+        if not os.path.samestat(one, os.stat(path, dir_fd=directory, follow_symlinks=False)):
             raise
     except OSError as error:
         if error.errno in _NO_LINKS:
@@ -245,6 +267,20 @@ def link(temporary: str, path: str | Path) -> None:
                 errno.ENOTSUP, "the filesystem has no hard links, so nothing can be written only if absent"
             ) from error
         raise
+
+
+def make_directories_of(root: Path, key: str) -> None:
+    """Make the directories in which a key lies, as ``make_directories``; those of ours follow no link."""
+    start = own_part(key)
+    if start < 0:
+        return make_directories(root / key.rpartition("/")[0], root)
+    base = (root / key[:start]) if start else root
+    for _ in range(_TRIES):
+        make_directories(base, root)
+        with contextlib.suppress(FileNotFoundError), Places(root) as places:
+            places.at(key, make=True)
+            return None
+    raise too_fast(base)
 
 
 def make_directories(path: Path, root: Path) -> None:
@@ -277,13 +313,24 @@ def _is_in_the_way(path: Path) -> bool:
     return not stat.S_ISDIR(_followed(held, path.stat, stat.S_ISDIR).st_mode)
 
 
+def remove(places: Places, key: str) -> None:
+    """Delete a file or a link, if one is there; a directory stays."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        name, directory = places.at(key)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode):
+            os.unlink(name, dir_fd=directory)
+
+
 def prune(root: Path, key: str) -> None:
     """Remove the directories above a key that are empty, up to that of all magic paths; no others."""
     names = key.split("/")[:-1]
     top = next((n for n, name in enumerate(names) if name.startswith(MAGIC)), len(names))
     with contextlib.suppress(OSError):  # not empty, or gone
         for depth in range(len(names), top, -1):
-            root.joinpath(*names[:depth]).rmdir()
+            with Places(root) as places:
+                name, directory = places.at("/".join(names[:depth]))
+                os.rmdir(name, dir_fd=directory)
 
 
 def too_fast(path: Path) -> OSError:
@@ -313,13 +360,13 @@ def copy_into(descriptor: int, source: BufferedReader) -> None:
         shutil.copyfileobj(source, target, 2**20)
 
 
-def children(path: Path, prefix: str) -> list[tuple[str, ObjectInfo | None]]:
+def children(root: Path, directory: str, prefix: str) -> list[tuple[str, ObjectInfo | None]]:
     """Every name in a directory with its object, or None for a directory; in order of their bytes.
 
     Keys of objects begin with the prefix. All of it is of one directory, even if that is renamed meanwhile.
     Temporary files are left out.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor, own = open_directory(root, directory), is_own(directory)
     try:
         found = []
         with os.scandir(descriptor) as entries:
@@ -329,26 +376,10 @@ def children(path: Path, prefix: str) -> list[tuple[str, ObjectInfo | None]]:
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     held = entry.stat(follow_symlinks=False)
                     is_directory = stat.S_ISDIR(held.st_mode)
-                    info = None if is_directory else info_of(prefix + entry.name, _followed(held, entry.stat))
+                    if not own:
+                        held = _followed(held, entry.stat)
+                    info = None if is_directory else info_of(prefix + entry.name, held)
                     found.append((entry.name, info))
     finally:
         os.close(descriptor)
     return sorted(found, key=lambda child: os.fsencode(child[0]))
-
-
-@contextlib.contextmanager
-def translated(operation: str, path: str) -> Iterator[None]:
-    """Raise what ``translate`` makes of an ``OSError`` within."""
-    try:
-        yield
-    except StoreError:
-        raise
-    except OSError as error:
-        raise translate(error, operation, path) from error
-
-
-def translate(error: OSError, operation: str, path: str) -> StoreError:
-    """The error of the port for one of the system."""
-    kind, hint = _BY_NUMBER.get(error.errno or 0, (StoreError, _OTHER))
-    code = errno.errorcode.get(error.errno or 0, type(error).__name__)
-    return kind(operation, path, f"{error.strerror or error} ({code})", hint=hint)

@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 
 from magicfs.protocol import paths
 from magicfs.stores.local_calls import Calls
-from magicfs.stores.local_files import OURS, describe
+from magicfs.stores.local_files import OURS, listed
+from magicfs.stores.local_places import Places, open_directory
 from magicfs.stores.port import ObjectInfo
 
 __all__ = ["FEW", "TooManyError", "directories", "directories_of", "objects_of", "walk"]
@@ -58,45 +59,52 @@ class TooManyError(Exception):
     """More names than a caller would look at."""
 
 
-def _names(path: Path, most: int | None = None) -> list[str]:
+def _names(root: Path, key: str, most: int | None = None, *, follow: bool = True) -> list[str]:
     """The names in a directory, those of directories with a slash; symbolic links are none.
 
     TooManyError beyond a limit, before more of them are read.
     """
-    with os.scandir(path) as entries:
-        found = list(islice(entries, None if most is None else most + 1))
-        # Before temporary files are left out, or the rest of the directory would be, too.
-        if most is not None and len(found) > most:
-            raise TooManyError
-        return [
-            f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
-            for entry in found
-            if not OURS.fullmatch(entry.name)
-        ]
+    descriptor = open_directory(root, key.removesuffix("/"), follow=follow)
+    try:
+        with os.scandir(descriptor) as entries:
+            found = list(islice(entries, None if most is None else most + 1))
+            # Before temporary files are left out, or the rest of the directory would be, too.
+            if most is not None and len(found) > most:
+                raise TooManyError
+            return [
+                f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+                for entry in found
+                if not OURS.fullmatch(entry.name)
+            ]
+    finally:
+        os.close(descriptor)
 
 
 def walk(root: Path, prefix: str, most: int | None = None) -> Iterator[ObjectInfo]:
     """Every object whose key begins with a prefix, in order of the bytes of keys.
 
-    What is deleted meanwhile may be left out. OSError if a directory cannot be read. TooManyError once more
-    than so many names would have to be looked at.
+    What is deleted meanwhile may be left out. A link, pipe or socket under a name of ours is an object of its
+    own, which nobody can read. OSError if a directory cannot be read. TooManyError once more than so many
+    names would have to be looked at.
     """
     start, slash, beginning = prefix.rpartition("/")
     if slash and not paths.can_be_a_file(start):
         return
-    waiting = [start + slash]
-    while waiting:
-        key = waiting.pop()
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if key and not key.endswith("/"):
-                if (info := describe(root / key, key)) is not None:
-                    yield info
-                continue
-            names = _names(root / key, most)
-            most = None if most is None else most - len(names)
-            below = (key + name for name in names if name.startswith(beginning))
-            waiting += sorted(below, key=os.fsencode, reverse=True)
-            beginning = ""
+    waiting, follow = [start + slash], True
+    with Places(root) as places:
+        while waiting:
+            key = waiting.pop()
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if key and not key.endswith("/"):
+                    if (info := listed(places, key)) is not None:
+                        yield info
+                    continue
+                names = _names(root, key, most, follow=follow)
+                most = None if most is None else most - len(names)
+                below = (key + name for name in names if name.startswith(beginning))
+                waiting += sorted(below, key=os.fsencode, reverse=True)
+                beginning = ""
+                follow = False
 
 
 def directories(root: Path, prefix: str, most: int | None = None) -> list[str]:
@@ -110,7 +118,7 @@ def directories(root: Path, prefix: str, most: int | None = None) -> list[str]:
     if slash and not paths.can_be_a_file(start.removesuffix("/")):
         return []
     try:
-        names = _names(root / start, most)
+        names = _names(root, start, most)
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = (start + name for name in names if name.endswith("/") and name.startswith(beginning))

@@ -18,19 +18,17 @@ import hashlib
 import os
 import platform
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
 
 from magicfs.stores import local_files, local_placed
+from magicfs.stores.local_held import DATA, MADE, Held, remove_place
+from magicfs.stores.local_places import REGULAR, NotOursError, Places, check_regular
 from magicfs.stores.port import Body, ObjectInfo, Part
 
-__all__ = ["DATA", "STOPPED", "OpenUpload", "WrongPartsError", "boot_id", "remove"]
-
-DATA: Final = "data"
-"""What becomes the file."""
+__all__ = ["STOPPED", "OpenUpload", "WrongPartsError", "boot_id"]
 
 _STRIDE = "stride"  # the size of part 1, by which the places of parts are counted
 _LOCK = "lock"
@@ -70,10 +68,18 @@ class OpenUpload:
     root: Path
     key: str
     upload_id: str
-    listed: str  # where its record lies
-    directory: str  # where its parts lie: elsewhere if the way to the key goes through a symbolic link
+    listed: Held | None  # where its record lies; None if that is gone
+    held: Held | None  # where its parts lie: elsewhere if the way to the key goes through a symbolic link
+    places: tuple[str, ...]  # keys of the directories that hold these
     modified_ns: int  # what the time of the file will be
     boot: str = ""  # what ``boot_id`` was when it was opened; empty if nobody knows
+
+    @property
+    def directory(self) -> int:
+        """The descriptor of the directory of its parts; FileNotFoundError if it is gone."""
+        if self.held is None:
+            raise FileNotFoundError(errno.ENOENT, "no such upload")
+        return self.held.descriptor
 
     def put_part(self, number: int, body: Body) -> Part:
         """Keep a part; FileNotFoundError if the upload is gone."""
@@ -86,25 +92,32 @@ class OpenUpload:
         part = _Kept(number, size, secrets.token_hex(8), in_place)
         if stride is not None and in_place:
             with self._data(os.O_WRONLY) as descriptor:
+                _check_own_name(descriptor)
                 local_placed.write_at(descriptor, body, (number - 1) * stride)
             return self._keep(part)
         self._write_beside(part.name, body)
         if not is_first:
             for other in self._parts().get(number, ()):
                 if other != part:
-                    _unlink(self._at(other.name))
-        os.stat(self._at(DATA))  # completed or aborted meanwhile
+                    self._unlink(other.name)
+        self._check_open()
         return Part(number, part.etag)
 
-    def place(self, path: str) -> local_placed.PlacedFile | None:
+    def place(self, path: str, reopen: Callable[[], OpenUpload]) -> local_placed.PlacedFile | None:
         """The file itself, to be written from its start; None if somebody else has sent part 1.
 
-        ``path`` is what messages call it.
+        ``path`` is what messages call it; ``reopen`` gives its upload again.
         """
         if local_placed.PlacedFile.opened >= local_placed.open_max() or not self._claim(1):
             return None
-        file = self._at(DATA)
-        return local_placed.PlacedFile(os.open(file, os.O_RDWR | os.O_CLOEXEC), path, Path(file))
+        with self._data(os.O_RDWR) as descriptor:
+            _check_own_name(descriptor)
+            return local_placed.PlacedFile(os.dup(descriptor), path, lambda: reopen().read())
+
+    def read(self) -> bytes:
+        """All of ``data``; OSError if the upload is gone."""
+        with self._data(os.O_RDONLY) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+            return file.read()
 
     def put_placed(self, size: int) -> Part:
         """Keep what was written to ``place``'s file as part 1; FileNotFoundError if the upload is gone."""
@@ -113,12 +126,12 @@ class OpenUpload:
 
     def _keep(self, part: _Kept) -> Part:
         """Acknowledge a part that is in its place."""
-        os.close(os.open(self._at(part.name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        os.stat(self._at(DATA))  # completed or aborted meanwhile
+        os.close(self._make(part.name))
+        self._check_open()
         return Part(part.number, part.etag)
 
-    def complete(self, path: Path, parts: Sequence[Part], size_min: int, *, if_absent: bool) -> ObjectInfo:
-        """Make the file appear at a path, in one step. A second call after a crash half-way finishes it.
+    def complete(self, parts: Sequence[Part], size_min: int, *, if_absent: bool) -> ObjectInfo:
+        """Make the file appear at its key, in one step. A second call after a crash half-way finishes it.
 
         Raises WrongPartsError, FileExistsError with ``if_absent``, FileNotFoundError if the upload is gone;
         nothing changed.
@@ -134,57 +147,68 @@ class OpenUpload:
             self._seal(descriptor)
             whole = local_files.info_of(self.key, os.fstat(descriptor))
         for _ in range(_TRIES):
-            local_files.make_directories(path.parent, self.root)
+            local_files.make_directories_of(self.root, self.key)
             try:
-                self._appear(path, if_absent=if_absent)
+                self._appear(if_absent=if_absent)
             except FileNotFoundError:
-                os.stat(self._at(DATA))  # or the directory of the file was deleted meanwhile
+                self._check_open()  # or the directory of the file was deleted meanwhile
                 continue
             self.remove()
             return whole
-        raise local_files.too_fast(path.parent)
+        raise local_files.too_fast(self.root / self.key)
 
-    def _appear(self, path: Path, *, if_absent: bool) -> None:
+    def _appear(self, *, if_absent: bool) -> None:
         # Afterwards ``data`` may still be there: of two names of one file a rename changes nothing, and a
         # completion with if_absent may have been cut between the two.
-        if if_absent:
-            local_files.link(self._at(DATA), path)
-        else:
-            os.replace(self._at(DATA), path)
+        with Places(self.root) as places:
+            name, directory = places.at(self.key)
+            if if_absent:
+                local_files.link(DATA, name, self.directory, directory)
+            else:
+                os.replace(DATA, name, src_dir_fd=self.directory, dst_dir_fd=directory)
 
-    def _at(self, name: str) -> str:
-        return f"{self.directory}/{name}"
+    def _check_open(self) -> None:
+        """Raise FileNotFoundError if it was completed or aborted meanwhile."""
+        os.stat(DATA, dir_fd=self.directory, follow_symlinks=False)
+
+    def _make(self, name: str) -> int:
+        """Open a file that is not there yet; FileExistsError if it is."""
+        return os.open(
+            name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=self.directory
+        )
+
+    def _unlink(self, name: str) -> None:
+        if self.held is not None:
+            self.held.unlink(name)
 
     def remove(self) -> None:
         """Remove the upload, whatever is left of it; a second call does nothing."""
         # First what a completion needs, then what a listing shows, so that a cut leaves no half upload.
-        for directory in dict.fromkeys((self.directory, self.listed)):
-            _unlink(f"{directory}/{DATA}")
-        for directory in dict.fromkeys((self.directory, self.listed)):
-            remove(directory)
+        both = [one for one in dict.fromkeys((self.held, self.listed)) if one is not None]
+        for one in both:
+            one.unlink(DATA)
+        for one in both:
+            one.remove()
+        for place in self.places:
+            remove_place(self.root, place)
 
     # -- parts -----------------------------------------------------------------------------------------
 
     def _claim(self, number: int) -> bool:
         """Whether nobody has sent this part before."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            os.close(os.open(self._at(f"{number:05d}.{_CLAIM}"), flags, 0o666))
+            os.close(self._make(f"{number:05d}.{_CLAIM}"))
         except FileExistsError:
             return False
         return True
 
     def _write_stride(self, size: int) -> None:
         fill = partial(local_files.write_into, body=b"%d" % size)
-        local_files.write_in(self._at(_STRIDE), fill, _STRIDE, lasting=False)
+        local_files.write_in(_STRIDE, fill, _STRIDE, self.directory, lasting=False)
 
     def _stride(self) -> int | None:
         try:
-            descriptor = os.open(self._at(_STRIDE), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                return int(os.read(descriptor, 32))
-            finally:
-                os.close(descriptor)
+            return int(local_files.read_small(_STRIDE, self.directory, 32))
         except FileNotFoundError:
             return None
         except ValueError as error:
@@ -192,12 +216,13 @@ class OpenUpload:
 
     def _write_beside(self, name: str, body: Body) -> None:
         fill = partial(local_files.write_into, body=body)
-        local_files.write_in(self._at(name), fill, name)
+        local_files.write_in(name, fill, name, self.directory)
 
     @contextlib.contextmanager
     def _data(self, flags: int) -> Iterator[int]:
-        descriptor = os.open(self._at(DATA), flags | os.O_CLOEXEC)
+        descriptor = os.open(DATA, flags | REGULAR, dir_fd=self.directory)
         try:
+            check_regular(os.fstat(descriptor), DATA)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -237,12 +262,11 @@ class OpenUpload:
     def _parts(self) -> dict[int, list[_Kept]]:
         """The acknowledged parts by number."""
         found: dict[int, list[_Kept]] = {}
-        with os.scandir(self.directory) as entries:
-            for entry in entries:
-                match entry.name.split("."):
-                    case [number, size, token] | [number, size, token, "in"] if number.isdigit():
-                        part = _Kept(int(number), int(size, 16), token, entry.name.endswith(_IN_PLACE))
-                        found.setdefault(part.number, []).append(part)
+        for name in filter(MADE.fullmatch, os.listdir(self.directory)):
+            match name.split("."):
+                case [number, size, token] | [number, size, token, "in"] if number.isdigit():
+                    part = _Kept(int(number), int(size, 16), token, name.endswith(_IN_PLACE))
+                    found.setdefault(part.number, []).append(part)
         return found
 
     def _chosen(self, parts: Sequence[Part], size_min: int) -> list[_Kept]:
@@ -276,9 +300,9 @@ class OpenUpload:
         """While nobody else puts the same parts together; a lock ends with its process."""
         import fcntl  # POSIX alone has it
 
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(self._at(_LOCK), flags, 0o666)
+        descriptor = os.open(_LOCK, os.O_RDWR | os.O_CREAT | REGULAR, 0o666, dir_fd=self.directory)
         try:
+            check_regular(os.fstat(descriptor), _LOCK)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
@@ -297,10 +321,10 @@ class OpenUpload:
             for others in self._parts().values():
                 for other in others:
                     if other.in_place and other not in chosen:
-                        _unlink(self._at(other.name))
+                        self._unlink(other.name)
             for part, start in placed:
                 if not part.in_place:
-                    _copy_at(Path(self._at(part.name)), descriptor, start)
+                    _copy_at(self.directory, part.name, descriptor, start)
             os.ftruncate(descriptor, total)
             self._seal(descriptor)
 
@@ -311,8 +335,8 @@ class OpenUpload:
         moved = _Kept(part.number, part.size, part.token, in_place=False)
         start = (part.number - 1) * stride
         fill = partial(_copy_between, descriptor, start, part.size)
-        local_files.write_in(self._at(moved.name), fill, moved.name)
-        _unlink(self._at(part.name))
+        local_files.write_in(moved.name, fill, moved.name, self.directory)
+        self._unlink(part.name)
         return moved
 
 
@@ -339,27 +363,12 @@ def _machine() -> str:
     return hashlib.sha256(named.encode()).hexdigest()[:8]
 
 
-def remove(directory: str) -> None:
-    """Remove a directory of files, and the one that holds it if nothing else is in it."""
-    for _ in range(_TRIES):
-        try:
-            for name in os.listdir(directory):
-                _unlink(f"{directory}/{name}")
-            os.rmdir(directory)
-        except (FileNotFoundError, NotADirectoryError):
-            break
-        except OSError as error:
-            if error.errno not in local_files.NOT_EMPTY:
-                raise
-        else:
-            break
-    with contextlib.suppress(OSError):
-        os.rmdir(os.path.dirname(directory))
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+def _check_own_name(descriptor: int) -> None:
+    """Raise NotOursError if a file that is to be written into has another name, too: it may be anybody's."""
+    if os.fstat(descriptor).st_nlink > 1:
+        raise NotOursError(
+            errno.EPERM, "a file with a second name is there, which magicfs has not made", DATA
+        )
 
 
 def _copy_between(source: int, start: int, size: int, descriptor: int) -> None:
@@ -370,8 +379,10 @@ def _copy_between(source: int, start: int, size: int, descriptor: int) -> None:
         done += len(chunk)
 
 
-def _copy_at(source: Path, descriptor: int, start: int) -> None:
-    with local_files.opened(source) as file:
+def _copy_at(directory: int, name: str, descriptor: int, start: int) -> None:
+    source = os.open(name, os.O_RDONLY | REGULAR, dir_fd=directory)
+    with os.fdopen(source, "rb") as file:
+        check_regular(os.fstat(source), name)
         while chunk := file.read(2**23):
             local_placed.write_at(descriptor, chunk, start)
             start += len(chunk)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from magicfs.errors import UsageError
-from magicfs.stores import local_files
+from magicfs.stores import local_errors
 from magicfs.stores.port import Body
 
 __all__ = ["PlacedFile", "open_max", "write_at"]
@@ -26,10 +25,10 @@ class PlacedFile:
     opened = 0
     """How many of this process are open: each has a descriptor."""
 
-    def __init__(self, descriptor: int, path: str, file: Path) -> None:
+    def __init__(self, descriptor: int, path: str, read_all: Callable[[], bytes]) -> None:
         PlacedFile.opened += 1
         self._descriptor = descriptor
-        self._file = file
+        self._read_all = read_all
         self._path = path
         self._pid = os.getpid()
         self._small = bytearray()
@@ -51,7 +50,7 @@ class PlacedFile:
             self._small += data
         else:
             self.flush()
-            with local_files.translated("put_part", self._path):
+            with local_errors.translated("put_part", self._path):
                 write_at(self._descriptor, data, self._written)
             self._written += data.nbytes
 
@@ -61,21 +60,21 @@ class PlacedFile:
         A filesystem of a network writes now, and tells whether it could. A second call does the same.
         """
         self.flush()
-        with local_files.translated("put_part", self._path):
+        with local_errors.translated("put_part", self._path):
             os.close(os.dup(self._descriptor))
 
     def read(self, start: int, size: int) -> bytes:
         """Bytes of it, once it is closed; fewer at its end."""
-        with local_files.translated("put_part", self._path):
+        with local_errors.translated("put_part", self._path):
             return os.pread(self._descriptor, size, start)
 
     def reader(self) -> Callable[[], bytes]:
         """What reads all of it back, until its upload ends."""
-        return self._file.read_bytes
+        return self._read_all
 
     def flush(self) -> None:
         """Write what was held back. A second call does nothing."""
-        with local_files.translated("put_part", self._path):
+        with local_errors.translated("put_part", self._path):
             write_at(self._descriptor, self._small, self._written)
         self._written += len(self._small)
         self._small = bytearray()

@@ -15,7 +15,9 @@ from typing import TypeVar
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
-from magicfs.stores import local_files
+from magicfs.stores import local_errors, local_files
+from magicfs.stores.local_held import NOT_EMPTY
+from magicfs.stores.local_places import NotOursError, Places, is_own
 from magicfs.stores.port import ObjectInfo
 from magicfs.stores.tree_port import Entry, Renamed, check_path
 
@@ -56,7 +58,7 @@ class LocalTree:
 
     def _make_directory(self, path: str) -> None:
         try:
-            local_files.make_directories(self._path(path), self._root)
+            local_files.make_directories_of(self._root, f"{path}/")
         except NotADirectoryError as error:
             problem = "a file is there, or in the place of a parent"
             raise ObjectExists("make_directory", self._place(path), problem, hint=_ELSEWHERE) from error
@@ -65,10 +67,10 @@ class LocalTree:
         return await self._run("look", path, self._look)
 
     def _look(self, path: str) -> Entry | None:
-        if self._path(path).is_dir():
+        if not is_own(path) and self._path(path).is_dir():
             return Entry(path, "directory")
         try:
-            return _entry(path, local_files.describe(self._path(path), path))
+            return _entry(path, local_files.describe(self._root, path))
         except (FileNotFoundError, NotADirectoryError):
             self._require_bucket()
             return None
@@ -80,7 +82,7 @@ class LocalTree:
     def _entries(self, path: str) -> list[Entry]:
         prefix = paths.prefix_of(path)
         try:
-            found = local_files.children(self._path(path), prefix)
+            found = local_files.children(self._root, path, prefix)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise self._missing("entries", path, "no such directory") from error
         return [_entry(f"{prefix}{name}", info) for name, info in found]
@@ -95,46 +97,49 @@ class LocalTree:
 
     def _rename(self, source: str, destination: str) -> bool:
         """Rename a file or directory; whether it was copied to another device."""
-        try:
+        with Places(self._root) as sources, Places(self._root) as targets:
             try:
-                self._path(source).rename(self._path(destination))
-                return False
+                name, directory = sources.at(source)
+                target, target_directory = targets.at(destination)
+                try:
+                    os.rename(name, target, src_dir_fd=directory, dst_dir_fd=target_directory)
+                    return False
+                except OSError as error:
+                    held = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                    if error.errno != errno.EXDEV or not stat.S_ISREG(held.st_mode):
+                        raise
+                    self._move_to_other_device(source, destination)
+                    os.unlink(name, dir_fd=directory)
+                    return True
+            except NotOursError:
+                raise
             except OSError as error:
-                if error.errno != errno.EXDEV or not stat.S_ISREG(self._path(source).lstat().st_mode):
-                    raise
-                self._move_to_other_device(source, destination)
-                return True
-        except OSError as error:
-            raise self._why(error, source, destination) from error
+                raise self._why(error, source, destination) from error
 
     def _move_to_other_device(self, source: str, destination: str) -> None:
-        """Copy a file, which appears whole, then delete the source. A second call does the rest."""
-        with local_files.opened(self._path(source)) as file:
+        """Copy a file, which appears whole; who deletes the source then may begin again after a death."""
+        with local_files.opened(self._root, source) as file:
             held = os.fstat(file.fileno())
-
             fill = partial(local_files.copy_into, source=file)
             # By its time the copy is told to be the file.
-            path, time_ns = self._path(destination), held.st_mtime_ns
-            local_files.write(path, self._root, fill, destination, changed_ns=time_ns)
-        self._path(destination).chmod(stat.S_IMODE(held.st_mode))
-        self._path(source).unlink()
+            local_files.write(self._root, destination, fill, changed_ns=held.st_mtime_ns, like=held)
 
     def _why(self, error: OSError, source: str, destination: str) -> StoreError:
         """What stood in the way of a rename."""
         parent, _, _ = destination.rpartition("/")
-        if not os.path.lexists(self._path(source)):
+        if not self._is_there(source):
             return self._missing("rename", source, "no such file or directory")
         if error.errno in {errno.ENOENT, errno.ENOTDIR} and not self._path(parent).is_dir():
             return self._missing(
                 "rename", destination, f"no directory {parent!r}", "make the directory first"
             )
-        if error.errno in local_files.NOT_EMPTY:
+        if error.errno in NOT_EMPTY:
             problem = "a directory is there and is not empty"
             return ObjectExists("rename", self._place(destination), problem, hint=_ELSEWHERE)
         if error.errno in {errno.EISDIR, errno.ENOTDIR}:
             kind = "directory" if error.errno == errno.EISDIR else "file"
             return ObjectExists("rename", self._place(destination), f"a {kind} is there", hint=_ELSEWHERE)
-        return local_files.translate(error, "rename", self._place(source))
+        return local_errors.translate(error, "rename", self._place(source))
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
         for one in files:
@@ -144,30 +149,37 @@ class LocalTree:
         failed: list[StoreError] = []
 
         def work(start: int) -> None:
-            for place, (source, destination) in enumerate(files[start : start + _AT_ONCE], start):
-                if failed:
-                    return
-                found[place] = met = self._rename_into(source, destination)
-                if isinstance(met, StoreError) and not isinstance(met, ObjectNotFound):
-                    failed.append(met)
+            with Places(self._root) as sources, Places(self._root) as targets:
+                for place, (source, destination) in enumerate(files[start : start + _AT_ONCE], start):
+                    if failed:
+                        return
+                    found[place] = met = self._rename_into(sources, source, targets, destination)
+                    if isinstance(met, StoreError) and not isinstance(met, ObjectNotFound):
+                        failed.append(met)
 
         starts = range(0, len(files), _AT_ONCE)
         await gathered(starts, lambda start: asyncio.to_thread(work, start), concurrency)
         return found
 
-    def _rename_into(self, source: str, destination: str) -> StoreError | str | None:
+    def _rename_into(
+        self, sources: Places, source: str, targets: Places, destination: str
+    ) -> StoreError | str | None:
         try:
             try:
-                os.rename(f"{self.bucket}/{source}", f"{self.bucket}/{destination}")  # noqa: PTH104 - in half the time
+                name, directory = sources.at(source)
+                target, target_directory = targets.at(destination)
+                os.rename(name, target, src_dir_fd=directory, dst_dir_fd=target_directory)
+            except NotOursError:
+                raise
             except OSError:
-                if os.path.lexists(self._path(source)):
+                if self._is_there(source):
                     self._make_directory(destination.rpartition("/")[0])
                 if self._rename(source, destination):
                     return local_files.info_of(destination, self._path(destination).stat()).etag
         except StoreError as error:
             return error
         except OSError as error:
-            return local_files.translate(error, "rename", self._place(source))
+            return local_errors.translate(error, "rename", self._place(source))
         return None
 
     async def delete(self, path: str) -> bool:
@@ -175,9 +187,9 @@ class LocalTree:
 
     def _delete(self, path: str) -> bool:
         try:
-            return self._removed(path, Path.rmdir, again={errno.EISDIR})
+            return self._removed(path, os.rmdir, again={errno.EISDIR})
         except OSError as error:
-            if error.errno not in local_files.NOT_EMPTY:
+            if error.errno not in NOT_EMPTY:
                 raise
             hint = "delete what lies in it first"
             raise StoreError("delete", self._place(path), "the directory is not empty", hint=hint) from error
@@ -187,19 +199,21 @@ class LocalTree:
 
     def _delete_tree(self, path: str) -> bool:
         # Rmtree raises an error without a number where a directory is another one than a moment ago.
-        return self._removed(path, shutil.rmtree, again={errno.EISDIR, None, *local_files.NOT_EMPTY})
+        return self._removed(path, shutil.rmtree, again={errno.EISDIR, None, *NOT_EMPTY})
 
-    def _removed(self, path: str, remove: Callable[[Path], object], again: Collection[int | None]) -> bool:
+    def _removed(self, path: str, remove: Callable[..., object], again: Collection[int | None]) -> bool:
         """Delete a directory by a function, or a file; whether something was there."""
-        found, there = self._path(path), False
+        there = False
         for _ in range(_TRIES):
             try:
-                if stat.S_ISDIR(found.lstat().st_mode):
-                    remove(found)
-                else:
-                    found.unlink()
+                with Places(self._root) as places:
+                    name, directory = places.at(path)
+                    if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+                        remove(name, dir_fd=directory)
+                    else:
+                        os.unlink(name, dir_fd=directory)
             except (FileNotFoundError, NotADirectoryError):
-                if not os.path.lexists(found):
+                if not self._is_there(path):
                     self._require_bucket()
                     return there
             except OSError as error:
@@ -217,7 +231,7 @@ class LocalTree:
     def _write(self, path: str, body: bytes, if_absent: bool) -> None:
         fill = partial(local_files.write_into, body=body)
         try:
-            local_files.write(self._path(path), self._root, fill, path, if_absent=if_absent)
+            local_files.write(self._root, path, fill, if_absent=if_absent)
         except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
             problem = "something is there, or a file in the place of a parent"
             raise ObjectExists("write", self._place(path), problem, hint=_ELSEWHERE) from error
@@ -227,7 +241,7 @@ class LocalTree:
 
     def _read(self, path: str, size_max: int | None) -> bytes:
         try:
-            with local_files.opened(self._path(path)) as file:
+            with local_files.opened(self._root, path) as file:
                 return local_files.read_from(file, size_max)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise self._missing("read", path, "no such file") from error
@@ -236,11 +250,20 @@ class LocalTree:
         self, operation: str, path: str, work: Callable[[str], _T], *, whole_bucket: bool = True
     ) -> _T:
         self._check(operation, path, whole_bucket=whole_bucket)
-        with local_files.translated(operation, self._place(path)):
+        with local_errors.translated(operation, self._place(path)):
             return await asyncio.to_thread(work, path)
 
     def _check(self, operation: str, path: str, *, whole_bucket: bool) -> None:
         check_path(operation, self.bucket, path, whole_bucket=whole_bucket)
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            with Places(self._root) as places:
+                name, directory = places.at(path)
+                os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
 
     def _require_bucket(self) -> None:
         if not self._root.is_dir():

@@ -5,6 +5,9 @@ it is opened: so on the device of its file, also where a partition is a mount or
 made before the file appears. ``upload.json`` is the record; the rest are its parts (``local_parts``). The
 upload is open while record and data are there.
 
+Looking for uploads changes nothing. What processes have left that died goes when the next upload is opened or
+aborted in the same directory.
+
 The id tells the ETag of the file, its inode and the time that it will bear
 (``protocol.readback.etag_of_upload``), so that a lost reply is told from a lost upload.
 """
@@ -25,11 +28,29 @@ from typing import Any
 
 from magicfs.protocol import paths
 from magicfs.stores import local_files
-from magicfs.stores.local_files import UPLOADS
-from magicfs.stores.local_parts import DATA, OpenUpload, boot_id, remove
+from magicfs.stores.local_held import (
+    DATA,
+    RECORD,
+    UPLOADS,
+    Held,
+    directory_of,
+    held_in,
+    held_of,
+    open_place,
+    place_of,
+    remove_place,
+)
+from magicfs.stores.local_parts import OpenUpload, boot_id
+from magicfs.stores.local_places import (
+    DIRECTORY,
+    NO_LINK,
+    NotOursError,
+    Places,
+    open_directory,
+)
 from magicfs.stores.port import UploadInfo
 
-__all__ = ["find", "open_upload", "pending"]
+__all__ = ["abort", "find", "open_upload", "pending"]
 
 # How many elements of the key lie below the directory where the upload is listed, and below the one where it
 # is kept; inode and time of the file; what makes it unique.
@@ -37,9 +58,11 @@ _ID = re.compile(r"(\d{1,4})\.(\d{1,4})\.([0-9a-f]{1,16})-([0-9a-f]{1,16})\.([0-
 _NEW = ".new"
 _NEW_LASTS_S = 3600.0
 """Seconds after which nobody opens an upload any more that is not open yet: it takes none."""
-_RECORD = "upload.json"
 _RECORD_BYTES_MAX = 2**20
 _TRIES = 500
+_tidied: dict[str, float] = {}
+"""When this process has tidied up last, by directories of uploads."""
+_TIDIED_MAX = 1000
 
 
 def open_upload(root: Path, key: str, metadata: Mapping[str, str]) -> str:
@@ -84,11 +107,10 @@ def _places(root: Path, names: Sequence[str]) -> tuple[int, int]:
 
 def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed: int, kept: int) -> str:
     token = secrets.token_hex(8)
-    place = _place(root, names[:kept])
-    new = f"{place}/{token}{_NEW}"
-    _make(place, new)
+    place = _make(root, names[:kept], f"{token}{_NEW}")
     try:
-        descriptor = os.open(f"{new}/{DATA}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(DATA, flags, 0o666, dir_fd=place.descriptor)
         try:
             now = time.time_ns()
             os.utime(descriptor, ns=(now, now))
@@ -100,42 +122,55 @@ def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed:
         record = {"key": "/".join(names[listed:]), "metadata": dict(metadata), "boot": boot_id()}
         raw = json.dumps(record).encode()
         if listed == kept:
-            _write_record(new, raw)
-            os.rename(new, f"{place}/{upload_id}")
+            _write_record(place, raw)
+            _name(place, upload_id)
             return upload_id
-        os.rename(new, f"{place}/{upload_id}")
-        new = f"{place}/{upload_id}"
-        _list_elsewhere(_place(root, names[:listed]), upload_id, raw)
+        _name(place, upload_id)
+        _list_elsewhere(root, names[:listed], upload_id, raw)
     except BaseException:
         with contextlib.suppress(OSError):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{new}/{DATA}")
-            remove(new)
+            place.unlink(DATA)
+            place.remove()
+            remove_place(root, place_of(names[:kept]))
         raise
     return upload_id
 
 
-def _place(root: Path, names: Sequence[str]) -> str:
-    return "/".join((str(root).rstrip("/"), *names, UPLOADS))
+def _make(root: Path, names: Sequence[str], new: str) -> Held:
+    """Make a directory for an upload, and the one that holds it.
 
-
-def _make(place: str, new: str) -> None:
-    """Make a directory for an upload, and the one that holds it."""
+    Raises NotOursError if that is no directory, or somebody else's.
+    """
+    with Places(root) as places:
+        path, above = places.at(place_of(names))
+        try:
+            place, was_there = open_place(root, names, path, above), True
+        except FileNotFoundError:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, dir_fd=above)
+            place, was_there = open_place(root, names, path, above), False
     try:
-        os.mkdir(new)
-    except FileNotFoundError:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(place)
-        os.mkdir(new)
+        if was_there:
+            _tidy_once(root, names, place)
+        os.mkdir(new, dir_fd=place)
+        return Held(place, new, os.open(new, DIRECTORY | NO_LINK, dir_fd=place))
+    except BaseException:
+        os.close(place)
+        raise
 
 
-def _write_record(directory: str, record: bytes, *, lasting: bool = False) -> None:
+def _name(new: Held, upload_id: str) -> None:
+    os.rename(new.name, upload_id, src_dir_fd=new.place, dst_dir_fd=new.place)
+    new.name = upload_id
+
+
+def _write_record(held: Held, record: bytes, *, lasting: bool = False) -> None:
     """Write the record into a directory that nobody knows yet.
 
     Without ``lasting`` it may be empty after the machine has stopped, as the parts.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(f"{directory}/{_RECORD}", flags, 0o666)
+    descriptor = os.open(RECORD, flags, 0o666, dir_fd=held.descriptor)
     try:
         local_files.write_into(descriptor, record)
         if lasting:
@@ -144,15 +179,15 @@ def _write_record(directory: str, record: bytes, *, lasting: bool = False) -> No
         os.close(descriptor)
 
 
-def _list_elsewhere(place: str, upload_id: str, record: bytes) -> None:
-    new = f"{place}/{upload_id}{_NEW}"
-    _make(place, new)
+def _list_elsewhere(root: Path, names: Sequence[str], upload_id: str, record: bytes) -> None:
+    held = _make(root, names, f"{upload_id}{_NEW}")
     try:
-        _write_record(new, record, lasting=True)  # nobody finds the parts without it
-        os.rename(new, f"{place}/{upload_id}")
+        _write_record(held, record, lasting=True)  # nobody finds the parts without it
+        _name(held, upload_id)
     except BaseException:
         with contextlib.suppress(OSError):
-            remove(new)
+            held.remove()
+            remove_place(root, place_of(names))
         raise
 
 
@@ -165,17 +200,18 @@ def find(root: Path, key: str, upload_id: str) -> tuple[OpenUpload | None, bool]
     names = key.split("/")
     if match is None or not paths.can_be_a_file(key) or not 0 < int(match[2]) <= int(match[1]) <= len(names):
         return None, False
-    listed, directory = (
-        f"{_place(root, names[: len(names) - int(below)])}/{upload_id}" for below in (match[1], match[2])
-    )
+    above, beside = names[: len(names) - int(match[1])], names[: len(names) - int(match[2])]
+    listed = held_of(root, above, upload_id)
+    held = listed if above == beside else held_of(root, beside, upload_id)
     record = _record_of(listed)
     relative = _key_of(record)
     boot = record.get("boot")
     known = boot if isinstance(boot, str) else ""
-    upload = OpenUpload(root, key, upload_id, listed, directory, int(match[4], 16), known)
+    places = (place_of(beside), place_of(above))
+    upload = OpenUpload(root, key, upload_id, listed, held, places, int(match[4], 16), known)
     if relative is not None and relative != "/".join(names[len(names) - int(match[1]) :]):
         return None, False
-    return upload, relative is not None and os.path.exists(f"{directory}/{DATA}")
+    return upload, relative is not None and held is not None and held.has(DATA)
 
 
 def _died_with_the_machine(upload_id: re.Match[str]) -> bool:
@@ -187,11 +223,13 @@ def _died_with_the_machine(upload_id: re.Match[str]) -> bool:
     return int(upload_id[4], 16) / 1e9 < started
 
 
-def _record_of(directory: str) -> dict[str, Any]:
+def _record_of(held: Held | None) -> dict[str, Any]:
     """The record of an upload; empty if there is none."""
+    if held is None:
+        return {}
     try:
-        found = json.loads(local_files.read_small(f"{directory}/{_RECORD}", _RECORD_BYTES_MAX))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        found = json.loads(local_files.read_small(RECORD, held.descriptor, _RECORD_BYTES_MAX))
+    except (FileNotFoundError, NotOursError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -209,60 +247,120 @@ def pending(root: Path, prefix: str) -> list[UploadInfo]:
         return []
     names = start.split("/") if start else []
     found: dict[str, UploadInfo] = {}
-    for depth in range(len(names) + 1):
+    for depth in _depths(root, names):
         # What others keep hidden further up is not ours.
         with contextlib.suppress(*(() if depth == len(names) else (PermissionError,))):
-            _look(root, "".join(f"{name}/" for name in names[:depth]), prefix, found)
-    waiting = [start + slash]
+            _look(root, names[:depth], prefix, found)
+    waiting, follow = [start + slash], True
     while waiting:
         directory = waiting.pop()
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            with os.scandir(root / directory) as entries:
-                below = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
-            below = [name for name in below if name.startswith(beginning) and name != UPLOADS]
+            below = [name for name in _directories(root, directory, follow) if name.startswith(beginning)]
             waiting += [f"{directory}{name}/" for name in below]
             for name in below:
-                _look(root, f"{directory}{name}/", prefix, found)
-        beginning = ""
+                _look(root, f"{directory}{name}".split("/"), prefix, found)
+        beginning, follow = "", False
     return sorted(found.values(), key=lambda info: (os.fsencode(info.key), info.initiated))
 
 
-def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo]) -> None:
+def _depths(root: Path, names: Sequence[str]) -> list[int]:
+    """How many elements of a directory lead to the directories, its own last, that may list uploads for it.
+
+    Those above it count up to the first that belongs to another user than the directory, that one included.
+    """
+    depths, owner = list[int](), None
+    for depth in range(len(names), -1, -1):
+        try:
+            found = os.stat(directory_of(root, names[:depth]) or "/").st_uid
+        except OSError:
+            continue
+        depths.append(depth)
+        if owner is None:
+            owner = found if depth == len(names) else os.geteuid()
+        if found != owner:
+            break
+    return depths[::-1]
+
+
+def _directories(root: Path, directory: str, follow: bool) -> list[str]:
+    descriptor = open_directory(root, directory.removesuffix("/"), follow=follow)
+    try:
+        with os.scandir(descriptor) as entries:
+            found = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    finally:
+        os.close(descriptor)
+    return [name for name in found if name != UPLOADS]
+
+
+def _look(root: Path, names: Sequence[str], prefix: str, found: dict[str, UploadInfo]) -> None:
     """Add the uploads that are listed in one directory."""
     try:
-        names = [path.name for path in (root / directory / UPLOADS).iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
+        with Places(root) as places:
+            place = open_place(root, names, *places.at(place_of(names)))
+    except (FileNotFoundError, NotADirectoryError, NotOursError):
         return
-    for upload_id in names:
-        match = _ID.fullmatch(upload_id)
-        place = f"{root / directory / UPLOADS}/{upload_id}"
-        record = _record_of(place) if match else {}
-        relative = _key_of(record)
-        if upload_id.endswith(_NEW) and _is_left(place):
-            with contextlib.suppress(OSError):
-                remove(place)
-        if match is not None and not record and (_died_with_the_machine(match) or _is_over(place)):
-            with contextlib.suppress(OSError):  # others may be allowed to
-                remove(place)
-        if match is None or relative is None or not f"{directory}{relative}".startswith(prefix):
+    directory = "".join(f"{name}/" for name in names)
+    try:
+        for upload_id in os.listdir(place):
+            match = _ID.fullmatch(upload_id)
+            if match is None:
+                continue
+            relative = _key_of(_record_of(held_in(os.dup(place), upload_id)))
+            if relative is None or not f"{directory}{relative}".startswith(prefix):
+                continue
+            key = f"{directory}{relative}"
+            _, is_open = find(root, key, upload_id)
+            if is_open:
+                found[upload_id] = UploadInfo(key, upload_id, int(match[4], 16) / 1e9)
+    finally:
+        os.close(place)
+
+
+def abort(root: Path, key: str, upload_id: str) -> None:
+    """Remove an upload, or what is left of it, and what processes have left beside it that died."""
+    upload, _ = find(root, key, upload_id)
+    if upload is None:
+        return
+    upload.remove()
+    if upload.held is not None:
+        _tidy_once(root, upload.places[0].split("/")[:-1], upload.held.place)
+
+
+def _tidy_once(root: Path, names: Sequence[str], place: int) -> None:
+    """Remove from a directory of uploads what processes have left that died. What cannot be removed stays.
+
+    A process does it once in a while, not for each upload.
+    """
+    path, now = f"{directory_of(root, names)}/{UPLOADS}", time.monotonic()
+    if now - _tidied.get(path, -_NEW_LASTS_S) < _NEW_LASTS_S:
+        return
+    if len(_tidied) >= _TIDIED_MAX:
+        _tidied.clear()
+    _tidied[path] = now
+    left = list[str]()
+    with contextlib.suppress(FileNotFoundError):  # it went with its last upload
+        left = os.listdir(place)
+    for name in left:
+        match = _ID.fullmatch(name)
+        if match is None and not name.endswith(_NEW):
             continue
-        key = f"{directory}{relative}"
-        upload, is_open = find(root, key, upload_id)
-        if is_open:
-            found[upload_id] = UploadInfo(key, upload_id, int(match[4], 16) / 1e9)
-        elif upload is not None and upload.listed == upload.directory:  # no mount that is not there now
-            # It was completed or aborted by a process that died before it had tidied up.
-            with contextlib.suppress(OSError):
-                upload.remove()
+        with contextlib.suppress(OSError):
+            held = held_in(os.dup(place), name)
+            if held is not None and (_is_left(held) if match is None else _is_over(held, match)):
+                held.remove()
+    remove_place(root, place_of(names))
 
 
-def _is_left(place: str) -> bool:
+def _is_left(held: Held) -> bool:
     """Whether a process has died that was opening an upload."""
-    with contextlib.suppress(OSError):
-        return time.time() - os.stat(place).st_mtime > _NEW_LASTS_S
-    return False
+    return time.time() - os.fstat(held.descriptor).st_mtime > _NEW_LASTS_S
 
 
-def _is_over(place: str) -> bool:
-    """Whether what would become the file is gone, which goes first when an upload ends."""
-    return not os.path.exists(f"{place}/{DATA}")
+def _is_over(held: Held, upload_id: re.Match[str]) -> bool:
+    """Whether an upload was completed or aborted by a process that died then: what would become the file goes
+    first. Not where that lies elsewhere, on a mount that may not be there now.
+    """
+    record = _record_of(held)
+    if held.has(DATA):
+        return not record and _died_with_the_machine(upload_id)
+    return not record or (upload_id[1] == upload_id[2] and _key_of(record) is not None)

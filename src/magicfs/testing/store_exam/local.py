@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from magicfs.stores.local import LocalStore
-from magicfs.stores.local_files import UPLOADS
+from magicfs.stores.local_held import UPLOADS
 from magicfs.stores.local_listing import FEW
 from magicfs.stores.port import Store
 from magicfs.testing.store_exam.suite import FileStoreExam
