@@ -139,11 +139,30 @@ def test_work_directory_that_cannot_be_made_fails_the_setup_of_the_task(tmp_path
     assert job.commit(job.commits).files == 1
 
 
-def test_default_work_directory_is_open_to_all_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_work_directory_is_this_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own = tmp_path / f"magicfs-{os.geteuid()}"
+    own.mkdir(mode=0o777)
     with StagedScene(tmp_path).job(committer_options={}).task(0) as task:
-        assert Path(task.path).parent == tmp_path / "magicfs"
-        assert (tmp_path / "magicfs").stat().st_mode & 0o7777 == 0o1777
+        assert Path(task.path).parent == own
+        assert own.stat().st_mode & 0o7777 == 0o700
+
+
+@pytest.mark.parametrize("what", ["link", "file"])
+def test_default_work_directory_that_somebody_else_has_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own, private = tmp_path / f"magicfs-{os.geteuid()}", tmp_path / "private"
+    private.mkdir()
+    if what == "link":
+        own.symlink_to(private)
+    else:
+        own.touch()
+    task = StagedScene(tmp_path).job(committer_options={}).task(0)
+    with pytest.raises(UsageError, match="is no directory of this user: somebody has put it there"):
+        task.setup()
+    assert list(private.iterdir()) == []
 
 
 def test_options_pickle_without_secrets() -> None:

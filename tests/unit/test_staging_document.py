@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert examples
     for code in examples:
         exec(compile(code, "docs/staging-committers.md", "exec"), {})
-    assert list((tmp_path / "magicfs").iterdir()) == []
+    assert list((tmp_path / f"magicfs-{os.geteuid()}").iterdir()) == []
 
 
 def test_conflict_modes_are_those_of_the_committers() -> None:

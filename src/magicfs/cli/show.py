@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +109,10 @@ def _read(url: str, options: dict[str, object]) -> bytes:
 
 def _read_local(path: Path, size_max: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        # Nobody may ever write into a named pipe: do not wait for it.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{path} is no file; give the path or the URL of a file")
             return file.read(size_max)
     except OSError as error:
         raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ def from_command(task: Task, job: str, command: Sequence[str]) -> int:
 def from_paths(task: Task, paths: Sequence[str]) -> None:
     """Upload files by their names, and what lies below directories by its relative names; commit the task.
 
-    Raises UsageError if a path does not exist, or two have one name.
+    Raises UsageError if a path does not exist, two have one name, or a link lies below a directory.
     """
     files: dict[str, Path] = {}
     for path in map(Path, paths):
@@ -58,8 +59,23 @@ def from_paths(task: Task, paths: Sequence[str]) -> None:
 
 
 def _below(directory: Path) -> Mapping[str, Path]:
-    files = (path for path in directory.rglob("*") if path.is_file())
-    return {path.relative_to(directory).as_posix(): path for path in sorted(files)}
+    """The files below a directory by relative names.
+
+    Raises UsageError for a link or anything else that is no file: leaving it out would lose data, and a link
+    may lead to what nobody meant to publish.
+    """
+    found: dict[str, Path] = {}
+    for path in sorted(directory.rglob("*")):
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            kind = "a symbolic link" if stat.S_ISLNK(mode) else "no file"
+            raise UsageError(
+                f"{str(path)!a} is {kind} and is not published; put a copy in its place, or name what it "
+                "leads to as a PATH; nothing was changed"
+            )
+        if stat.S_ISREG(mode):
+            found[path.relative_to(directory).as_posix()] = path
+    return found
 
 
 def _upload(task: Task, files: Mapping[str, Path]) -> None:

@@ -44,7 +44,8 @@ class StagingOptions:
 
     Attributes:
         work_directory: A local directory, on every machine that runs tasks, in which attempts write
-            (``fs.s3a.buffer.dir``); by default ``magicfs`` in the system's directory for temporary files.
+            (``fs.s3a.buffer.dir``); by default ``magicfs-<uid>`` in the system's directory for temporary
+            files, which is this user's alone.
         cluster_directory: fsspec URL of a directory that every process of the job can reach, through which
             committed tasks hand their pending sets to the job (``fs.s3a.committer.staging.tmp.path``); by
             default they go to the destination's store.

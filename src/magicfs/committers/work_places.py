@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,8 +41,14 @@ def local_directory(work_directory: str | None, job: str, attempt: str) -> str:
 
     One directory for each attempt, whose name no other job has: two attempts on one machine do not meet.
     """
-    parent = Path(work_directory) if work_directory else Path(tempfile.gettempdir()) / "magicfs"
+    parent = Path(work_directory) if work_directory else _own_directory()
     return str(parent.absolute() / f"{job}-{attempt}")
+
+
+def _own_directory() -> Path:
+    """This user's directory among those that all users of a machine share."""
+    user = f"-{os.geteuid()}" if hasattr(os, "geteuid") else ""
+    return Path(tempfile.gettempdir()) / f"magicfs{user}"
 
 
 def local_extra(directory: str, number: int) -> str:

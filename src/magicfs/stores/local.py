@@ -44,14 +44,30 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import local_errors, local_files, local_listing, local_parts, local_uploads
+from magicfs.stores import (
+    local_errors,
+    local_files,
+    local_listing,
+    local_parts,
+    local_removal,
+    local_uploads,
+)
 from magicfs.stores.local_calls import calls_below
 from magicfs.stores.local_parts import OpenUpload, WrongPartsError
 from magicfs.stores.local_placed import PlacedFile
-from magicfs.stores.local_places import Places
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.placing import PlacedPart
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.port import (
+    RIGHTS_OF,
+    Body,
+    Capabilities,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Update,
+    UploadInfo,
+)
 from magicfs.stores.tree_port import Tree
 
 __all__ = ["LocalStore"]
@@ -194,16 +210,24 @@ class LocalStore:
         key: str,
         body: Body,
         *,
-        metadata: Mapping[str, str] | None = None,  # noqa: ARG002 - there is no place for it
+        metadata: Mapping[str, str] | None = None,
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
         if isinstance(mode, Update):
             hint = "let one writer at a time write it"
             raise Unsupported("put", self._place(key), _NO_MATCH, hint=hint)
+        if (source := (metadata or {}).get(RIGHTS_OF)) is not None:
+            return await self._run("put", key, self._put_like, key, body, mode is PutMode.CREATE, source)
         return await self._run("put", key, self._put, key, body, mode is PutMode.CREATE)
 
     def _put(self, key: str, body: Body, if_absent: bool) -> ObjectInfo:
         return self._write("put", key, partial(local_files.write_into, body=body), if_absent=if_absent)
+
+    def _put_like(self, key: str, body: Body, if_absent: bool, source: str) -> ObjectInfo:
+        with self._opened("put", source) as file:
+            like = os.fstat(file.fileno())
+        fill = partial(local_files.write_into, body=body)
+        return self._write("put", key, fill, if_absent=if_absent, like=like)
 
     async def copy(self, source: str, destination: str) -> int:
         return await self._run("copy", source, self._copy, source, destination)
@@ -274,21 +298,7 @@ class LocalStore:
         await run("delete", keys[0] if keys else "", self._delete, keys)
 
     def _delete(self, keys: Sequence[str]) -> None:
-        errors = []
-        with Places(self._root) as places:
-            for key in filter(paths.can_be_a_file, keys):
-                try:
-                    with local_errors.translated("delete", self._place(key)):
-                        local_files.remove(places, key)
-                except StoreError as error:
-                    errors.append(error)
-        # One of the files of each directory: the last of them takes it along.
-        for key in {key.rpartition("/")[0]: key for key in keys if paths.can_be_a_file(key)}.values():
-            local_files.prune(self._root, key)
-        if errors:
-            first = errors[0]
-            problem = f"{len(errors)} of {len(keys)} refused: {first.problem}"
-            raise type(first)("delete", first.key, problem, hint=first.hint) from first
+        local_removal.remove_all(self._root, keys, self._place)
 
     async def delete_matching(self, key: str, etag: str) -> None:
         await self._run("delete_matching", key, self._delete_matching, key, etag)
@@ -297,10 +307,7 @@ class LocalStore:
         with contextlib.suppress(ObjectNotFound):
             if self._head("delete_matching", key).etag != etag:
                 raise PreconditionFailed("delete_matching", self._place(key), "another object is there")
-            if paths.can_be_a_file(key):
-                with Places(self._root) as places:
-                    local_files.remove(places, key)
-                local_files.prune(self._root, key)
+            local_removal.remove(self._root, key)
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]
@@ -317,17 +324,9 @@ class LocalStore:
                 left.append(key)
         return left
 
-    def _write(
-        self,
-        operation: str,
-        key: str,
-        fill: Callable[[int], object],
-        *,
-        if_absent: bool = False,
-        like: os.stat_result | None = None,
-    ) -> ObjectInfo:
+    def _write(self, operation: str, key: str, fill: Callable[[int], object], **how: Any) -> ObjectInfo:
         with self._said_plainly(operation, key):
-            return local_files.write(self._root, key, fill, if_absent=if_absent, like=like)
+            return local_files.write(self._root, key, fill, **how)
 
     @contextlib.contextmanager
     def _said_plainly(self, operation: str, key: str) -> Iterator[None]:

@@ -21,7 +21,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from magicfs.protocol.magic import MAGIC
+from magicfs.protocol.layout import SUCCESS
 from magicfs.stores.local_places import (
     REGULAR,
     Places,
@@ -43,10 +43,8 @@ __all__ = [
     "make_directories",
     "make_directories_of",
     "opened",
-    "prune",
     "read_from",
     "read_small",
-    "remove",
     "size_of",
     "take_mode",
     "too_fast",
@@ -67,16 +65,28 @@ def describe(root: Path, key: str) -> ObjectInfo | None:
     """The object of a key below a root; None for a directory; OSError if nothing is there.
 
     A symbolic link is an object: what it leads to if that is a file, and else only itself. Under a name of
-    ours NotOursError says that it is one, or anything else that is no file.
+    ours NotOursError says that it is one, or anything else that is no file; but a link named ``_SUCCESS`` is
+    nothing: nobody reads it, and the next job replaces it.
     """
     with Places(root) as places:
         name, directory = places.at(key)
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if directory is not None and (_is_marker(key) or not stat.S_ISDIR(found.st_mode)):
+        _check_record(found, root, key)
     if stat.S_ISDIR(found.st_mode):
         return None
-    if directory is not None:
-        check_regular(found, f"{root}/{key}")
     return info_of(key, found if directory is not None else _followed(found, (root / key).stat))
+
+
+def _is_marker(key: str) -> bool:
+    return key.endswith(SUCCESS)
+
+
+def _check_record(found: os.stat_result, root: Path, key: str) -> None:
+    """Raise NotOursError unless something in the place of a file of ours is a file."""
+    if _is_marker(key) and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", key)
+    check_regular(found, f"{root}/{key}")
 
 
 def listed(places: Places, key: str) -> ObjectInfo | None:
@@ -113,7 +123,8 @@ def opened(root: Path, key: str) -> BufferedReader:
     if is_own(key):
         with Places(root) as places:
             name, directory = places.at(key)
-            return os.fdopen(_opened_own(name, directory, f"{root}/{key}"), "rb")
+            check = partial(_check_record, root=root, key=key)
+            return os.fdopen(_opened_own(name, directory, check), "rb")
     # Nobody may ever write into a named pipe: do not wait for it.
     descriptor = os.open(root / key, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -124,24 +135,24 @@ def opened(root: Path, key: str) -> BufferedReader:
 
 def read_small(name: str, directory: int, size_max: int) -> bytes:
     """The first bytes of a file of ours in an open directory. NotOursError if it is no file."""
-    descriptor = _opened_own(name, directory, name)
+    descriptor = _opened_own(name, directory, partial(check_regular, path=name))
     try:
         return os.read(descriptor, min(size_max, os.fstat(descriptor).st_size))
     finally:
         os.close(descriptor)
 
 
-def _opened_own(name: str, directory: int | None, path: str) -> int:
+def _opened_own(name: str, directory: int | None, check: Callable[[os.stat_result], None]) -> int:
     try:
         descriptor = os.open(name, os.O_RDONLY | REGULAR, dir_fd=directory)
     except FileNotFoundError:
         raise
     except OSError:
         # A link, or a socket, which cannot be opened.
-        check_regular(os.stat(name, dir_fd=directory, follow_symlinks=False), path)
+        check(os.stat(name, dir_fd=directory, follow_symlinks=False))
         raise
     try:
-        check_regular(os.fstat(descriptor), path)
+        check(os.fstat(descriptor))
     except OSError:
         os.close(descriptor)
         raise
@@ -185,9 +196,19 @@ def write(
             name, directory = places.at(key, make=True)
             if directory is None:
                 make_directories_of(root, key)
+            if directory is not None and if_absent and _is_marker(key):
+                _remove_what_is_none(name, directory)
             return write_in(name, fill, key, directory, if_absent=if_absent, changed_ns=changed_ns, like=like)
         make_directories_of(root, key)
     raise too_fast(root / key)
+
+
+def _remove_what_is_none(name: str, directory: int) -> None:
+    """Remove a link, a pipe or a socket in the place of a ``_SUCCESS``: it counts as none."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        if not stat.S_ISREG(found) and not stat.S_ISDIR(found):
+            os.unlink(name, dir_fd=directory)
 
 
 def write_in(
@@ -311,26 +332,6 @@ def _is_in_the_way(path: Path) -> bool:
     except OSError:
         return False
     return not stat.S_ISDIR(_followed(held, path.stat, stat.S_ISDIR).st_mode)
-
-
-def remove(places: Places, key: str) -> None:
-    """Delete a file or a link, if one is there; a directory stays."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        name, directory = places.at(key)
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        if not stat.S_ISDIR(found.st_mode):
-            os.unlink(name, dir_fd=directory)
-
-
-def prune(root: Path, key: str) -> None:
-    """Remove the directories above a key that are empty, up to that of all magic paths; no others."""
-    names = key.split("/")[:-1]
-    top = next((n for n, name in enumerate(names) if name.startswith(MAGIC)), len(names))
-    with contextlib.suppress(OSError):  # not empty, or gone
-        for depth in range(len(names), top, -1):
-            with Places(root) as places:
-                name, directory = places.at("/".join(names[:depth]))
-                os.rmdir(name, dir_fd=directory)
 
 
 def too_fast(path: Path) -> OSError:

@@ -51,6 +51,7 @@ _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISREG, "a file"),
 )
 _LINKS = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}  # how systems refuse one; ENOTDIR beside O_DIRECTORY
 _OPENAT2: Final = 437
@@ -183,19 +184,23 @@ def _entered(base: str, names: Sequence[str], *, make: bool) -> int:
 def _step(above: int, name: str, path: str, *, make: bool) -> int:
     """Open a directory in another one, which is no link; with ``make`` make it if nothing is there."""
     try:
-        return os.open(name, DIRECTORY | NO_LINK, dir_fd=above)
+        return _opened(name, above)
     except FileNotFoundError:
         if not make:
             raise
         with contextlib.suppress(FileExistsError):  # by somebody else, in this moment
             os.mkdir(name, dir_fd=above)
-        return os.open(name, DIRECTORY | NO_LINK, dir_fd=above)
+        return _opened(name, above)
     except OSError as error:
         if error.errno in _LINKS:
             found = os.stat(name, dir_fd=above, follow_symlinks=False)
-            if stat.S_ISLNK(found.st_mode):
+            if not stat.S_ISREG(found.st_mode) or _OWN.fullmatch(name):
                 raise refusal(found, path) from error
         raise
+
+
+def _opened(name: str, above: int) -> int:
+    return os.open(name, DIRECTORY | NO_LINK, dir_fd=above)
 
 
 class _How(ctypes.Structure):

@@ -18,7 +18,7 @@ import io
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from magicfs.protocol.parts import PartLimits
 
@@ -108,6 +108,11 @@ class Capabilities:
     part_checksum: str | None = None
     requests_max: int = 32
     versions: bool = False
+
+
+RIGHTS_OF: Final = "magicfs.rights-of"
+"""Metadata for ``put`` to a store that keeps none: the key of an object. Nobody who may not read that object
+may read what is written. Files have rights of their own; in a bucket the bucket says who reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +286,10 @@ class Store(Protocol):
     ) -> ObjectInfo:
         """Write an object in one request, if the mode allows it.
 
-        Afterwards the key holds the body, replacing what was there. A second call does the same again, but
-        with ``CREATE`` and ``Update`` it meets the caller's own object. So if a reply was lost, read the
-        object back before it counts a refusal as true.
+        Afterwards the key holds the body, replacing what was there. ``metadata`` may have ``RIGHTS_OF`` where
+        the store keeps none. A second call does the same again, but with ``CREATE`` and ``Update`` it meets
+        the caller's own object. So if a reply was lost, read the object back before it counts a refusal as
+        true.
 
         Raises:
             ObjectExists: The mode is ``CREATE`` and something is there; nothing changed.

@@ -25,6 +25,7 @@ from magicfs.formats.success import SUCCESS_SIZE_LIMIT
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.steps import Complete, Publication
+from magicfs.stores.port import RIGHTS_OF
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
@@ -40,6 +41,7 @@ __all__ = [
     "read_output",
     "read_restored",
     "read_success",
+    "rights_of",
     "write_deletions",
     "write_output",
     "write_restored",
@@ -122,8 +124,13 @@ async def copy_success(engine: Engine, context: JobContext, nonce: str) -> OldSu
     except ObjectNotFound:
         return None
     copy = _chunk(context, nonce, "_SUCCESS", raw, 1, len(raw))
-    await store.put(copy.chunk.key, raw)
+    await store.put(copy.chunk.key, raw, metadata=rights_of(engine, key))
     return OldSuccess(copy.chunk.key, copy.chunk.sha256, etag)
+
+
+def rights_of(engine: Engine, key: str) -> dict[str, str] | None:
+    """What ``put`` takes so that a copy of an object is readable by nobody who may not read the object."""
+    return None if engine.store.capabilities.metadata else {RIGHTS_OF: key}
 
 
 async def read_output(

@@ -15,7 +15,7 @@ from magicfs.errors import (
     Unavailable,
 )
 from magicfs.filesystem.recording import shown_of, write_id_of
-from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_object import JobObject, OldSuccess
 from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
 from magicfs.protocol import job_state
@@ -57,32 +57,33 @@ async def revert_files(
     problems += await remove_files(engine, conditions, output)
     if job.old_success is not None and old_success is not None and not problems:
         try:
-            await _restore_success(engine, context, conditions, job.old_success.etag, old_success)
+            await _restore_success(engine, context, conditions, job.old_success, old_success)
         except StoreError as error:
             problems.append(error)
     return problems
 
 
 async def _restore_success(
-    engine: Engine, context: JobContext, conditions: Conditions, etag: str, raw: bytes
+    engine: Engine, context: JobContext, conditions: Conditions, old: OldSuccess, raw: bytes
 ) -> None:
     """Put the old ``_SUCCESS`` back, one newline longer: with another ETag than the one that was there.
 
     A slow driver's request to delete the old one may still be on its way, and names the old ETag.
     """
     store, key, fenced = engine.store, context.layout.success_key, raw + b"\n"
+    rights = facts.rights_of(engine, old.key)
     for _ in range(_LOOKS):
         try:
             there = await store.head(key)
         except ObjectNotFound:
             with suppress(ObjectExists):
-                await store.put(key, fenced, mode=conditions.create)
+                await store.put(key, fenced, metadata=rights, mode=conditions.create)
                 return
             continue
-        if there.etag != etag:
+        if there.etag != old.etag:
             return  # put back by somebody else, or a later job's
         with suppress(PreconditionFailed):
-            await store.put(key, fenced, mode=conditions.update(etag))
+            await store.put(key, fenced, metadata=rights, mode=conditions.update(old.etag))
             return
     raise Unavailable("put", f"{store.bucket}/{key}", "other processes moved it each time")
 

@@ -135,8 +135,9 @@ def _make_parent(work_directory: str | None, parent: Path) -> None:
         parent.mkdir(parents=True, exist_ok=True)
         return
     with suppress(FileExistsError):
-        parent.mkdir()
-        parent.chmod(0o1777)  # as the system's directory for temporary files, for all its users
+        parent.mkdir(mode=0o700)
+    if is_own(str(parent)):  # raises for somebody else's, in a directory where everybody may make one
+        parent.chmod(0o700)
 
 
 def _lock(path: str) -> int | None:
@@ -171,13 +172,19 @@ def _remove_if_dead(directory: str, job: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # An empty lock is one that is being made. A name alone proves nothing: job "a" is not job "a-b".
-        if _is_at(descriptor, lock) and _is_of(os.pread(descriptor, _LOCK_SIZE_MAX, 0), job):
+        if _is_own_lock(descriptor, lock) and _is_of(os.pread(descriptor, _LOCK_SIZE_MAX, 0), job):
             _discard(directory)
             Path(lock).unlink()
     except BlockingIOError:
         return  # its process is alive
     finally:
         os.close(descriptor)
+
+
+def _is_own_lock(descriptor: int, path: str) -> bool:
+    """Whether an open file is still the one of that name, plain, and this user's."""
+    found = os.fstat(descriptor)
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and _is_at(descriptor, path)
 
 
 def _is_at(descriptor: int, path: str) -> bool:
