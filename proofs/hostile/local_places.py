@@ -119,7 +119,7 @@ def fixed() -> Found:
     with world() as found:
         number = len(places(found))
     cases: list[tuple[int | str, Kind, int]] = [(n, KINDS[n % len(KINDS)], n) for n in range(number)]
-    cases += [(place, kind, n) for place in _EVERY_KIND_AT for n, kind in enumerate(KINDS)]
+    cases += [(place, kind, 0) for place in _EVERY_KIND_AT for kind in KINDS]
     done = _attacked(iter(cases))
     for one in _ATTACKS:
         done.violations += one()
@@ -204,6 +204,13 @@ MUTANTS: Sequence[Mutant] = (
         _FILES,
         "_check_record(found, root, key)",
         "pass",
+        attack_records,
+    ),
+    Mutant(
+        "a directory in the place of a record is taken for nothing",
+        _FILES,
+        "if directory is not None and (_is_record(key) or not stat.S_ISDIR(found.st_mode)):",
+        "if directory is not None and not stat.S_ISDIR(found.st_mode):",
         attack_records,
     ),
     Mutant(

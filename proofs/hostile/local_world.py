@@ -118,9 +118,7 @@ def dies_when_it_publishes() -> Iterator[None]:
 
         return call
 
-    with mock.patch.multiple(
-        LocalStore, complete_upload=refused, _briefly=mortal(brief), _run=mortal(long)
-    ):
+    with mock.patch.multiple(LocalStore, complete_upload=refused, _briefly=mortal(brief), _run=mortal(long)):
         yield
 
 

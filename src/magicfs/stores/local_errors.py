@@ -69,7 +69,8 @@ def translated(operation: str, path: str) -> Iterator[None]:
 def translate(error: OSError, operation: str, path: str) -> StoreError:
     """The error of the port for one of the system."""
     if isinstance(error, NotOursError):
-        return StoreError(operation, path, f"{error.filename}: {error.strerror}", hint=_NOT_OURS)
+        where = "" if error.filename == path else f"{error.filename}: "
+        return StoreError(operation, path, f"{where}{error.strerror}", hint=_NOT_OURS)
     kind, hint = _BY_NUMBER.get(error.errno or 0, (StoreError, _OTHER))
     code = errno.errorcode.get(error.errno or 0, type(error).__name__)
     return kind(operation, path, f"{error.strerror or error} ({code})", hint=hint)

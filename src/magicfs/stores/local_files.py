@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from magicfs.protocol.layout import SUCCESS
+from magicfs.protocol.magic import BASE
 from magicfs.stores.local_places import (
     REGULAR,
     Places,
@@ -71,22 +72,27 @@ def describe(root: Path, key: str) -> ObjectInfo | None:
     with Places(root) as places:
         name, directory = places.at(key)
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    if directory is not None and (_is_marker(key) or not stat.S_ISDIR(found.st_mode)):
+    if directory is not None and (_is_record(key) or not stat.S_ISDIR(found.st_mode)):
         _check_record(found, root, key)
     if stat.S_ISDIR(found.st_mode):
         return None
     return info_of(key, found if directory is not None else _followed(found, (root / key).stat))
 
 
+def _is_record(key: str) -> bool:
+    """Whether a key under a name of ours is that of a record, where no directory can be."""
+    return key.endswith((".json", ".pendingset", SUCCESS)) and "/tasks/" not in key and f"/{BASE}/" not in key
+
+
 def _is_marker(key: str) -> bool:
-    return key.endswith(SUCCESS)
+    return key.rpartition("/")[2] == SUCCESS
 
 
 def _check_record(found: os.stat_result, root: Path, key: str) -> None:
     """Raise NotOursError unless something in the place of a file of ours is a file."""
     if _is_marker(key) and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
         raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", key)
-    check_regular(found, f"{root}/{key}")
+    check_regular(found, str(root / key))
 
 
 def listed(places: Places, key: str) -> ObjectInfo | None:
