@@ -169,6 +169,28 @@ def test_two_files_of_one_name_are_refused(run, job, tmp_path):
     assert "hold a file 'x'; nothing was changed" in run("task", job, "1", one, two)[2]
 
 
+@pytest.mark.parametrize("kind", ["file", "directory", "pipe"])
+def test_link_or_pipe_in_a_directory_is_refused_by_name(bucket, run, job, tmp_path, kind):
+    (tmp_path / "secret").write_text("secret")
+    given = files(tmp_path / "a", x="1")
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "a" / "odd")
+    else:
+        (tmp_path / "a" / "odd").symlink_to(tmp_path / "secret" if kind == "file" else tmp_path)
+    before = bucket.objects()
+    code, _, err = run("task", job, "1", given)
+    assert code == 2
+    assert f"{str(tmp_path / 'a' / 'odd')!a} is {'no file' if kind == 'pipe' else 'a symbolic link'}" in err
+    assert bucket.objects() == before
+
+
+def test_path_that_is_a_link_itself_is_what_it_leads_to(bucket, run, job, tmp_path):
+    (tmp_path / "link").symlink_to(files(tmp_path / "a", x="1"))
+    assert run("task", job, "1", str(tmp_path / "link"))[0] == 0
+    assert run("commit", job)[0] == 0
+    assert data(bucket) == [b"1"]
+
+
 def test_job_of_a_program_takes_no_tasks(url, run, tmp_path):
     with pytest.raises(ZeroDivisionError), magicfs.Job(url, conflict="append", tracking="memory") as job:
         code, _, err = run("task", f"{url}/__magic_job-{job.id}", "1", files(tmp_path / "a", a="a"))

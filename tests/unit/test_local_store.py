@@ -26,10 +26,10 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.protocol.paths import parse_url
-from magicfs.stores import conditions, local_errors
+from magicfs.stores import conditions, local_errors, local_places
 from magicfs.stores.local import LocalStore
 from magicfs.stores.object_tree import tree_of
-from magicfs.stores.port import PutMode
+from magicfs.stores.port import RIGHTS_OF, ObjectInfo, PutMode
 from magicfs.stores.tree_port import Entry, Tree
 
 _T = TypeVar("_T")
@@ -483,3 +483,121 @@ def test_limit_of_a_read_takes_no_memory(tmp_path: Path, store: LocalStore) -> N
     finally:
         tracemalloc.stop()
     assert run(store.get(key, size_max=3)) == b"con"
+
+
+# -- names of ours -------------------------------------------------------------------------------------------
+
+_OURS = [
+    "d/__magic_job-1/job-1/job.json",
+    "d/_magicfs/current.json",
+    "d/_temporary/1/00/manifests/a.json",
+    "_magicfs/.tags/gold.json",
+]
+
+
+def lay(path: Path, kind: str, victim: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "link":
+        path.symlink_to(victim)
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+
+@pytest.mark.parametrize("key", _OURS)
+@pytest.mark.parametrize("kind", ["link", "loop", "pipe", "directory"])
+def test_record_that_is_no_file_is_refused_at_once(
+    store: LocalStore, tmp_path: Path, key: str, kind: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"secret")
+    lay(tmp_path / key, kind, victim)
+    for request in (store.get(key), store.head(key), store.copy(key, "copy")):
+        with pytest.raises(StoreError, match=r"magicfs has not made.* find out who put it there") as caught:
+            run(request)
+        assert not isinstance(caught.value, FileNotFoundError)
+    run(store.delete([key]))
+    assert victim.read_bytes() == b"secret"
+
+
+@pytest.mark.parametrize("key", _OURS)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_link_in_the_place_of_a_directory_of_ours_leads_nowhere(
+    store: LocalStore, tree: Tree, tmp_path: Path, key: str, at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not at_once:
+        monkeypatch.setattr(local_places, "_openat2", lambda: None)
+    run(store.put(key, b"ours"))
+    first = tmp_path / key.split("/_", maxsplit=1)[0] if key.startswith("d/") else tmp_path
+    top = next(one for one in first.iterdir() if one.name.startswith("_"))
+    top.rename(tmp_path / "elsewhere")
+    top.symlink_to(tmp_path / "elsewhere")
+    before = bodies(tmp_path / "elsewhere")
+
+    async def listed() -> list[ObjectInfo]:
+        return [one async for one in store.list(f"{key.rpartition('/')[0]}/")]
+
+    requests = [
+        *(store.get(key), store.head(key), store.put(key, b"new"), store.delete([key]), listed()),
+        *(store.create_upload(f"{key}.up", metadata={}), store.copy(key, "copy")),
+        *(tree.look(key), tree.rename(key, f"{key}.moved"), tree.delete_tree(key)),
+        *(tree.make_directory(f"{key}.d"), tree.write(key, b"new"), tree.read(key)),
+    ]
+    for request in requests:
+        with pytest.raises(StoreError, match="a symbolic link is there"):
+            run(request)
+    [(_, met)] = run(tree.rename_all([(key, "d/taken")], 1)).items()
+    assert isinstance(met, StoreError)
+    assert {
+        path: path.read_bytes() for path in (tmp_path / "elsewhere").rglob("*") if path.is_file()
+    } == before
+    assert [info.key for info in run(objects(store, "")) if info.key.startswith("elsewhere")]
+
+
+def bodies(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+async def objects(store: LocalStore, prefix: str) -> list[ObjectInfo]:
+    return [one async for one in store.list(prefix)]
+
+
+@pytest.mark.parametrize("kind", ["link", "loop", "pipe"])
+def test_success_that_is_no_file_counts_as_none_and_is_replaced(
+    store: LocalStore, tmp_path: Path, kind: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"secret")
+    lay(tmp_path / "d" / "_SUCCESS", kind, victim)
+    for request in (store.get("d/_SUCCESS"), store.head("d/_SUCCESS")):
+        with pytest.raises(ObjectNotFound):
+            run(request)
+    run(store.put("d/_SUCCESS", b"{}", mode=PutMode.CREATE))
+    assert run(store.get("d/_SUCCESS")) == b"{}"
+    assert victim.read_bytes() == b"secret"
+    with pytest.raises(ObjectExists):
+        run(store.put("d/_SUCCESS", b"", mode=PutMode.CREATE))
+
+
+def test_data_behind_links_is_read_and_written(store: LocalStore, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real" / "file").write_bytes(b"data")
+    (tmp_path / "real" / "alias").symlink_to(tmp_path / "real" / "file")
+    assert run(store.get("link/file")) == run(store.get("link/alias")) == b"data"
+    run(store.put("link/_magicfs/current.json", b"{}"))
+    assert (tmp_path / "real" / "_magicfs" / "current.json").read_bytes() == b"{}"
+    assert run(store.get("link/_magicfs/current.json")) == b"{}"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_put_may_keep_the_rights_of_another_object(store: LocalStore, tmp_path: Path, mode: int) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    (tmp_path / "a").chmod(mode)
+    run(store.put("b", b"new", metadata={RIGHTS_OF: "a"}))
+    run(store.copy("a", "c"))
+    for name in ("b", "c"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == mode

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from magicfs.errors import ObjectExists, PermissionDenied, StoreError, Unsupported, UploadNotFound
 from magicfs.protocol.readback import etag_of_upload, write_id_shown
-from magicfs.stores import local_parts, local_uploads
+from magicfs.stores import local_parts, local_places, local_uploads
 from magicfs.stores.local import LocalStore
 from magicfs.stores.local_held import UPLOADS
 from magicfs.stores.port import Part
@@ -276,6 +276,126 @@ async def test_uploads_that_others_hide_above_are_passed_over(
     assert await pending(store, "sales/") == [(KEY, upload_id)]
     with pytest.raises(PermissionDenied):
         await pending(store)
+
+
+# -- what others have made -----------------------------------------------------------------------------------
+
+FORGED = "1.1.aa-bb.0123456789abcdef"
+
+
+def victims(directory: Path) -> Path:
+    directory.mkdir()
+    for name in ("data", "upload.json", "thesis.tex"):
+        (directory / name).write_text("precious")
+    return directory
+
+
+@pytest.mark.parametrize("where", ["", "sales", "entry"])
+@on_loop
+async def test_link_in_the_place_of_uploads_is_neither_followed_nor_used(
+    store: LocalStore, tmp_path: Path, where: str
+) -> None:
+    (root(store) / "sales").mkdir()
+    victim = victims(tmp_path / "victim")
+    if where == "entry":
+        (root(store) / "sales" / UPLOADS).mkdir()
+        (root(store) / "sales" / UPLOADS / FORGED).symlink_to(victim)
+    else:
+        victims(victim / FORGED)
+        (root(store) / where / UPLOADS).symlink_to(victim)
+    local_uploads._tidied.clear()
+    before = sorted(map(str, victim.rglob("*")))
+    assert await pending(store, "sales/") == []
+    await store.abort_upload("sales/day", FORGED)
+    with pytest.raises(UploadNotFound):
+        await store.complete_upload("sales/day", FORGED, [Part(1, '"0.0"')])
+    if where == "sales":
+        with pytest.raises(StoreError, match=r"sales/.magicfs-uploads.* a symbolic link is there.*remove it"):
+            await store.create_upload(KEY, metadata={})
+    else:
+        upload_id, parts = await upload(store, KEY, b"body")
+        await store.complete_upload(KEY, upload_id, parts)
+    assert sorted(map(str, victim.rglob("*"))) == before
+    assert (victim / "data").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["upload.json", "data", "stride", "lock"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+@on_loop
+async def test_link_or_pipe_in_an_upload_is_neither_followed_nor_waited_for(
+    store: LocalStore, tmp_path: Path, name: str, kind: str
+) -> None:
+    victim = victims(tmp_path / "victim")
+    upload_id = await store.create_upload(KEY, metadata={})
+    parts = [await store.put_part(KEY, upload_id, n, body) for n, body in ((2, b"bb"), (1, b"a"))]
+    path = root(store) / UPLOADS / upload_id / name
+    path.unlink(missing_ok=True)
+    if kind == "link":
+        path.symlink_to(victim / "thesis.tex")
+    else:
+        os.mkfifo(path)
+    with pytest.raises(StoreError):
+        await store.complete_upload(KEY, upload_id, parts[::-1])
+    with contextlib.suppress(StoreError):
+        await store.put_part(KEY, upload_id, 1, b"other")
+    await pending(store)
+    await store.abort_upload(KEY, upload_id)
+    assert {path.read_text() for path in victim.iterdir()} == {"precious"}
+    assert len(list(victim.iterdir())) == 3
+
+
+@on_loop
+async def test_only_names_that_uploads_make_are_removed(store: LocalStore) -> None:
+    upload_id, _ = await upload(store, KEY, b"body")
+    place = root(store) / UPLOADS / upload_id
+    (place / "thesis.tex").write_text("precious")
+    await store.abort_upload(KEY, upload_id)
+    assert await pending(store) == []
+    assert names(place) == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "ours"),
+    [
+        ("me", 0o1777, True),
+        ("owner", 0o1777, True),
+        ("root", 0o1777, True),
+        ("stranger", 0o1777, False),
+        ("stranger", 0o755, False),
+        ("stranger", 0o775, True),
+    ],
+)
+def test_whose_directories_count(owner: str, mode: int, ours: bool, tmp_path: Path) -> None:
+    me = os.geteuid()
+    uids = {"me": me, "root": 0, "owner": me + 1, "stranger": me + 2}
+
+    def stat_of(uid: int, mode: int) -> os.stat_result:
+        return os.stat_result((mode, 0, 0, 2, uid, 0, 0, 0, 0, 0))
+
+    assert local_places.is_trusted(stat_of(uids[owner], 0o40755), stat_of(me + 1, 0o40000 | mode)) is ours
+
+
+@pytest.mark.parametrize("above", ["owner", "stranger"])
+@on_loop
+async def test_nobody_looks_above_the_first_directory_of_another_user(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, above: str
+) -> None:
+    high, _ = await upload(store, "team/sales/high", b"body")
+    (root(store) / "team").mkdir()
+    middle, _ = await upload(store, "team/sales/middle", b"body")
+    (root(store) / "team" / "sales").mkdir()
+    low, _ = await upload(store, "team/sales/low", b"body")
+    plain = os.stat
+
+    def other(path: Any, *args: Any, **how: Any) -> os.stat_result:
+        found = plain(path, *args, **how)
+        if path == str(root(store) / "team") and above == "stranger":
+            return os.stat_result([*found[:4], found.st_uid + 1, *found[5:]])
+        return found
+
+    monkeypatch.setattr(os, "stat", other)
+    found = [upload_id for _, upload_id in await pending(store, "team/sales/")]
+    assert found == ([low, middle] if above == "stranger" else [high, low, middle])
 
 
 # -- deaths --------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ _WAS_RUN = "the run is published already; there is nothing to do"
 _TASK = (
     "Options come before JOB. With PATHs, files and what lies below directories are uploaded. With a "
     "COMMAND, it is run, and what it writes below the directory $MAGICFS_OUTPUT is uploaded if it succeeds; "
-    "$MAGICFS_TASK is the NUMBER. A task may run any number of times, also at the same time: one counts."
+    "$MAGICFS_TASK is the NUMBER. A link in a directory is refused. A task may run any number of times, also "
+    "at the same time: one counts."
 )
 
 
