@@ -159,8 +159,8 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "what Python raises comes out",
         f"{_FORMATS}.document",
-        "if isinstance(error, _UNREADABLE) and not isinstance(error, FormatError):",
-        "if False:",
+        "except UNREADABLE as error:",
+        "except KeyboardInterrupt as error:",
         _deep_document,
     ),
     Mutant(

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from json.encoder import encode_basestring
-from types import TracebackType
 from typing import Any, Final, NoReturn
 
 from magicfs.errors import FormatError, UsageError
@@ -26,7 +25,7 @@ from magicfs.formats.limits import VALUE_LIMIT, has_more_values
 __all__ = [
     "UNKNOWN_DEPTH_LIMIT",
     "UNKNOWN_SIZE_LIMIT",
-    "Reading",
+    "UNREADABLE",
     "check_limits",
     "iso_text",
     "java_text",
@@ -38,6 +37,7 @@ __all__ = [
     "render_indented",
     "shown",
     "too_large",
+    "unreadable",
     "walk",
     "with_unknown",
 ]
@@ -59,32 +59,16 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-class Reading:
-    """A block that reads what others wrote. Whatever it cannot read ends as FormatError, and nothing else.
-
-    ``path`` and ``field``: where that lies, for the error.
-    """
-
-    __slots__ = ("_field", "_path")
-
-    def __init__(self, path: str, field: str = "") -> None:
-        self._path, self._field = path, field
-
-    def __enter__(self) -> None:
-        """Nothing to begin."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, _UNREADABLE) and not isinstance(error, FormatError):
-            raise FormatError(self._path, self._field, _explain(error)) from None
-
-
-_UNREADABLE: Final = (
+UNREADABLE: Final = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
     struct.error,
 )
-"""What Python raises for input that is not as a reader needs it."""
+"""What Python raises for input that is not as a reader needs it, and our own FormatError."""
+
+
+def unreadable(path: str, field: str, error: BaseException) -> FormatError:
+    """The error of ours for one of ``UNREADABLE``. ``path`` and ``field``: where the input lies."""
+    return error if isinstance(error, FormatError) else FormatError(path, field, _explain(error))
 
 
 def parse(path: str, raw: bytes, *, size_limit: int, value_limit: int = VALUE_LIMIT) -> dict[str, Any]:
@@ -120,7 +104,7 @@ def _parsed(path: str, raw: bytes, size_limit: int, value_limit: int) -> Any:
     check_limits(path, raw, size_limit, value_limit)
     if not raw:
         raise FormatError(path, "", "No data")
-    with Reading(path):
+    try:
         document = json.loads(
             raw.decode("utf-8"),
             object_pairs_hook=_unique_members,
@@ -130,6 +114,8 @@ def _parsed(path: str, raw: bytes, size_limit: int, value_limit: int) -> Any:
         if _SURROGATE_ESCAPE.search(raw) and not _is_encodable(document):
             field = _unencodable(document) if len(raw) <= _LOOKED_THROUGH else ""
             raise FormatError(path, field or "", "half a surrogate pair, which UTF-8 cannot hold")
+    except UNREADABLE as error:
+        raise unreadable(path, "", error) from None
     return document
 
 

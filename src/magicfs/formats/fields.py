@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats.document import Reading, kind_of, member, shown, too_large
+from magicfs.formats.document import kind_of, member, shown, too_large, unreadable
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 
@@ -38,9 +38,9 @@ class Fields:
         """The error to raise about a field of this object."""
         return FormatError(self.path, self._name(field), problem)
 
-    def reading(self, field: str) -> Reading:
-        """The block that reads a field for which there is no getter."""
-        return Reading(self.path, self._name(field))
+    def unreadable(self, field: str, error: BaseException) -> FormatError:
+        """The error to raise where reading a field of this object has raised one of ``UNREADABLE``."""
+        return unreadable(self.path, self._name(field), error)
 
     def version(self, expected: int) -> None:
         """Check ``version``: absent is accepted, as Hadoop's readers do. Any other is refused."""

@@ -19,7 +19,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from magicfs.formats.document import Reading, parse, parse_list, render, shown, with_unknown
+from magicfs.formats.document import UNREADABLE, parse, parse_list, render, shown, with_unknown
 from magicfs.formats.fields import LONG_MAX, Fields, check_format
 from magicfs.formats.limits import FOOTERS_SIZE_LIMIT, FOOTERS_VALUE_LIMIT, within
 
@@ -97,11 +97,10 @@ class Schema:
 
     @classmethod
     def from_text(cls, path: str, text: str) -> Schema:
-        """Undo ``to_text``. Raises FormatError for any other text."""
+        """Undo ``to_text``. Raises one of ``UNREADABLE`` for any other text."""
         raw = text.encode("utf-8", "surrogatepass")
         found = parse_list(path, raw, size_limit=_BYTES_OF_CHARACTER * SCHEMA_MAX)
-        with Reading(path):
-            return cls.of(list(map(_field, found)))
+        return cls.of(list(map(_field, found)))
 
     def find(self, name: str) -> int | None:
         """The place of the column of a dotted name; None if there is none, or several."""
@@ -284,8 +283,10 @@ def _schemas(fields: Fields) -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for one in fields.objects("schemas"):
         name = one.required_text("fingerprint")
-        with one.reading("fields"):
+        try:
             found[name] = Schema(tuple(map(_field, one.elements("fields"))), name)
+        except UNREADABLE as error:
+            raise one.unreadable("fields", error) from None
     return found
 
 

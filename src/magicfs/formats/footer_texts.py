@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from magicfs.errors import FormatError
-from magicfs.formats.document import Reading
+from magicfs.formats.document import UNREADABLE
 from magicfs.formats.footer import SCHEMA_MAX, TEXT_MAX, Footer, Schema
 
 __all__ = ["FOOTER", "SCHEMA", "carried_by", "check_carried", "footers_in", "once_each"]
@@ -49,12 +49,11 @@ def footers_in(extras: Iterable[Mapping[str, str]]) -> Iterator[Footer | None]:
             yield None
             continue
         try:
-            with Reading(FOOTER):
-                if (columns := extra.get(SCHEMA)) is not None:
-                    one = Schema.from_text(SCHEMA, columns)
-                    schemas.setdefault(one.fingerprint, one)
-                found = Footer.from_text(FOOTER, text, schemas)
-        except FormatError:
+            if (columns := extra.get(SCHEMA)) is not None:
+                one = Schema.from_text(SCHEMA, columns)
+                schemas.setdefault(one.fingerprint, one)
+            found = Footer.from_text(FOOTER, text, schemas)
+        except UNREADABLE:
             found = None
         yield found
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
 
-from magicfs.errors import FormatError
-from magicfs.formats.document import Reading
+from magicfs.formats.document import UNREADABLE
 from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.footer import Field, Footer, Schema, Values
 from magicfs.formats.thrift import read_struct
@@ -120,9 +119,8 @@ def read_footer(head: bytes, tail: bytes) -> Footer | None:
     if not 0 < length <= len(tail) - END:
         return None
     try:
-        with Reading("the footer"):
-            return _footer(read_struct(tail[-END - length : -END]))
-    except FormatError:
+        return _footer(read_struct(tail[-END - length : -END]))
+    except UNREADABLE:
         return None
 
 
