@@ -191,10 +191,20 @@ class TestStorageOptions:
         assert "environment" in said
         assert "hunter2" not in said
 
-    @pytest.mark.parametrize("text", ["{", "[]", '"x"', "", "null"])
+    @pytest.mark.parametrize(
+        "text", ["{", "[]", '"x"', "", "null", "[" * 100_000, '{"a":' * 80 + "1" + "}" * 80, '{"a":NaN}']
+    )
     def test_anything_but_a_json_object_is_refused(self, text):
         with pytest.raises(errors.UsageError, match="JSON object"):
             parse_storage_options(text)
+
+    @pytest.mark.process
+    def test_output_is_escaped_where_the_terminal_lacks_a_character(self, tmp_path):
+        command = [sys.executable, "-m", "magicfs.cli", "doctor", f"file://{tmp_path}/é", "--read-only"]
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"file://{tmp_path}/\\xe9 can be listed" in done.stdout
 
     def test_options_without_secrets_are_taken_as_they_are(self):
         options = {"endpoint_url": "http://127.0.0.1:9", "client_kwargs": {"region_name": "eu-1"}}

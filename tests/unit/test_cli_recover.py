@@ -15,6 +15,7 @@ from magicfs.job.found import LISTED_MAX
 from magicfs.job.job import Job
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
+from magicfs.transaction import others
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket, died_in, written
 
@@ -503,6 +504,21 @@ class TestFindings:
         said = self.messages(caplog)
         assert len(said) == LISTED_MAX + 1
         assert "5 more uploads" in said[-1]
+
+    def test_many_unfinished_jobs_are_said_with_how_to_clear_them(
+        self, bucket, url, caplog, run, monkeypatch
+    ):
+        for _ in range(3):
+            written(url, tasks=0)
+        monkeypatch.setattr(others, "MANY_JOBS", 2)
+        caplog.clear()
+        magicfs.Job(url, conflict="append").setup()
+        [said] = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+        assert said.startswith(f"3 jobs are unfinished at {url}")
+        advice = f"magicfs abort {url} --job ID ends one whose driver is dead"
+        assert advice in said
+        assert run("recover", url, "--dry-run")[1].startswith(f"4 jobs are unfinished at {url}")
+        assert advice in run("doctor", url, "--read-only")[1]
 
     def test_a_clean_destination_is_silent(self, url, caplog):
         with caplog.at_level(logging.INFO, logger="magicfs"):

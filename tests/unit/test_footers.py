@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.errors import FormatError, UsageError
+from magicfs.errors import CommitFailed, FormatError, UsageError
 from magicfs.filesystem.upload.footers import taker_of
 from magicfs.formats.footer import Field, Footer, Schema, Values
 from magicfs.formats.footer_texts import FOOTER, SCHEMA, carried_by, footers_in
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pendingset import PendingSet
-from magicfs.formats.task_commit import unpack
+from magicfs.formats.task_commit import TaskCommit, unpack
 from magicfs.manifests import footers as lists
 from magicfs.manifests import parts
 from magicfs.manifests.chain import manifest_key
@@ -511,6 +511,54 @@ class TestLimits:
         assert (with_rows - without) / 200 < 15
         [name] = other.below(f"_magicfs/{job.id}/")
         assert len(other.objects()[f"{DEST}/{name}"][0]) / 200 < 260
+
+
+class TestCraftedRecords:
+    """What a task recorded of a file is no reason to leave a job unfinished, whoever wrote it."""
+
+    def crafted(self, scene: JobScene, **extra: str) -> tuple[magicfs.Job, list[TaskCommit]]:
+        """A job of two files, of whose first one the record says something else."""
+        job = scene.job(footers=True)
+        task = job.task(0)
+        task.setup()
+        for name in ("a.parquet", "b.parquet"):
+            task.filesystem.pipe_file(f"{task.path}/{name}", parquet(1, 2))
+        [record] = [one for one in scene.work() if one.endswith("a.parquet.pending")]
+        document = json.loads(scene.objects()[f"{DEST}/{record}"][0])
+        document["extraData"] |= extra
+        scene.put(record, json.dumps(document).encode())
+        return job, [task.commit()]
+
+    @pytest.mark.parametrize(
+        "extra",
+        [
+            {SCHEMA: "[" * 5000 + "]" * 5000},
+            {SCHEMA: r'[["\ud800","int64",0,0]]'},
+            {FOOTER: '{"rows":1,"format":"csv","schema":""}'},
+            {FOOTER: '{"rows":1,"format":"csv","x":' + "[" * 5000 + "]" * 5000 + "}"},
+            {FOOTER: f'{{"rows":1,"format":"csv","columns":[[{2**70}]]}}'},
+        ],
+        ids=["deep schema", "half a character", "no fingerprint", "deep footer", "many nulls"],
+    )
+    def test_a_job_is_finished_without_what_cannot_be_read(self, plain: JobScene, extra: dict[str, str]):
+        job, commits = self.crafted(plain, **extra)
+        [said] = job.commit(commits).warnings
+        assert said.startswith("1 files are published without rows, schema and statistics")
+        assert (plain.work(), plain.recover().jobs) == ([], ())
+        assert sorted(found is None for found in footers(plain).values()) == [False, True]
+        assert manifest(plain).footers.rows is None
+
+    def test_a_record_that_is_too_long_fails_the_job_before_its_commit_point(self, plain: JobScene):
+        job, commits = self.crafted(plain, **{FOOTER: " " * 20_000})
+        with pytest.raises(CommitFailed, match="20000 characters, and at most 16384 are read"):
+            job.commit(commits)
+        assert (plain.work(), plain.data()) == ([], {})
+
+    def test_rows_beyond_64_bits_are_not_known(self, plain: JobScene):
+        job, commits = self.crafted(plain, **{FOOTER: f'{{"rows":{2**63 - 1},"format":"csv"}}'})
+        assert not job.commit(commits).warnings
+        assert manifest(plain).footers.rows is None
+        assert len(footers(plain)) == 2
 
 
 class TestShow:

@@ -46,6 +46,21 @@ def test_answers(text: str, answer: str) -> None:
     assert parse_condition(text).of_file(DAY) == answer
 
 
+@pytest.mark.parametrize(
+    "value", ["NaN", "sNaN", "-nan", "Infinity", "1e9999999999999999999", Decimal("NaN")]
+)
+@pytest.mark.parametrize("text", ["x < 7", "x = 5", "x in (1, 2.5)", "not x >= 7"])
+def test_what_has_no_place_among_numbers_is_unknown(text: str, value: object) -> None:
+    assert parse_condition(text).of_file({"x": Values.one(value)}) == "unknown"
+    assert parse_condition("x = 'NaN'").of_file({"x": Values.one("NaN")}) == "all"
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1e999999999999999999999", "0." + "1" * 5000])
+def test_numbers_that_are_too_large_are_refused(number: str) -> None:
+    with pytest.raises(UsageError, match="which is too large; nothing was changed"):
+        parse_condition(f"x < {number}")
+
+
 def test_values_of_partitions_are_text_and_are_compared_as_what_is_asked_for() -> None:
     columns = {"month": Values.one("10"), "flag": Values.one("true")}
     assert parse_condition("month > 9").of_file(columns) == "all"
