@@ -67,7 +67,7 @@ def _unreadable_job() -> list[str]:
     job = JobObject(
         job_id=_JOB, bucket="b", destination="d", state=JobState.OPEN, nonce="n", driver="d", size=2**63
     )
-    return _problem("a job object of 2**63 bytes", lambda: record._check_readable(job), said="bytes: outside")  # noqa: SLF001
+    return _problem("a job object of 2**63 bytes", lambda: record._check_size(job), said="bytes: outside")  # noqa: SLF001
 
 
 def _values_of_a_manifest() -> list[str]:

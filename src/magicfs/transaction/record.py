@@ -113,7 +113,7 @@ class JobRecord:
         }
         moved, moment = replace(version.job, **news), _moment()
         if version.job.state in BEFORE_COMMIT and state is not JobState.ABORTING:
-            _check_readable(moved)
+            _check_size(moved)
         moved = replace(moved, reason=moved.reason[:_REASON_MAX])
         try:
             with held():
@@ -247,7 +247,7 @@ def _host() -> str:
     return socket.gethostname()
 
 
-def _check_readable(job: JobObject) -> None:
+def _check_size(job: JobObject) -> None:
     """Refuse a job whose object could not be moved on, or read by another process that finishes the job."""
     raw = within(
         job.to_bytes(),
