@@ -20,7 +20,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.stores.memory import World
 from magicfs.stores.port import Store
-from magicfs.transaction import capacity, others, record, sets
+from magicfs.transaction import capacity, context, record, sets
 from magicfs.transaction.output import JobOutput, Taking
 from magicfs.transaction.taken import TakenFiles
 from proofs.hostile.part import Mutant
@@ -71,9 +71,9 @@ def _unreadable_job() -> list[str]:
 
 
 def _values_of_a_manifest() -> list[str]:
-    context = cast("Any", SimpleNamespace(job=_JOB))
+    job = cast("Any", SimpleNamespace(job=_JOB))
     with _with(capacity, "MANIFEST_VALUE_LIMIT", 70_000):
-        call = lambda: capacity.check_manifests(context, JobOutput(), ["x"] * 10_000)  # noqa: E731
+        call = lambda: capacity.check_manifests(job, JobOutput(), ["x"] * 10_000)  # noqa: E731
         return _problem("a manifest of many values", call, said="values")
 
 
@@ -133,9 +133,9 @@ def _unread_footers() -> list[str]:
 
 
 def _many_jobs() -> list[str]:
-    said = others.crowded("s3://b/d", 1001)
+    said = context.crowded("s3://b/d", 1001)
     return (
-        [] if "magicfs abort s3://b/d" in said and not others.crowded("x", 1000) else [f"1,001 jobs: {said}"]
+        [] if "magicfs abort s3://b/d" in said and not context.crowded("x", 1000) else [f"1,001 jobs: {said}"]
     )
 
 
@@ -310,7 +310,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a crowd of jobs is not worth a word",
-        f"{_TRANSACTION}.others",
+        f"{_TRANSACTION}.context",
         "if jobs <= MANY_JOBS:",
         "if True:",
         _many_jobs,

@@ -15,7 +15,7 @@ from magicfs.job.found import LISTED_MAX
 from magicfs.job.job import Job
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
-from magicfs.transaction import others
+from magicfs.transaction import context
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket, died_in, written
 
@@ -510,7 +510,7 @@ class TestFindings:
     ):
         for _ in range(3):
             written(url, tasks=0)
-        monkeypatch.setattr(others, "MANY_JOBS", 2)
+        monkeypatch.setattr(context, "MANY_JOBS", 2)
         caplog.clear()
         magicfs.Job(url, conflict="append").setup()
         [said] = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]

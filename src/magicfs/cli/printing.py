@@ -103,7 +103,7 @@ def print_recovered(
     """Print what ``recover`` or ``abort`` found and did, a block for each job and each table of a catalog, or
     ``nothing``. Returns the exit status: 0, or 1 if somebody has to look again.
     """
-    from magicfs.transaction.others import crowded
+    from magicfs.transaction.context import crowded
 
     told = [one for one in tables if one.done != "forgotten"]
     if as_json:

@@ -31,7 +31,8 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.paths import Location
 from magicfs.stores import conditions
-from magicfs.transaction.others import OtherJob, crowded, find_unfinished_jobs
+from magicfs.transaction.context import crowded
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.setup import check_place
 from magicfs.version import __version__
 

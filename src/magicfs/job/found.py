@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from magicfs.job.spec import JobSpec
 from magicfs.protocol.paths import is_hidden
-from magicfs.transaction.context import FoundJob, FoundUpload, JobSetup
-from magicfs.transaction.others import MANY_JOBS, crowded
+from magicfs.transaction.context import MANY_JOBS, FoundJob, FoundUpload, JobSetup, crowded
 
 __all__ = ["LISTED_MAX", "log_found"]
 

@@ -15,10 +15,23 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.temporary import TemporaryLayout
 
-__all__ = ["FoundJob", "FoundUpload", "JobContext", "JobSetup", "RenameSettings", "Rerun"]
+__all__ = [
+    "MANY_JOBS",
+    "FoundJob",
+    "FoundUpload",
+    "JobContext",
+    "JobSetup",
+    "RenameSettings",
+    "Rerun",
+    "crowded",
+]
 
 Rerun = Literal["skip", "replace", "fail"]
 """If its run is published already, a job publishes nothing, publishes all the same, or raises at setup."""
+
+
+MANY_JOBS = 1000
+"""More unfinished jobs than this at one destination are worth a word: each job reads the objects of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +206,14 @@ class JobSetup:
     published: str | None = None  # the job that has published the same run already; None if none has
     created: bool = False  # whether the job object was made, and not taken over
     keeps_versions: bool = False  # whether the bucket keeps versions of what is deleted or written over
+
+
+def crowded(url: str, jobs: int) -> str:
+    """What to say of a destination with very many unfinished jobs; empty if there are not."""
+    if jobs <= MANY_JOBS:
+        return ""
+    return (
+        f"{jobs:,} jobs are unfinished at {url}, and every setup, recover and doctor reads the object of "
+        f"each; magicfs recover {url} --dry-run --json lists them, and magicfs abort {url} --job ID ends one "
+        "whose driver is dead"
+    )

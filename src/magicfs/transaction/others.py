@@ -23,10 +23,8 @@ from magicfs.transaction import job_location
 from magicfs.transaction.context import FoundJob, JobContext
 
 __all__ = [
-    "MANY_JOBS",
     "OtherJob",
     "conflicting",
-    "crowded",
     "find_unfinished_jobs",
     "follow",
     "of_run",
@@ -35,9 +33,6 @@ __all__ = [
 ]
 
 _JOB = "job-"
-
-MANY_JOBS = 1000
-"""More unfinished jobs than this at one destination are worth a word: each job reads the objects of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +67,6 @@ class OtherJob:
     def job_id(self) -> JobId:
         """The job, as the place of its object tells."""
         return self.layout.job
-
-
-def crowded(url: str, jobs: int) -> str:
-    """What to say of a destination with very many unfinished jobs; empty if there are not."""
-    if jobs <= MANY_JOBS:
-        return ""
-    return (
-        f"{jobs:,} jobs are unfinished at {url}, and every setup, recover and doctor reads the object of "
-        f"each; magicfs recover {url} --dry-run --json lists them, and magicfs abort {url} --job ID ends one "
-        "whose driver is dead"
-    )
 
 
 async def find_unfinished_jobs(
