@@ -330,7 +330,7 @@ MUTANTS: Sequence[Mutant] = (
         _wrong_sum,
     ),
     _mutant(
-        "a log tells of any number of jobs",
+        "a log may name any number of jobs",
         f"{_MANIFESTS}.log_files",
         "if jobs != log.jobs:",
         "if False:",

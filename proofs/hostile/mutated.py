@@ -139,14 +139,14 @@ def _readers() -> tuple[Reader, ...]:
     sets = by_kind["pendingset"]
     lists = [(_GOLDEN / "magicfs_files_1.json").read_bytes()]
     footers = [footer_bytes(one) for one in _sound_footers()]
-    told = document.render({FOOTER: '{"rows":3,"format":"csv"}', SCHEMA: '[["a","int64",0,0]]'})
+    texts = document.render({FOOTER: '{"rows":3,"format":"csv"}', SCHEMA: '[["a","int64",0,0]]'})
     return (
         *found,
         Reader("any file", golden, partial(kinds.load, _PATH)),
         Reader("set of a job", sets, partial(set_files.read, _PATH)),
         Reader("packed set", [pack(one) for one in sets], partial(unpack, _PATH), is_json=False),
         Reader("file list", lists, partial(FileList.from_bytes, _PATH), FileList.to_bytes),
-        Reader("texts of footers", [told], _read_texts),
+        Reader("texts of footers", [texts], _read_texts),
         Reader("a footer's text", _FOOTER_TEXTS, lambda raw: _carried(raw, _SCHEMA)),
         Reader("a schema's text", [_SCHEMA], lambda raw: _carried(_FOOTER_TEXTS[0], raw)),
         Reader("an audit's text", [b'{"a":null,"b":"no"}'], lambda raw: said_in({FILE_AUDIT: _text(raw)})),

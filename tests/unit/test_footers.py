@@ -514,7 +514,7 @@ class TestLimits:
 
 
 class TestCraftedRecords:
-    """What a task recorded of a file is no reason to leave a job unfinished, whoever wrote it."""
+    """What a task recorded of a file is no reason to leave a job unfinished."""
 
     def crafted(self, scene: JobScene, **extra: str) -> tuple[magicfs.Job, list[TaskCommit]]:
         """A job of two files, of whose first one the record says something else."""

@@ -141,11 +141,11 @@ class JobOutput:
         """A warning about footers that nobody can read, once all were looked at; none if there are none."""
         if not self.unread_footers:
             return []
-        told = (
+        warning = (
             f"{self.unread_footers} files are published without rows, schema and statistics: what their "
             "tasks recorded of them cannot be read; find out what wrote those records"
         )
-        return [told]
+        return [warning]
 
     def checksums(self) -> Iterator[str | None]:
         """The checksum that its task made of each file, in the same order; None where there is none."""
