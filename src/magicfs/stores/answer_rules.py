@@ -29,6 +29,7 @@ __all__ = [
     "number",
     "root_of",
     "seconds_of",
+    "too_large",
     "whole",
     "words",
 ]
@@ -113,9 +114,14 @@ def deadline_s(silence_s: float, size: int) -> float:
 def whole(body: bytes, size_max: int | None, operation: str, path: str) -> bytes:
     """A body that was read, unless it has more bytes than one may have that is read whole."""
     if size_max is None and len(body) > WHOLE_BYTES_MAX:
-        problem = f"it has more than {WHOLE_BYTES_MAX:,} bytes"
-        raise StoreError(operation, path, problem, hint="read it in ranges, or name size_max")
+        raise too_large(operation, path)
     return body
+
+
+def too_large(operation: str, path: str) -> StoreError:
+    """The error for an object that is too large to be read whole by a caller that names no size."""
+    problem = f"it has more than {WHOLE_BYTES_MAX:,} bytes"
+    return StoreError(operation, path, problem, hint="read it in ranges, or name size_max")
 
 
 def root_of(body: bytes, name: str = "") -> ET.Element:

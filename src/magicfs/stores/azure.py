@@ -31,7 +31,6 @@ from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import azure_blocks, azure_errors, azure_metadata, folder_tree
-from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, whole
 from magicfs.stores.azure_folders import AzureFolders
 from magicfs.stores.azure_requests import (
     PAGE_MAX,
@@ -232,10 +231,10 @@ class AzureStore(AzureRequests):
         if size_max == 0:
             await self.head(key)
             return b""
-        read_max = WHOLE_BYTES_MAX + 1 if size_max is None else size_max
+        if size_max is None:
+            return await self.read("get", key, 0, None)
         try:
-            body = await self.read("get", key, offset=0, length=read_max)
-            return whole(body, size_max, "get", self.path(key))
+            return await self.read("get", key, 0, size_max)
         except StoreError as error:
             if azure_errors.code_of(error) == "InvalidRange":  # of an empty object
                 return b""
@@ -243,7 +242,7 @@ class AzureStore(AzureRequests):
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         try:
-            return await self.read("get_range", key, offset=start, length=size, **if_match(etag))
+            return await self.read("get_range", key, start, size, **if_match(etag))
         except PreconditionFailed:
             await self.head(key)  # it is refused so where nothing is, too
             raise

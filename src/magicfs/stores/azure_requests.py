@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from magicfs.errors import MagicError, ObjectNotFound, PreconditionFailed, Unavailable
 from magicfs.stores import azure_errors, azure_metadata
-from magicfs.stores.answer_rules import NOT_READ, REACH, Malformed, deadline_s, words
+from magicfs.stores.answer_rules import (
+    NOT_READ,
+    REACH,
+    WHOLE_BYTES_MAX,
+    Malformed,
+    deadline_s,
+    too_large,
+    words,
+)
 from magicfs.stores.azure_client import lake_of, service_of, silence_s
 from magicfs.stores.bounded_response import at_most
 from magicfs.stores.port import PartBody
@@ -144,18 +152,24 @@ class AzureRequests:
         told = found.content_settings.content_md5
         return {"MD5": base64.b64encode(bytes(told)).decode()} if told else {}
 
-    async def read(self, operation: str, key: str, *, offset: int, length: int, **how: Any) -> bytes:
-        """So many bytes of a blob, as they are there, from a place on, or what there is of them."""
+    async def read(self, operation: str, key: str, start: int, size: int | None, **how: Any) -> bytes:
+        """So many bytes of a blob, as they are there, from a place on, or what there is of them.
+
+        Without a size the whole blob, unless it has too much for that.
+        """
+        span = {} if size is None else {"offset": start, "length": size}
 
         async def request(blob: Any) -> bytes:
-            found = await blob.download_blob(decompress=False, offset=offset, length=length, **how)
+            found = await blob.download_blob(decompress=False, **span, **how)
             has_etag(found.properties.etag, operation, self.path(key))
             if azure_metadata.is_directory(found.properties.metadata):
                 raise ObjectNotFound(operation, self.path(key), "a directory is there")
+            if size is None and found.size > WHOLE_BYTES_MAX:
+                raise too_large(operation, self.path(key))
             body: bytes = await found.readall()
             return body
 
-        body: bytes = await self.call(operation, key, request, read_max=length)
+        body: bytes = await self.call(operation, key, request, read_max=size or WHOLE_BYTES_MAX)
         return body
 
     async def copied(self, key: str, answer: Mapping[str, Any]) -> None:

@@ -228,7 +228,8 @@ class S3Wire:
         first, _, last = span.removeprefix("bytes=").partition("-")
         size = int(last) - int(first) + 1
         body = await self._inner.get_range(asked.key, int(first), size, etag=etag)
-        return Answer(206, {**head.headers, "content-length": str(len(body))}, body)
+        given = f"bytes {first}-{int(first) + len(body) - 1}/{head.headers['content-length']}"
+        return Answer(206, {**head.headers, "content-length": str(len(body)), "content-range": given}, body)
 
     async def _copy(self, asked: _Asked) -> Answer:
         _, _, source = unquote(asked.headers["x-amz-copy-source"]).partition("/")

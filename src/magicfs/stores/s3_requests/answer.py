@@ -23,7 +23,7 @@ __all__ = [
     "error_of",
     "headers_of",
     "moment",
-    "root_name",
+    "root_names",
 ]
 
 _KEPT: Final = frozenset({"Code", "Message", "Region"})
@@ -91,19 +91,21 @@ def document_of(operation: Operation, body: bytes) -> dict[str, Any]:
         return {}
     if (plain := _PLAIN.get(operation.name)) and (usual := _USUAL.fullmatch(body)) and usual[1] == plain:
         return {member.decode(): _plain(text) for member, text in _MEMBER.findall(body)}
-    name = root_name(operation.name)
     root = root_of(body)
     if _name(root) == "Error":
         raise error_of(500, body)
-    if _name(root) != name:
-        expected = f"a document {name}" if name else "empty"
+    if _name(root) not in (names := root_names(operation.name)):
+        expected = f"a document {names[0]}" if names else "empty"
         raise Malformed(f"the answer must be {expected}, and it is {words(_name(root))}")
     return _READERS[operation.name][1](root)
 
 
-def root_name(operation: str) -> str:
-    """What the document of an answer is called; empty if an answer has none."""
-    return _READERS[operation][0] if operation in _READERS else ""
+def root_names(operation: str) -> tuple[str, ...]:
+    """What the document of an answer may be called; empty if an answer has none."""
+    if operation not in _READERS:
+        return ()
+    name = _READERS[operation][0]
+    return (name, *_BY_OTHERS.get(name, ()))
 
 
 def check_has(answer: Mapping[str, Any], method: str) -> None:
@@ -253,6 +255,10 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], dict[str, Any]]]]
     "ListObjectVersions": ("ListVersionsResult", _versions),
 }
 """The root that the document of an answer has, and how it is read; answers to others have no document."""
+
+_BY_OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "VersioningConfiguration": ("GetBucketVersioningResponse",)  # of moto
+}
 
 ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "create_multipart_upload": ("UploadId",),

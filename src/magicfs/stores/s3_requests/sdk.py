@@ -12,7 +12,7 @@ from magicfs.stores import object_settings
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, NOT_READ, WORK_S, Malformed, deadline_s, words
 from magicfs.stores.bounded_response import at_most, read
 from magicfs.stores.port import PartBody
-from magicfs.stores.s3_requests.answer import root_name
+from magicfs.stores.s3_requests.answer import root_names
 from magicfs.stores.s3_requests.line import counts
 
 if TYPE_CHECKING:
@@ -60,8 +60,9 @@ async def ask(
 
 
 async def _answer(function: Any, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    root = root_name("".join(part.title() for part in method.split("_")))
-    token = _root.set(None if method == "get_object" else (root, "Error") if root else ())
+    names = root_names("".join(part.title() for part in method.split("_")))
+    expected = (*names, "Error") if names else ()
+    token = _root.set(None if method == "get_object" else expected)
     try:
         answer: dict[str, Any] = await function(**arguments)
     except (*NOT_READ, RuntimeError) as error:
