@@ -70,7 +70,7 @@ _PENDING: Final = (
     Row(
         "extraData.*",
         "schema, footer, checksum and audit: read within limits, or left out",
-        by="formats.footer.footers_in",
+        by="formats.footer_texts.footers_in",
     ),
     Row("length", "the size of the object once it is complete", by="protocol.readback.write_id_shown"),
     Row("iostatistics.*", _STATISTICS),

@@ -116,9 +116,7 @@ async def publish_manifest(
     ``chain.publish``.
     """
     etags = await _look_up(engine, output, etags)
-    for extra in job.extra_destinations:
-        if extra.key not in context.extra_destinations:
-            continue  # nothing there has confirmed the job
+    for extra in [one for one in job.extra_destinations if one.key in context.extra_destinations]:
         files = await _files_of(engine, output, extra.key, job.job_id, etags)
         if files.get("files") or files.get("parts"):
             manifest = _extra_manifest(job, extra, files)

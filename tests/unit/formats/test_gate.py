@@ -43,6 +43,7 @@ _NOT_IN_THE_GATE = {
     "transaction/late_driver.py": "compares what was committed with what is published",
     "transaction/own_path.py": "deletes only the record of the same upload, below the job's own path",
     "transaction/publish.py": "says whose `_SUCCESS` is there",
+    "transaction/record.py": "what this process is about to write, so that it is never more than is read",
     "transaction/set_files.py": "each is taken by Taking",
     "transaction/sets.py": "each is taken by Taking",
     "transaction/sweep.py": "aborts only what lies in the places of the job",
