@@ -189,7 +189,7 @@ class OpenUpload:
             one.unlink(DATA)
         for one in both:
             one.remove()
-        for place in self.places:
+        for place in dict.fromkeys(self.places):
             remove_place(self.root, place)
 
     # -- parts -----------------------------------------------------------------------------------------
