@@ -235,7 +235,7 @@ MUTANTS: Sequence[Mutant] = (
         attack_private_success,
     ),
     Mutant(
-        "a directory for temporary files is used, whoever made it",
+        "a directory for temporary files of somebody else is used",
         "magicfs.committers.staging.attempts",
         "if is_own(str(parent)):  # raises for somebody else's, in a directory where everybody may make one",
         "if True:",
@@ -253,14 +253,14 @@ if os.geteuid() == 0:  # only root can make what belongs to another user
     MUTANTS = (
         *MUTANTS,
         Mutant(
-            "a directory of uploads is used, whoever it belongs to",
+            "a directory of uploads of another user is used",
             _HELD,
             "if found.st_uid != os.geteuid():",
             "if False:",
             partial(attack, "sales/.magicfs-uploads", "somebody else's", "the run again"),
         ),
         Mutant(
-            "an upload is ended, whoever it belongs to",
+            "an upload of another user is ended",
             _HELD,
             "if found.st_uid == os.geteuid() or is_trusted(found, os.fstat(place)):",
             "if True:",

@@ -500,7 +500,7 @@ _PLAIN = {name: getattr(os, name) for name in _OPERATIONS}
 
 
 def open_and_abort(store: LocalStore) -> None:
-    """What tidies up beside an upload, now."""
+    """Open an upload, which removes now what dead processes have left next to it."""
     local_uploads._tidied.clear()
 
     async def run() -> None:

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 UPLOADS: Final = ".magicfs-uploads"
-"""The directory in which uploads wait beside the files that they shall become; readers skip names like it."""
+"""The directory in which uploads wait, next to the files that they will become; readers skip such names."""
 
 NOT_EMPTY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 

@@ -1,7 +1,7 @@
 """Where a key leads on this machine: by any links to the data of users, by none to what is ours.
 
 Users may reach a destination, or a partition, through a symbolic link. From the first element on that is a
-name of ours no link is followed, whoever made it: the directory is opened element by element, and the last
+name of ours no link is followed: the directory is opened element by element, and the last
 element is used relative to its descriptor.
 """
 
@@ -53,7 +53,7 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISREG, "a file"),
 )
-_LINKS = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}  # how systems refuse one; ENOTDIR beside O_DIRECTORY
+_LINKS = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}  # how systems refuse one; ENOTDIR with O_DIRECTORY
 _OPENAT2: Final = 437
 _NO_SYMLINKS: Final = 4
 
@@ -91,7 +91,7 @@ def is_trusted(found: os.stat_result, parent: os.stat_result) -> bool:
 class Places:
     """The directories in which keys of a root lie. Keys of one directory that follow each other open it once.
 
-    ``at`` gives a name and the descriptor that it is relative to: None beside the whole path of an ordinary
+    ``at`` gives a name and the descriptor that it is relative to: None with the whole path of an ordinary
     key. The descriptor is open until the next key of another directory, or the end of the ``with`` block.
     """
 

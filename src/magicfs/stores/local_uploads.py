@@ -200,14 +200,14 @@ def find(root: Path, key: str, upload_id: str) -> tuple[OpenUpload | None, bool]
     names = key.split("/")
     if match is None or not paths.can_be_a_file(key) or not 0 < int(match[2]) <= int(match[1]) <= len(names):
         return None, False
-    above, beside = names[: len(names) - int(match[1])], names[: len(names) - int(match[2])]
+    above, near = names[: len(names) - int(match[1])], names[: len(names) - int(match[2])]
     listed = held_of(root, above, upload_id)
-    held = listed if above == beside else held_of(root, beside, upload_id)
+    held = listed if above == near else held_of(root, near, upload_id)
     record = _record_of(listed)
     relative = _key_of(record)
     boot = record.get("boot")
     known = boot if isinstance(boot, str) else ""
-    places = (place_of(beside), place_of(above))
+    places = (place_of(near), place_of(above))
     upload = OpenUpload(root, key, upload_id, listed, held, places, int(match[4], 16), known)
     if relative is not None and relative != "/".join(names[len(names) - int(match[1]) :]):
         return None, False
@@ -317,7 +317,7 @@ def _look(root: Path, names: Sequence[str], prefix: str, found: dict[str, Upload
 
 
 def abort(root: Path, key: str, upload_id: str) -> None:
-    """Remove an upload, or what is left of it, and what processes have left beside it that died."""
+    """Remove an upload, or what is left of it, and what dead processes have left next to it."""
     upload, _ = find(root, key, upload_id)
     if upload is None:
         return
