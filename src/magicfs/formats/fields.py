@@ -79,12 +79,9 @@ class Fields:
         """Text, empty when absent."""
         return self.nullable_text(field) or ""
 
-    def required_job_id(self, field: str = "jobId", *, owner: JobId | None = None) -> JobId:
-        """A job id that must be there; with ``owner`` only this one."""
-        found = self.job_id_at(field, self.required_text(field))
-        if owner is not None and found != owner:
-            raise self.error(field, f"belongs to job {found}, not {owner}; somebody copied it here")
-        return found
+    def required_job_id(self, field: str = "jobId") -> JobId:
+        """A job id that must be there."""
+        return self.job_id_at(field, self.required_text(field))
 
     def nullable_job_id(self, field: str) -> JobId | None:
         """A job id, or None where the file has null or nothing."""

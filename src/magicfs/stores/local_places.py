@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from magicfs.protocol.temporary import TEMPORARY
+
 __all__ = [
     "DIRECTORY",
     "NO_LINK",
@@ -194,7 +196,9 @@ def _step(above: int, name: str, path: str, *, make: bool) -> int:
     except OSError as error:
         if error.errno in _LINKS:
             found = os.stat(name, dir_fd=above, follow_symlinks=False)
-            if not stat.S_ISREG(found.st_mode) or _OWN.fullmatch(name):
+            # A file in the place of work holds none; in that of records it would hide that some are gone.
+            is_record = _OWN.fullmatch(name) is not None and name != TEMPORARY
+            if not stat.S_ISREG(found.st_mode) or is_record:
                 raise refusal(found, path) from error
         raise
 

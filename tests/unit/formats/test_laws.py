@@ -1363,7 +1363,6 @@ FORMATS = [
 ]
 FILES = [one for one in FORMATS if one.kind is not None]
 OWN = [one for one in FORMATS if one.own is not None]
-OWNED = [one for one in FORMATS if "owner" in inspect.signature(one.read).parameters]
 
 
 def id_of(value: object) -> str | None:
@@ -1600,14 +1599,6 @@ def test_a_newer_version_asks_for_a_newer_magicfs(one: Format) -> None:
     assert_refused(one, "format", newer, told)
     if one.kind is not None:
         assert detect("x.json", changed(one.document, ("format",), newer)) == one.kind
-
-
-@each(OWNED)
-def test_the_file_of_another_job_is_refused(one: Format) -> None:
-    assert one.read(PATH, one.raw, JOB_ID) == one.value
-    with pytest.raises(FormatError, match=f"belongs to job {JOB_ID}, not 5f1e; somebody copied") as caught:
-        one.read(PATH, one.raw, JobId("5f1e"))
-    assert caught.value.field == "jobId"
 
 
 # -- whatever a bucket holds, reading it gives a value that can be written back, or a FormatError --------
