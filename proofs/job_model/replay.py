@@ -22,10 +22,10 @@ from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.writing import Clock
 from proofs.job_model import properties
 from proofs.job_model.checker import Step
-from proofs.job_model.gate import Gate, GateStore, Label
 from proofs.job_model.jobs import Way
 from proofs.job_model.scenes import Scene
 from proofs.job_model.stage import START, Stage
+from proofs.job_model.turnstile import Label, Turnstile, TurnstileStore
 from proofs.job_model.world import JobObject, World
 
 __all__ = ["Played", "Replayer"]
@@ -93,7 +93,7 @@ class _Play:
         self.scene = stage.scene
         self.world = stage.world.copy()
         self.plain = stage.store(self.world)
-        self.gates = [Gate(self._look) for _ in self.scene.actors]
+        self.turnstiles = [Turnstile(self._look) for _ in self.scene.actors]
         self.tasks: list[asyncio.Task[None] | None] = [None for _ in self.scene.actors]
         self.left: list[Counter[Label]] = [Counter() for _ in self.scene.actors]
         self.late: Callable[[], Awaitable[object]] | None = None
@@ -135,7 +135,7 @@ class _Play:
 
     async def _turn(self, step: Step) -> None:
         label, position = _label(step), step.actor
-        gate, left = self.gates[position], self.left[position]
+        turnstile, left = self.turnstiles[position], self.left[position]
         left[label] -= 1
         task = self._task(position)
         if not label.verb:
@@ -145,43 +145,43 @@ class _Play:
             await self._idle(position)
             if task.done():
                 break
-            wanted = next((one for one in gate.waiting if _matches(one.label, label)), None)
+            wanted = next((one for one in turnstile.waiting if _matches(one.label, label)), None)
             if wanted is not None:
-                gate.let_pass(wanted)
+                turnstile.let_pass(wanted)
                 await asyncio.sleep(_MOMENT_S)
-                if step.twice and gate.last is not None:
-                    self.late = gate.last
+                if step.twice and turnstile.last is not None:
+                    self.late = turnstile.last
                 await self._let_reads_pass(position)
                 return
-            reads = [one for one in gate.waiting if not one.label.changes]
+            reads = [one for one in turnstile.waiting if not one.label.changes]
             # What the model never has this executor do cannot wait for its turn.
-            others = reads or [one for one in gate.waiting if not _expected(one.label, left)]
+            others = reads or [one for one in turnstile.waiting if not _expected(one.label, left)]
             if not others:
                 break
-            gate.let_pass(others[0])
+            turnstile.let_pass(others[0])
         if label.verb != "abort" or len(label.key) > 1:  # of losers there may be none
             self.played.unmade += 1
 
     async def _let_reads_pass(self, position: int) -> None:
         """What is no request of the model follows at once."""
-        gate = self.gates[position]
+        turnstile = self.turnstiles[position]
         for _ in range(_ROUNDS_MAX):
             await asyncio.sleep(_MOMENT_S)
-            free = [one for one in gate.waiting if not one.label.verb]
+            free = [one for one in turnstile.waiting if not one.label.verb]
             if not free:
                 return
             for one in free:
-                gate.let_pass(one)
+                turnstile.let_pass(one)
 
     async def _finish(self, position: int) -> None:
-        task, gate = self._task(position), self.gates[position]
+        task, turnstile = self._task(position), self.turnstiles[position]
         for _ in range(_ROUNDS_MAX):
             await self._idle(position)
             if task.done():
                 return
-            if not gate.waiting:
+            if not turnstile.waiting:
                 break
-            gate.let_pass(gate.waiting[0])
+            turnstile.let_pass(turnstile.waiting[0])
         self._violated(f"endless: {self.scene.names[position]} does not come to an end")
 
     def _task(self, position: int) -> asyncio.Task[None]:
@@ -189,16 +189,17 @@ class _Play:
         if task is None:
             role, job = self.scene.actors[position]
             label = partial(self.stage.label, who=job)
-            program = self.stage.program(role, job, GateStore(self.plain, self.gates[position], label))
+            store = TurnstileStore(self.plain, self.turnstiles[position], label)
+            program = self.stage.program(role, job, store)
             task = self.tasks[position] = asyncio.create_task(program)
         return task
 
     async def _idle(self, position: int) -> None:
-        """Until the executor waits at its gate, or has ended; it may be pausing before it tries again."""
+        """Until the executor waits at its turnstile, or has ended; it may pause before it tries again."""
         pause = _MOMENT_S
         for _ in range(_ROUNDS_MAX):
             await asyncio.sleep(pause)
-            if self.gates[position].waiting or self._task(position).done():
+            if self.turnstiles[position].waiting or self._task(position).done():
                 return
             pause = _PAUSE_S
 
@@ -214,7 +215,7 @@ class _Play:
     async def _bury(self) -> None:
         """Whoever has not ended is dead, and what it still tries does not reach the store."""
         for position, task in enumerate(self.tasks):
-            self.gates[position].dead = True
+            self.turnstiles[position].dead = True
             if task is None:
                 continue
             task.cancel()
@@ -224,7 +225,7 @@ class _Play:
                 self._violated(f"surprise: {self.scene.names[position]} ended in {error!r}")
 
     async def _rest(self) -> None:
-        store = GateStore(self.plain, Gate(self._look, is_open=True), self.stage.label)
+        store = TurnstileStore(self.plain, Turnstile(self._look, is_open=True), self.stage.label)
         if self.early:
             await self._land()
         await self.stage.settle(store)

@@ -39,7 +39,6 @@ from magicfs.transaction.record import JobMoved
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.trees import tree_store
 from proofs.job_model import world as model
-from proofs.job_model.gate import Label
 from proofs.job_model.jobs import (
     DESTINATION,
     AnyCommitter,
@@ -50,6 +49,7 @@ from proofs.job_model.jobs import (
     destination_of,
 )
 from proofs.job_model.scenes import HAND, UPKEEP, Scene
+from proofs.job_model.turnstile import Label
 
 __all__ = ["START", "Stage"]
 

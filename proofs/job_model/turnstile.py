@@ -1,4 +1,4 @@
-"""A store whose requests wait at a gate until their executor's turn comes."""
+"""A store whose requests wait at a turnstile until their executor's turn comes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Body, ObjectInfo, Part, PutMode, Store, Update
 
-__all__ = ["Dead", "Gate", "GateStore", "Label", "Waiting"]
+__all__ = ["Dead", "Label", "Turnstile", "TurnstileStore", "Waiting"]
 
 _T = TypeVar("_T")
 
@@ -33,7 +33,7 @@ class Dead(BaseException):
 
 @dataclass(slots=True)
 class Waiting:
-    """A request at the gate.
+    """A request at the turnstile.
 
     Attributes:
         label: What the model calls it.
@@ -44,7 +44,7 @@ class Waiting:
     passed: asyncio.Future[None]
 
 
-class Gate:
+class Turnstile:
     """Where the requests of one executor wait.
 
     Args:
@@ -88,31 +88,31 @@ class Gate:
         one.passed.set_result(None)
 
 
-class GateStore(DelegatingStore):
-    """Every request waits at a gate, and so does the first page of every listing.
+class TurnstileStore(DelegatingStore):
+    """Every request waits at a turnstile, and so does the first page of every listing.
 
     Args:
         inner: The store.
-        gate: The executor's.
+        turnstile: The executor's.
         label: What the model calls a request, by the port's name of it, its key and its upload.
     """
 
-    def __init__(self, inner: Store, gate: Gate, label: Callable[[str, str, str], Label]) -> None:
+    def __init__(self, inner: Store, turnstile: Turnstile, label: Callable[[str, str, str], Label]) -> None:
         super().__init__(inner)
-        self._gate = gate
+        self._turnstile = turnstile
         self._label = label
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         label = self._label("complete", key, upload_id)
-        return await self._gate.carry_out(
+        return await self._turnstile.carry_out(
             label, lambda: self.inner.complete_upload(key, upload_id, parts, if_absent=if_absent)
         )
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         label = self._label("abort", key, upload_id)
-        await self._gate.carry_out(label, lambda: self.inner.abort_upload(key, upload_id))
+        await self._turnstile.carry_out(label, lambda: self.inner.abort_upload(key, upload_id))
 
     async def put(
         self,
@@ -122,19 +122,19 @@ class GateStore(DelegatingStore):
         metadata: Mapping[str, str] | None = None,
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        return await self._gate.carry_out(
+        return await self._turnstile.carry_out(
             self._label("create" if mode is PutMode.CREATE else "put", key, ""),
             lambda: self.inner.put(key, body, metadata=metadata, mode=mode),
         )
 
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:
-        return await self._gate.carry_out(self._label(operation, key, ""), request)
+        return await self._turnstile.carry_out(self._label(operation, key, ""), request)
 
     def _steps(self, operation: str, prefix: str, items: AsyncIterator[_T]) -> AsyncIterator[_T]:
         return self._listed(self._label(operation, prefix, ""), items)
 
     async def _listed(self, label: Label, items: AsyncIterator[_T]) -> AsyncIterator[_T]:
-        first = await self._gate.carry_out(label, lambda: anext(items, None))
+        first = await self._turnstile.carry_out(label, lambda: anext(items, None))
         if first is not None:
             yield first
             async for item in items:
