@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = {name: _part(name) for name in given.part or PARTS}
     shares = {name: _WEIGHTS.get(name, 1) for name in parts}
     for name in _LOUD:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     _say(f"seed {seed}")
     caught, missed = 0, list[str]()
     with impatient():
