@@ -2,7 +2,9 @@
 
 ::
 
-    report = magicfs.daft.write_parquet(df, "s3://bucket/sales", partition_by="day", conflict="replace")
+    report = magicfs.daft.write_parquet(
+        df, "s3://bucket/sales", partition_by="day", conflict="replace_partitions"
+    )
 """
 
 from __future__ import annotations

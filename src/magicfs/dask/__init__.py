@@ -2,7 +2,9 @@
 
 ::
 
-    report = magicfs.dask.to_parquet(ddf, "s3://bucket/sales", partition_by="day", conflict="replace")
+    report = magicfs.dask.to_parquet(
+        ddf, "s3://bucket/sales", partition_by="day", conflict="replace_partitions"
+    )
 
 For functions of your own, ``job.map(function, range(100), executor=client)`` takes Dask's client.
 """

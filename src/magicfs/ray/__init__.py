@@ -2,7 +2,9 @@
 
 ::
 
-    report = magicfs.ray.write_parquet(ds, "s3://bucket/sales", partition_by="day", conflict="replace")
+    report = magicfs.ray.write_parquet(
+        ds, "s3://bucket/sales", partition_by="day", conflict="replace_partitions"
+    )
     job.map(function, range(100), executor=magicfs.ray.RayExecutor())
 """
 
