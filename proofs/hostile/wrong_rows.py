@@ -168,7 +168,7 @@ def _kept() -> list[str]:
     """A list of kept files that names a record."""
     with ground_of("published") as (ground, _):
         key = next(one for one in ground.objects() if "/kept-" in one)
-        lay(ground, Forgery("published", key, "deletions", "objects[].key", "sales/_magicfs/current.json"))
+        lay(ground, Forgery("published", key, "deletions", "objects[].key", "_magicfs/current.json"))
         with suppress(FormatError):
             _expire(ground, "")
             return ["a list of kept files that names the pointer was believed"]

@@ -326,7 +326,8 @@ async def _kept(
 
     async def look(key: str) -> bool:
         raw = await store.get(key, size_max=DELETIONS_SIZE_LIMIT + 1)
-        for one in deletions.read(f"{store.bucket}/{key}", raw):
+        path = f"{store.bucket}/{key}"
+        for one in deletions.read_below(path, raw, location.key, location.key):
             if paths.is_under(one.key, location.key):
                 relative = paths.relative_to(one.key, location.key)
                 found.setdefault(relative, set()).add(one.etag.strip('"'))

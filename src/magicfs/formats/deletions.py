@@ -1,6 +1,9 @@
 """Old objects that a job is going to delete, in chunks beside its job object: ``magicfs.deletions/1``.
 
 Those that name versions are ``magicfs.deletions/2``: an older magicfs, which knows none, refuses them.
+
+Lists of kept files are ``magicfs.deletions/3``: their keys are relative to the destination, so that a dataset
+can be moved, copied, or reached by another path.
 """
 
 from __future__ import annotations
@@ -11,19 +14,23 @@ from typing import Any, Final, NamedTuple
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import LONG_MAX, Fields, check_format
 from magicfs.formats.limits import DELETIONS_SIZE_LIMIT, within
+from magicfs.protocol import paths
 
 __all__ = [
     "CHUNK_LENGTH",
     "DELETIONS_FORMAT",
+    "DELETIONS_IN_DESTINATION_FORMAT",
     "DELETIONS_OF_VERSIONS_FORMAT",
     "DELETIONS_SIZE_LIMIT",
     "OldObject",
     "read",
+    "read_below",
     "write",
 ]
 
 DELETIONS_FORMAT: Final = "magicfs.deletions/1"
 DELETIONS_OF_VERSIONS_FORMAT: Final = "magicfs.deletions/2"
+DELETIONS_IN_DESTINATION_FORMAT: Final = "magicfs.deletions/3"
 CHUNK_LENGTH: Final = 1000
 """Most objects of one chunk: as many as one bulk delete takes."""
 _MEMBERS: Final = frozenset({"key", "etag", "size"})
@@ -39,14 +46,16 @@ class OldObject(NamedTuple):
     """Under which id the bucket keeps it once it is deleted; empty if nobody may count on that."""
 
 
-def write(objects: Sequence[OldObject]) -> bytes:
-    """One chunk."""
-    listed = [{"key": one.key, "etag": one.etag, "size": one.size} for one in objects]
+def write(objects: Sequence[OldObject], *, destination: str | None = None) -> bytes:
+    """One chunk. With ``destination``, under which all objects lie, their keys are relative to it."""
+    start = 0 if destination is None else len(paths.prefix_of(destination))
+    listed = [{"key": one.key[start:], "etag": one.etag, "size": one.size} for one in objects]
     if has_versions := any(one.version for one in objects):
         listed = [{**shown, **_version(one)} for shown, one in zip(listed, objects, strict=True)]
+    whole = DELETIONS_OF_VERSIONS_FORMAT if has_versions else DELETIONS_FORMAT
     raw = render(
         {
-            "format": DELETIONS_OF_VERSIONS_FORMAT if has_versions else DELETIONS_FORMAT,
+            "format": whole if destination is None else DELETIONS_IN_DESTINATION_FORMAT,
             "objects": listed,
         }
     )
@@ -54,9 +63,39 @@ def write(objects: Sequence[OldObject]) -> bytes:
 
 
 def read(path: str, raw: bytes) -> tuple[OldObject, ...]:
-    """Read one chunk."""
+    """Read one chunk, with the keys that it has: whole ones, or relative ones."""
+    return _objects(_fields(path, raw))
+
+
+def read_below(path: str, raw: bytes, destination: str, written_at: str) -> tuple[OldObject, ...]:
+    """Read one chunk of what a dataset keeps, with whole keys at the destination where it is now.
+
+    ``written_at`` is the destination that its job had. Older lists have whole keys below that one.
+    """
+    fields = _fields(path, raw)
+    objects = _objects(fields)
+    if fields.text("format") == DELETIONS_IN_DESTINATION_FORMAT:
+        prefix = paths.prefix_of(destination)
+        return tuple([one._replace(key=prefix + one.key) for one in objects])
+    if written_at == destination:
+        return objects
+    return tuple([one._replace(key=_moved(one.key, destination, written_at)) for one in objects])
+
+
+def _fields(path: str, raw: bytes) -> Fields:
     fields = Fields(path, parse(path, raw, size_limit=DELETIONS_SIZE_LIMIT))
-    check_format(fields, DELETIONS_FORMAT, DELETIONS_OF_VERSIONS_FORMAT)
+    check_format(fields, DELETIONS_FORMAT, DELETIONS_OF_VERSIONS_FORMAT, DELETIONS_IN_DESTINATION_FORMAT)
+    return fields
+
+
+def _moved(key: str, destination: str, written_at: str) -> str:
+    """Where a file lies now that lay below another destination; a key elsewhere is left for the gate."""
+    if not paths.is_under(key, written_at):
+        return key
+    return paths.prefix_of(destination) + paths.relative_to(key, written_at)
+
+
+def _objects(fields: Fields) -> tuple[OldObject, ...]:
     if _all_plain(fields.elements("objects")):
         return tuple([OldObject(one["key"], one["etag"], one["size"]) for one in fields.elements("objects")])
     return tuple(

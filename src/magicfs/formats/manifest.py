@@ -112,7 +112,7 @@ class KeptFiles:
 
     until_ms: int  # when the promise ends
     lists: tuple[FilesPart, ...]
-    """Where they are listed, with their ETags: ``magicfs.deletions/1``."""
+    """Where they are listed, with their ETags: ``magicfs.deletions/3``."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
 

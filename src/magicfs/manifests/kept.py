@@ -7,7 +7,8 @@
     DEST/_magicfs/current.json                         the pointer, which names the jobs that keep any
 
 The pointer names them as long as their files are there, so that a later job which replaces what a listing
-shows knows what is none of its business, without walking the chain.
+shows knows what is none of its business, without walking the chain. The keys in the lists are relative to the
+destination, as those in manifests: so a dataset can be moved, copied, or reached by another path.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Final
 from uuid import uuid4
@@ -43,7 +45,7 @@ _PAUSE_MAX_S: Final = 2.0
 async def write(store: Store, destination: str, job: str, old: Sequence[OldObject]) -> tuple[FilesPart, ...]:
     """Write down what a job leaves where it is. A second call, from any process, writes the same again."""
     groups = [old[start : start + CHUNK_LENGTH] for start in range(0, len(old), CHUNK_LENGTH)]
-    return await write_lists(store, destination, job, map(_list, count(), groups))
+    return await write_lists(store, destination, job, map(partial(_list, destination), count(), groups))
 
 
 async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[OldObject]:
@@ -61,7 +63,8 @@ async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[Ol
         async for path, raw in read:
             # Which datasets below the job could replace is not known any more.
             place = Place(path, store.bucket, destination, also_replace=None)
-            found += admit("deletions", deletions.read(path, raw), place)
+            objects = deletions.read_below(path, raw, destination, manifest.destination)
+            found += admit("deletions", objects, place)
     return found
 
 
@@ -110,6 +113,6 @@ async def change_keeping(
     raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times")
 
 
-def _list(number: int, group: Sequence[OldObject]) -> tuple[FilesPart, bytes]:
-    raw = deletions.write(group)
+def _list(destination: str, number: int, group: Sequence[OldObject]) -> tuple[FilesPart, bytes]:
+    raw = deletions.write(group, destination=destination)
     return named_part(number, raw, [one.size for one in group], "kept-"), raw

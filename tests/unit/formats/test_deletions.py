@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
+from magicfs.errors import FormatError
 from magicfs.formats import deletions
 from magicfs.formats.deletions import CHUNK_LENGTH, DELETIONS_SIZE_LIMIT, OldObject
+from magicfs.formats.gate import Place, admit
 from magicfs.testing.strategies import KEY_BYTES_MAX
 
 PATH = "b/d/__magic_job-j/job-j/facts/n/deletions-00000.json"
@@ -12,3 +16,37 @@ def test_the_longest_chunk_fits() -> None:
     raw = deletions.write([one] * CHUNK_LENGTH)
     assert len(raw) < DELETIONS_SIZE_LIMIT
     assert len(deletions.read(PATH, raw)) == CHUNK_LENGTH
+
+
+class TestKeptFiles:
+    """Lists of what a dataset keeps: it may have been moved since they were written."""
+
+    FILE = OldObject("old/t/p=1/a.csv", '"e"', 1, "v")
+
+    @pytest.mark.parametrize("destination", ["old/t", "new", ""])
+    def test_keys_follow_the_dataset(self, destination: str):
+        raw = deletions.write([self.FILE], destination="old/t")
+        assert b"old/t" not in raw
+        (found,) = deletions.read_below(PATH, raw, destination, "old/t")
+        assert found == self.FILE._replace(key=f"{destination}/p=1/a.csv".lstrip("/"))
+
+    @pytest.mark.parametrize("destination", ["old/t", "new", ""])
+    def test_whole_keys_of_an_older_list_follow_it(self, destination: str):
+        raw = deletions.write([self.FILE])
+        (found,) = deletions.read_below(PATH, raw, destination, "old/t")
+        assert found == self.FILE._replace(key=f"{destination}/p=1/a.csv".lstrip("/"))
+
+    def test_a_whole_key_below_the_place_where_it_is_now_stays(self):
+        (found,) = deletions.read_below(PATH, deletions.write([self.FILE]), "old/t", "elsewhere")
+        assert found == self.FILE
+
+    @pytest.mark.parametrize(
+        "relative", ["../a.csv", "p=1/../../a", "_SUCCESS", "_magicfs/current.json", "__magic_job-1/a"]
+    )
+    @pytest.mark.parametrize("is_older", [False, True])
+    def test_what_no_job_keeps_is_refused(self, relative: str, is_older: bool):
+        listed = [OldObject(f"old/{relative}", '"e"', 1)]
+        raw = deletions.write(listed) if is_older else deletions.write(listed, destination="old")
+        place = Place(PATH, "b", "new", also_replace=None)
+        with pytest.raises(FormatError, match=r"objects\[\]\.key: .*nothing was changed"):
+            admit("deletions", deletions.read_below(PATH, raw, "new", "old"), place)

@@ -30,7 +30,12 @@ from magicfs.cli.main import main
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats import deletions, limits
 from magicfs.formats.audit import Audit, Verdict
-from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_OF_VERSIONS_FORMAT, OldObject
+from magicfs.formats.deletions import (
+    DELETIONS_FORMAT,
+    DELETIONS_IN_DESTINATION_FORMAT,
+    DELETIONS_OF_VERSIONS_FORMAT,
+    OldObject,
+)
 from magicfs.formats.document import member
 from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.file_list import FILE_LIST_FORMAT, FileList
@@ -1328,6 +1333,18 @@ FORMATS = [
         ).map(tuple),
         required=("format", "objects", "objects[1].key"),
         refused={"objects[0].version": ["", 1]},
+        forgets=True,
+    ),
+    Format(
+        kind="deletions",
+        own=DELETIONS_IN_DESTINATION_FORMAT,
+        golden="magicfs_deletions_3.json",
+        value=DELETIONS_OF_VERSIONS,
+        read=deletions.read,
+        write=partial(deletions.write, destination=""),
+        made=st.lists(any_value(OldObject), max_size=5).map(tuple),
+        required=("format", "objects", "objects[1].key"),
+        refused={"objects[0].key": [""], "objects[0].version": ["", 1]},
         forgets=True,
     ),
     Format(

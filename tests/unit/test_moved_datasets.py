@@ -1,0 +1,84 @@
+"""Datasets that keep replaced files, and are moved, copied, or reached by another path."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import magicfs
+from magicfs.datasets.connection import open_destination
+from magicfs.datasets.expire import ExpireReport, expire_kept
+from magicfs.formats import deletions
+from magicfs.formats.deletions import OldObject
+
+HOUR_MS = 3_600_000
+
+
+def published(directory: Path, name: str, **how: Any) -> magicfs.Job:
+    with magicfs.Job(directory.as_uri(), **how) as job, job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/{name}.csv", name.encode())
+    return job
+
+
+def expired(directory: Path, hours: float) -> ExpireReport:
+    destination = open_destination(directory.as_uri(), None, None)
+    return destination.run(expire_kept, now_ms=int(time.time() * 1000 + hours * HOUR_MS))
+
+
+def write_whole_keys(objects: Sequence[OldObject], *, destination: str | None = None) -> bytes:
+    """A list as an older magicfs has written it."""
+    del destination
+    return _WRITE(objects)
+
+
+_WRITE = deletions.write
+
+
+@pytest.fixture(params=["relative", "whole"])
+def keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "whole":
+        monkeypatch.setattr("magicfs.manifests.kept.deletions.write", write_whole_keys)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(one.name.partition("-")[0] for one in directory.glob("*.csv"))
+
+
+@pytest.mark.parametrize("how", ["moved", "by a link"])
+@pytest.mark.usefixtures("keys")
+def test_what_it_keeps_is_kept_and_expires_at_its_time(tmp_path: Path, how: str) -> None:
+    old, new = tmp_path / "old" / "t", tmp_path / "new"
+    first = published(old, "a")
+    published(old, "b", conflict="replace", keep_replaced="1h")
+    if how == "moved":
+        old.rename(new)
+    else:
+        new.symlink_to(old)
+    published(new, "c", conflict="replace")
+    assert names(new) == ["a", "c"], "no job deletes what is kept"
+    assert magicfs.verify(new.as_uri()).kept == 1
+    magicfs.rollback(new.as_uri(), to=f"job:{first.id}")
+    assert names(new) == ["a"]
+    published(new, "d", conflict="replace")
+    assert (expired(new, 0).keeping, names(new)) == (1, ["a", "d"])
+    assert expired(new, 2).files == 1
+    assert names(new) == ["d"]
+    published(new, "e", conflict="replace", keep_replaced="1h")
+    assert names(new) == ["d", "e"]
+
+
+@pytest.mark.usefixtures("keys")
+def test_pointer_is_made_again_after_a_move(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    published(old, "a")
+    published(old, "b", conflict="replace", keep_replaced="1h")
+    old.rename(new)
+    (new / "_magicfs" / "current.json").unlink()
+    magicfs.adopt(new.as_uri())
+    assert sorted(magicfs.verify(new.as_uri()).foreign) == []
+    published(new, "c", conflict="replace")
+    assert names(new) == ["a", "c"]
