@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 import magicfs
 from magicfs import datasets
+from magicfs.datasets.connection import open_destination
+from magicfs.datasets.expire import expire_kept
 from magicfs.errors import CommitDenied, UsageError
 from proofs.scenes.lake_scene import Lake
 
@@ -191,6 +194,34 @@ def test_files_of_a_dataset_above_are_refused_by_name(lake: Lake, mode: str) -> 
     assert lake.data() == before
     lake.publish("d/sub", "p=1/new.txt", conflict=mode, also_replace=[lake.url("d")])
     assert lake.data() == {"d/b.txt", "d/sub/p=1/new.txt"}
+
+
+@pytest.mark.parametrize("mode", DELETING)
+def test_replaced_files_that_a_dataset_above_keeps_are_refused_by_name(lake: Lake, mode: str) -> None:
+    first = lake.publish("d", "sub/p=1/a.txt")
+    lake.publish("d", "b.txt", conflict="replace", keep_replaced="1s")
+    reason = r"memory://bucket/d is another dataset, which keeps replaced files here .* d/sub/p=1/a"
+    with pytest.raises((UsageError, CommitDenied), match=reason):
+        lake.publish("d/sub", "p=1/new.txt", conflict=mode)
+    assert lake.data() == {"d/sub/p=1/a.txt", "d/b.txt"}
+    magicfs.rollback(lake.url("d"), to=f"job:{first.id}", filesystem=lake.filesystem)
+    assert lake.data() == {"d/sub/p=1/a.txt"}
+
+
+def test_replaced_files_of_a_dataset_above_are_no_matter_once_they_expire(lake: Lake) -> None:
+    lake.publish("d", "sub/a.txt", "sub/e.txt")
+    lake.publish("d", "b.txt", conflict="replace", keep_replaced="1s")
+    destination = open_destination(lake.url("d"), None, lake.filesystem)
+    destination.run(expire_kept, now_ms=int(time.time() * 1000) + 60_000)
+    lake.publish("d/sub", "new.txt", conflict="replace")
+    assert lake.data() == {"d/b.txt", "d/sub/new.txt"}
+
+
+def test_replaced_files_of_a_dataset_above_go_if_it_is_named(lake: Lake) -> None:
+    lake.publish("d", "sub/a.txt")
+    lake.publish("d", "b.txt", conflict="replace", keep_replaced="7d")
+    lake.publish("d/sub", "new.txt", conflict="replace", also_replace=[lake.url("d")])
+    assert lake.data() == {"d/b.txt", "d/sub/new.txt"}
 
 
 def test_dataset_above_without_files_here_is_no_matter(lake: Lake) -> None:

@@ -6,7 +6,7 @@ only its names that begin with an underscore; and only if there is anything to d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
@@ -19,6 +19,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.manifests import chain
+from magicfs.manifests.kept import kept_by
 from magicfs.parallel import drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.conflict import MANIFESTS
@@ -276,18 +277,34 @@ class _Look:
                 self._dataset(directory, f"{table}, as {name} shows")
 
     async def _dataset_above(self, parent: str) -> None:
-        """A dataset above is in the way if it has files where this job deletes."""
+        """A dataset above is in the way if it has files where this job deletes, or keeps replaced ones."""
+        destination, partitions = self._context.layout.destination, self._partitions
+        places = [destination] if partitions is None else [paths.join(destination, one) for one in partitions]
+
+        def here(keys: Iterable[str]) -> str | None:
+            return next((key for key in keys if paths.which_holds(key, places) is not None), None)
+
+        store = self._engine.store
         try:
-            view = await chain.view(self._engine.store, parent, chain.READING)
+            seen = await chain.read_pointer(store, parent, chain.READING)
+            if seen is None:
+                return
+            job, keeping = seen[0].job_id, [one for one in seen[0].keeping if not one.expires]
+            manifests = chain.chain(store, parent, chain.READING, start=job, hidden="none")
+            view = await chain.view_of(manifests)
+            shown = here(paths.join(parent, key) for key in (view.files if view else ()))
+            if shown is not None:
+                self._dataset(parent, f"another dataset, which has files here, such as {shown}")
+                return
+            lists = await kept_by(store, parent, chain.READING, keeping)
         except FormatError as error:
             self._dataset(parent, f"another dataset, which cannot be read ({error})")
             return
-        destination, partitions = self._context.layout.destination, self._partitions
-        places = [destination] if partitions is None else [paths.join(destination, one) for one in partitions]
-        keys = (paths.join(parent, key) for key in (view.files if view else ()))
-        key = next((key for key in keys if paths.which_holds(key, places) is not None), None)
-        if key is not None:
-            self._dataset(parent, f"another dataset, which has files here, such as {key}")
+        # What is kept by its version is not deleted with the name.
+        kept = here(one.key for objects in lists.values() for one in objects if not one.version)
+        if kept is not None:
+            what = f"another dataset, which keeps replaced files here until magicfs expire, such as {kept}"
+            self._dataset(parent, what)
 
     def _child_of(self, parent: str) -> str:
         """The first element below a parent on the way to the destination."""
