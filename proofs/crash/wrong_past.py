@@ -139,9 +139,9 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry forgets who keeps before it deletes",
         _EXPIRE,
-        "altered = await remove_matching(store, conditions, objects, engine.concurrency)",
+        "altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)",
         "await change_keeping(store, destination, conditions, lambda one: None if one.expires else one); "
-        "altered = await remove_matching(store, conditions, objects, engine.concurrency)",
+        "altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)",
         ("expire",),
     ),
     WrongPast(
@@ -233,7 +233,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry leaves the versions",
         "magicfs.datasets.kept_versions",
-        "await _delete(engine, [(one.key, one.version) for one in objects])",
+        "await _delete(engine, [(one.key, one.version) for one in objects], check)",
         "await _delete(engine, [])",
         ("expire",),
         model="versions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +26,7 @@ from magicfs.protocol.period import parse_period, period_text
 from magicfs.stores.conditions import conditions_of
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
+from magicfs.transaction import record
 from proofs.scenes.job_scene import JobScene
 
 pytestmark = pytest.mark.sample(most=3)
@@ -601,3 +603,44 @@ class TestDeaths:
             if done is not None:
                 break
         assert 10 < number < 59, "every request"
+
+
+class TestAnExpiryThatStoodStill:
+    """Meanwhile another call has done its work, and a job has published the same files again."""
+
+    @pytest.mark.parametrize("ignored", ["", "bulk_delete"])
+    def test_it_deletes_nothing_that_is_published_again(self, monkeypatch: pytest.MonkeyPatch, ignored: str):
+        monkeypatch.setattr(record, "_HEARD_S", 0.0)  # as if it had stood still for long
+        for number in range(1, 60):
+            scene = JobScene(DEST, ignores=frozenset({ignored} - {""}))
+            scene.published({"a.bin": b"1"}, {"b.bin": b"2"}, unique_names=False)
+            scene.published({"c.bin": b"3"}, conflict="replace", keep_replaced="1d")
+            late, place = pointer_of(scene).changed_ms + 2 * DAY_MS, paths.parse_url(scene.url)
+
+            def publish_again(scene: JobScene = scene) -> None:
+                expire(scene, days=2)
+                scene.published({"a.bin": b"1"}, {"b.bin": b"2"}, unique_names=False)
+
+            def stands_still(request: Request) -> None:
+                # A DELETE that is on its way cannot be called back.
+                if request.number == number and not request.operation.startswith("delete"):  # noqa: B023
+                    publish_again()
+
+            traffic = Traffic(before=stands_still)
+            asyncio.run(expire_kept(scene.engine(traffic), place, now_ms=late))
+            if len(traffic.log) < number:
+                break
+            if not traffic.log[number - 1].operation.startswith("delete"):
+                assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok, traffic.log[number - 1]
+        assert 10 < number < 59, "every request"
+
+    def test_it_asks_once_as_long_as_it_hears(self, plain: JobScene):
+        plain.published(*({f"{number}.bin": b"1"} for number in range(4)))
+        plain.published({"c.bin": b"3"}, conflict="replace", keep_replaced="1d")
+        late, place = pointer_of(plain).changed_ms + 2 * DAY_MS, paths.parse_url(plain.url)
+        traffic = Traffic()
+        plain.lived(lambda: expire_kept(plain.engine(traffic), place, now_ms=late))
+        kinds = [(one.operation, one.key.rpartition("/")[2]) for one in traffic.log]
+        deleted = [number for number, (operation, _) in enumerate(kinds) if operation.startswith("delete_")]
+        assert ("get", "current.json") in kinds[deleted[0] - 2 : deleted[0]]
+        assert ("get", "current.json") not in kinds[deleted[0] : deleted[-1]]

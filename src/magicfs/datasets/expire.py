@@ -5,12 +5,16 @@ again, by a rollback, or kept for longer by another job. A rollback looks in the
 at least one sees the other (``magicfs.transaction.past``). A mark stays until all is deleted: who dies in
 between leaves a part of the files, and the next call deletes the rest. It stays, too, as long as some of the
 files are shown: no job deletes what an earlier one has promised, so it is for a later call to do.
+
+Before each request that deletes, the marks are looked at again. A call that stood still may find that another
+one has deleted the files, and that a job has published their names again; then it begins from the start.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any
@@ -33,7 +37,9 @@ from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import conditions_of, remove_matching, sweep_probes
+from magicfs.stores.port import Store
 from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.record import Silence
 
 __all__ = ["ExpireReport", "expire", "expire_kept"]
 
@@ -131,9 +137,13 @@ async def expire_kept(
     ours = [one for one in pointer.keeping if one.expires and one.job_id in over]
     about = (engine, location, pointer, {one.job_id for one in ours}, begun)
     gone, shown, kept = await _to_delete(*about)
+    check = _Marks(store, destination, {one.job_id for one in ours}).confirm
     objects = [(one.key, one.etag) for one in gone if not one.version]
-    altered = await remove_matching(store, conditions, objects, engine.concurrency)
-    await kept_versions.delete(engine, [one for one in gone if one.version])
+    try:
+        altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)
+        await kept_versions.delete(engine, [one for one in gone if one.version], check)
+    except _EndedByOthers:
+        return await expire_kept(engine, location, now_ms=now)
     done = {one.job_id for one in ours} - shown
     over_now = [one for job in done for one in kept[job]]
     await kept_versions.delete_markers(engine, destination, over_now)
@@ -143,6 +153,30 @@ async def expire_kept(
     stay = set(altered)
     deleted = [one for one in gone if one.key not in stay]
     return _report(location, after.keeping if after else (), ours, deleted, altered)
+
+
+class _EndedByOthers(Exception):
+    """Another call has deleted the files of these jobs. Their names may be published again since."""
+
+
+class _Marks:
+    """The marks of the jobs whose files are being deleted."""
+
+    def __init__(self, store: Store, destination: str, jobs: Collection[str]) -> None:
+        self._store, self._destination, self._jobs = store, destination, jobs
+        self._silence, self._asking = Silence(), asyncio.Lock()
+
+    async def confirm(self) -> None:
+        """Raise _EndedByOthers if one is gone. Asks the pointer, unless it was asked some seconds ago."""
+        async with self._asking:
+            if self._silence.is_short():
+                return
+            moment = self._silence.moment()
+            seen = await chain.read_pointer(self._store, self._destination, READING, expected=True)
+            marked = set() if seen is None else {one.job_id for one in seen[0].keeping if one.expires}
+            if not marked.issuperset(self._jobs):
+                raise _EndedByOthers
+            self._silence.heard(moment)
 
 
 def _is_over(one: Keeping, now_ms: int) -> bool:

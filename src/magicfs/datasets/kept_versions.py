@@ -7,7 +7,7 @@ would be seen again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import cast
 
 from magicfs.engine import Engine
@@ -15,15 +15,19 @@ from magicfs.errors import PermissionDenied
 from magicfs.formats.deletions import OldObject
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
+from magicfs.stores.retrying import checked_again
 from magicfs.stores.version_port import VersionStore
 from magicfs.transaction.removal import partitions_of
 
 __all__ = ["delete", "delete_markers"]
 
 
-async def delete(engine: Engine, objects: Sequence[OldObject]) -> None:
-    """Delete the versions of these objects. A second call does nothing."""
-    await _delete(engine, [(one.key, one.version) for one in objects])
+async def delete(engine: Engine, objects: Sequence[OldObject], check: Callable[[], Awaitable[None]]) -> None:
+    """Delete the versions of these objects. A second call does nothing.
+
+    ``check`` is awaited before each request, and stops the deletion by raising.
+    """
+    await _delete(engine, [(one.key, one.version) for one in objects], check)
 
 
 async def delete_markers(engine: Engine, destination: str, kept: Sequence[OldObject]) -> None:
@@ -58,9 +62,20 @@ async def _markers(engine: Engine, prefix: str, keys: Collection[str]) -> list[t
     return [(key, version) for key, versions in markers.items() if key not in held for version in versions]
 
 
-async def _delete(engine: Engine, versions: Sequence[tuple[str, str]]) -> None:
+async def _delete(
+    engine: Engine,
+    versions: Sequence[tuple[str, str]],
+    check: Callable[[], Awaitable[None]] | None = None,
+) -> None:
     if not versions:
         return
     store, size = cast("VersionStore", engine.store), engine.store.capabilities.bulk_delete_max
     batches = [versions[start : start + size] for start in range(0, len(versions), size)]
-    await gathered(batches, store.versions().delete, engine.concurrency)
+
+    async def delete(batch: Sequence[tuple[str, str]]) -> None:
+        if check is not None:
+            await check()
+        with checked_again(check):
+            await store.versions().delete(batch)
+
+    await gathered(batches, delete, engine.concurrency)

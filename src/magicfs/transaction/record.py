@@ -28,6 +28,7 @@ __all__ = [
     "JobMoved",
     "JobRecord",
     "JobVersion",
+    "Silence",
     "new_token",
     "now_ms",
     "opened",
@@ -54,6 +55,28 @@ class JobVersion:
     entry: Entry
 
 
+class Silence:
+    """How long nothing was heard of a record: endless at first."""
+
+    def __init__(self) -> None:
+        self._heard: tuple[float, float] | None = None
+
+    def heard(self, moment: tuple[float, float]) -> None:
+        """Note an answer to a request that was made at this moment, by ``moment``."""
+        self._heard = moment
+
+    def is_short(self) -> bool:
+        """Whether the record counts as unchanged still."""
+        if self._heard is None:
+            return False
+        return all(now - then < _HEARD_S for now, then in zip(_moment(), self._heard, strict=True))
+
+    @staticmethod
+    def moment() -> tuple[float, float]:
+        """Now, by a clock that stops and one that goes on while the machine sleeps."""
+        return _moment()
+
+
 class JobRecord:
     """One job's object."""
 
@@ -64,7 +87,7 @@ class JobRecord:
         self.keeps_versions = False
         """Whether the bucket kept versions when the job's object was last written, as far as was seen."""
         self.use(conditions)
-        self._heard = (0.0, 0.0)
+        self._silence = Silence()
 
     def use(self, conditions: Conditions) -> None:
         """Take what the store honours from now on; reading does not depend on it."""
@@ -75,9 +98,9 @@ class JobRecord:
         """What the job says now; None once it has ended, or before it was set up. Another job's is
         refused.
         """
-        moment = _moment()
+        moment = self._silence.moment()
         entry = await self._register.read(expected=True)
-        self._heard = moment
+        self._silence.heard(moment)
         if entry is None:
             return None
         self.keeps_versions = bool(entry.version)
@@ -111,7 +134,7 @@ class JobRecord:
             "numbered_versions": self._register.numbers(version.entry),
             **changes,
         }
-        moved, moment = replace(version.job, **news), _moment()
+        moved, moment = replace(version.job, **news), self._silence.moment()
         if version.job.state in BEFORE_COMMIT and state is not JobState.ABORTING:
             _check_size(moved)
         moved = replace(moved, reason=moved.reason[:_REASON_MAX])
@@ -123,7 +146,7 @@ class JobRecord:
                 f"job {moved.job_id} was moved by another process while this one tried to make it {state}; "
                 "nothing was changed here; look with magicfs recover --dry-run"
             ) from error
-        self._heard = moment
+        self._silence.heard(moment)
         self.keeps_versions = bool(entry.version)
         return JobVersion(moved, entry)
 
@@ -135,7 +158,7 @@ class JobRecord:
         The store is asked only if this process has not heard of the job for some seconds: a process that was
         stopped and goes on may find that others have finished its job and published more since.
         """
-        if all(now - then < _HEARD_S for now, then in zip(_moment(), self._heard, strict=True)):
+        if self._silence.is_short():
             return
         now = await self.read()
         if may_have_ended and now is None:
