@@ -60,9 +60,9 @@ def test_append_pays_nothing_where_files_are_kept() -> None:
 @pytest.mark.parametrize("keepers", [1, 3])
 def test_replacing_pays_for_each_job_that_keeps(keepers: int, conflict: str) -> None:
     more = after(conflict, keepers, "7d") - after(conflict, keepers, None)
-    # A manifest, by two requests, and a list of each; and the chain down to the newest one, which hides all.
-    assert plus(more) == {"head": keepers + 1, "get": 2 * keepers + 1}
-    assert "two requests for each job that keeps, one for each 1,000 files" in PAGE.read_text()
+    # A list of each; and the chain down to the newest one, which hides all.
+    assert plus(more) == {"head": 1, "get": keepers + 1}
+    assert "one request for each 1,000 files of each job that keeps" in PAGE.read_text()
 
 
 def test_rollback_and_expiry_cost_the_same_whatever_they_bring_back(filesystem: CountingFileSystem) -> None:

@@ -67,16 +67,19 @@ def read(path: str, raw: bytes) -> tuple[OldObject, ...]:
     return _objects(_fields(path, raw))
 
 
-def read_below(path: str, raw: bytes, destination: str, written_at: str) -> tuple[OldObject, ...]:
+def read_below(path: str, raw: bytes, destination: str, written_at: str | None) -> tuple[OldObject, ...]:
     """Read one chunk of what a dataset keeps, with whole keys at the destination where it is now.
 
-    ``written_at`` is the destination that its job had. Older lists have whole keys below that one.
+    ``written_at`` is the destination that its job had. Older lists have whole keys below that one; they are
+    refused if it is None.
     """
     fields = _fields(path, raw)
     objects = _objects(fields)
     if fields.text("format") == DELETIONS_IN_DESTINATION_FORMAT:
         prefix = paths.prefix_of(destination)
         return tuple([one._replace(key=prefix + one.key) for one in objects])
+    if written_at is None:
+        raise fields.error("format", "an older list, which only the manifest of its job explains")
     if written_at == destination:
         return objects
     return tuple([one._replace(key=_moved(one.key, destination, written_at)) for one in objects])

@@ -123,6 +123,7 @@ POINTER_ROWS: Final = (
     Row("keeping[].jobId", ANOTHER, by="manifests.kept.kept_by"),
     Row("keeping[].until", "a moment before the year 10000", _until),
     Row("keeping[].expires", "true or false"),
+    Row("keeping[].lists[]", BYTES, by="manifests.kept.kept_by"),
     Row("log.jobId", ANOTHER),
     Row("log.name", "the name of a file of a log"),
     Row("log.sha256", BYTES, by="manifests.log_files.read_log"),

@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -40,16 +41,24 @@ _RUNS_SIZE_MAX: Final = 8 * 1024**2
 _FORGOTTEN_MAX: Final = 500_000
 _DIGEST_SIZE: Final = 4
 _UNKNOWN: Final = "?"
+_LISTS_OF_ONE_MAX: Final = 16
+_LISTS_MAX: Final = 20_000
+"""Most lists of kept files that a pointer names, for it is read often. Of others the manifests name them."""
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """A job whose replaced files are still there; its manifest says where they are listed."""
+    """A job whose replaced files are still there; its manifest names the lists of them."""
 
     job_id: str
     until_ms: int  # when its promise ends
     expires: bool = False
     """Whether they are being deleted, or may be: nobody counts on them any more."""
+    lists: tuple[str, ...] = ()
+    """The SHA-256 of each of its lists, in order, so that nobody has to read the manifest for them; empty if
+    only that knows them.
+    """
     unknown: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -81,10 +90,11 @@ class Pointer:
         forgotten = _with(self.forgotten, (run for run, _ in runs[: len(runs) - len(kept)]))
         return replace(self, job_id=job_id, nonce=nonce, changed_ms=now_ms, runs=kept, forgotten=forgotten)
 
-    def keeping_also(self, job_id: str, until_ms: int) -> Pointer:
-        """The same, and the job's replaced files are kept."""
+    def keeping_also(self, job_id: str, until_ms: int, lists: Sequence[str]) -> Pointer:
+        """The same, and the job's replaced files are kept, which lists of these SHA-256 name."""
         others = tuple(one for one in self.keeping if one.job_id != job_id)
-        return replace(self, keeping=(*others, Keeping(job_id=job_id, until_ms=until_ms)))
+        own = Keeping(job_id=job_id, until_ms=until_ms, lists=tuple(lists))
+        return replace(self, keeping=(*others, own))
 
     def knowing(self, runs: Iterable[str]) -> Pointer:
         """The same if these, and those that it names, are all runs that there are."""
@@ -150,7 +160,7 @@ class Pointer:
         if self.forgotten or len(self.runs) >= RUNS_KEPT:
             document["forgottenRuns"] = self.forgotten
         if self.keeping:
-            document["keeping"] = [_keeping_document(one) for one in self.keeping]
+            document["keeping"] = _keeping_documents(self.keeping)
         if self.log is not None:
             document["log"] = self.log.to_document()
         raw = render(with_unknown(document, self.unknown))
@@ -162,13 +172,28 @@ def _keeping(fields: Fields) -> Keeping:
         job_id=fields.required_job_id(),
         until_ms=fields.required_integer("until", minimum=0),
         expires=fields.flag("expires", default=False),
+        lists=_lists(fields),
         unknown=fields.rest(),
     )
 
 
-def _keeping_document(one: Keeping) -> dict[str, object]:
-    document: dict[str, object] = {"jobId": one.job_id, "until": one.until_ms, "expires": one.expires}
-    return with_unknown(document, one.unknown)
+def _lists(fields: Fields) -> tuple[str, ...]:
+    found = fields.texts("lists")
+    for place, one in enumerate(found):
+        if _SHA256.fullmatch(one) is None:
+            raise fields.error(f"lists[{place}]", "no SHA-256 in hexadecimal digits")
+    return found
+
+
+def _keeping_documents(keeping: Sequence[Keeping]) -> list[dict[str, object]]:
+    documents, named = [], 0
+    for one in keeping:
+        document: dict[str, object] = {"jobId": one.job_id, "until": one.until_ms, "expires": one.expires}
+        if one.lists and len(one.lists) <= min(_LISTS_OF_ONE_MAX, _LISTS_MAX - named):
+            document["lists"] = one.lists
+            named += len(one.lists)
+        documents.append(with_unknown(document, one.unknown))
+    return documents
 
 
 def _forgotten(fields: Fields, runs: int) -> str:

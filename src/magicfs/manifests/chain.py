@@ -127,16 +127,24 @@ async def read_pointer(
 
 
 async def read(
-    store: Store, destination: str, job: str, conditions: Conditions, *, files: bool = True
+    store: Store,
+    destination: str,
+    job: str,
+    conditions: Conditions,
+    *,
+    files: bool = True,
+    expected: bool = False,
 ) -> Manifest | None:
     """A job's manifest; None if there is none. One that is not linked yet may still change its ``previous``.
 
-    Without ``files``, those that are listed in parts beside it are not read.
+    Without ``files``, those that are listed in parts beside it are not read. ``expected`` is as for
+    ``read_pointer``.
 
     Raises FormatError if it is malformed or inconsistent, or a part of it is, or is gone.
     Raises UsageError if there is no job id.
     """
-    entry = await Register(store, manifest_key(destination, job), conditions, lasting=True).read()
+    own = Register(store, manifest_key(destination, job), conditions, lasting=True)
+    entry = await own.read(expected=expected)
     if entry is None:
         return None
     manifest = _manifest(store, destination, job, entry)
@@ -353,7 +361,8 @@ async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> None:
     elif manifest.conflict == COMPACT:
         moved = moved.knowing(run.run_id for run in manifest.runs)
     if manifest.kept is not None:
-        moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms)
+        lists = [one.sha256 for one in manifest.kept.lists]
+        moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms, lists)
     body = moved.to_bytes()
     await (head.create(body) if entry is None else head.swap(entry, body))
 

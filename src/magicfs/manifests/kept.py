@@ -4,11 +4,12 @@
 
     DEST/_magicfs/<job>.json                           the manifest, which names the lists with their SHA-256
     DEST/_magicfs/<job>/kept-<number>-<sha256>.json    a list
-    DEST/_magicfs/current.json                         the pointer, which names the jobs that keep any
+    DEST/_magicfs/current.json                         the pointer, which names these jobs and their lists
 
 The pointer names them as long as their files are there, so that a later job which replaces what a listing
-shows knows what is none of its business, without walking the chain. The keys in the lists are relative to the
-destination, as those in manifests: so a dataset can be moved, copied, or reached by another path.
+shows knows what is none of its business, without walking the chain, and reads the lists at once. The keys in
+the lists are relative to the destination, as those in manifests: so a dataset can be moved, copied, or
+reached by another path.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -30,13 +31,16 @@ from magicfs.formats.gate import Place, admit
 from magicfs.formats.manifest import FilesPart, Manifest
 from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
-from magicfs.manifests.parts import named_part, read_lists, write_lists
+from magicfs.manifests.parts import named_part, part_of, read_lists, write_lists
+from magicfs.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 
 __all__ = ["change_keeping", "kept_by", "kept_of", "write"]
 
+_AT_ONCE: Final = 32
+_PREFIX: Final = "kept-"
 _TRIES: Final = 100
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0
@@ -55,17 +59,9 @@ async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[Ol
     """
     if manifest.kept is None:
         return []
-    found: list[OldObject] = []
-    lists = read_lists(
-        store, destination, manifest.job_id, manifest.kept.lists, size_limit=DELETIONS_SIZE_LIMIT
+    return await _listed(
+        store, destination, manifest.job_id, manifest.kept.lists, written_at=manifest.destination
     )
-    async with aclosing(lists) as read:
-        async for path, raw in read:
-            # Which datasets below the job could replace is not known any more.
-            place = Place(path, store.bucket, destination, also_replace=None)
-            objects = deletions.read_below(path, raw, destination, manifest.destination)
-            found += admit("deletions", objects, place)
-    return found
 
 
 async def kept_by(
@@ -75,14 +71,22 @@ async def kept_by(
 
     Raises FormatError if a manifest or a list is gone, malformed or altered.
     """
-    found = {}
-    for one in keeping:
-        manifest = await chain.read(store, destination, one.job_id, conditions, files=False)
+
+    async def look(one: Keeping) -> list[OldObject]:
+        job = one.job_id
+        if one.lists:
+            named = [part_of(number, sha256, _PREFIX) for number, sha256 in enumerate(one.lists)]
+            with suppress(FormatError):  # then the manifest decides
+                return await _listed(store, destination, job, named, written_at=None)
+        manifest = await chain.read(store, destination, job, conditions, files=False, expected=True)
         if manifest is None:
-            path = f"{store.bucket}/{chain.manifest_key(destination, one.job_id)}"
+            path = f"{store.bucket}/{chain.manifest_key(destination, job)}"
             raise FormatError(path, "", "missing, although the pointer names it; restore it from a backup")
-        found[one.job_id] = await kept_of(store, destination, manifest)
-    return found
+        return await kept_of(store, destination, manifest)
+
+    jobs = list(keeping)
+    found = await gathered(jobs, look, _AT_ONCE)
+    return {one.job_id: objects for one, objects in zip(jobs, found, strict=True)}
 
 
 async def change_keeping(
@@ -113,6 +117,20 @@ async def change_keeping(
     raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times")
 
 
+async def _listed(
+    store: Store, destination: str, job: str, lists: Iterable[FilesPart], *, written_at: str | None
+) -> list[OldObject]:
+    """What the lists of a job name. Older ones have whole keys below ``written_at``."""
+    found: list[OldObject] = []
+    parts = read_lists(store, destination, job, lists, size_limit=DELETIONS_SIZE_LIMIT)
+    async with aclosing(parts) as read:
+        async for path, raw in read:
+            # Which datasets below the job could replace is not known any more.
+            place = Place(path, store.bucket, destination, also_replace=None)
+            found += admit("deletions", deletions.read_below(path, raw, destination, written_at), place)
+    return found
+
+
 def _list(destination: str, number: int, group: Sequence[OldObject]) -> tuple[FilesPart, bytes]:
     raw = deletions.write(group, destination=destination)
-    return named_part(number, raw, [one.size for one in group], "kept-"), raw
+    return named_part(number, raw, [one.size for one in group], _PREFIX), raw

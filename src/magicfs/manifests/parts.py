@@ -32,6 +32,7 @@ __all__ = [
     "delete_others",
     "key_of_part",
     "named_part",
+    "part_of",
     "read_lists",
     "with_files",
     "write",
@@ -141,9 +142,14 @@ async def with_files(store: Store, destination: str, manifest: Manifest) -> Mani
 
 def named_part(number: int, raw: bytes, sizes: Sequence[int], prefix: str = "") -> FilesPart:
     """What a manifest says of a list: its name, which tells its content, and the files in it."""
-    sha256 = hashlib.sha256(raw).hexdigest()
+    part = part_of(number, hashlib.sha256(raw).hexdigest(), prefix)
+    return replace(part, files=len(sizes), size=min(sum(sizes), LONG_MAX))
+
+
+def part_of(number: int, sha256: str, prefix: str = "") -> FilesPart:
+    """A list of which only the SHA-256 is known, which its name holds."""
     name = f"{prefix}{number:05d}-{sha256[:_NAMED_BY]}.json"
-    return FilesPart(name=name, sha256=sha256, files=len(sizes), size=min(sum(sizes), LONG_MAX))
+    return FilesPart(name=name, sha256=sha256, files=0, size=0)
 
 
 def key_of_part(destination: str, job: str, part: FilesPart) -> str:

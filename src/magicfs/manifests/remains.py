@@ -175,7 +175,8 @@ def pointer_naming(job: str, manifests: Iterable[Manifest]) -> Pointer:
             summed, log = True, one.log
         # Which of them have expired is not known any more; expire finds nothing of those.
         if one.kept is not None:
-            keeping.append(Keeping(job_id=one.job_id, until_ms=one.kept.until_ms))
+            lists = tuple(each.sha256 for each in one.kept.lists)
+            keeping.append(Keeping(job_id=one.job_id, until_ms=one.kept.until_ms, lists=lists))
     last = dict(runs[:RUNS_KEPT])
     return Pointer(
         job_id=job,

@@ -536,6 +536,13 @@ KEEPING_POINTER = replace(
     ),
     unknown={},
 )
+POINTER_OF_LISTS = replace(
+    KEEPING_POINTER,
+    keeping=(
+        Keeping(job_id="5f1e", until_ms=1700604900000, lists=("cd" * 32, "0123456789abcdef" * 4)),
+        Keeping(job_id=JOB_ID, until_ms=1700604900001),
+    ),
+)
 TAG = Tag(
     name="quarter-1", job_id=JOB_ID, nonce="77aa", created_ms=1700000100001, unknown={"later": [1, None]}
 )
@@ -608,6 +615,7 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("LogFile.name", "LogPart.name"), st.just("log-00000-0123456789abcdef.json")),
     "LogPart.level": st.integers(0, LEVEL_MAX),
     "LogNames.sha256": st.just(("0123456789abcdef" * 4,)),
+    "Keeping.lists": st.sampled_from([(), ("cd" * 32,), ("cd" * 32, "0123456789abcdef" * 4)]),
     "Log.newest": _ids,
     "Log.outdated": st.just(("a/log-00000-0123456789abcdef.json", "b/names-00001-0123456789abcdef.json")),
     "LoggedJob.restores": st.none() | _ids,
@@ -1012,6 +1020,21 @@ FORMATS = [
         required=("keeping[0].jobId", "keeping[1].until"),
         refused={"keeping[0].jobId": _NO_JOB, "keeping[1].until": _NO_SIZE, "keeping[1].expires": ["no", 1]},
         ignored=("keeping[1].later",),
+        kept=("keeping[0]",),
+    ),
+    Format(
+        kind="pointer",
+        own=POINTER_KEEPING_FORMAT,
+        golden="magicfs_pointer_2_lists.json",
+        value=POINTER_OF_LISTS,
+        read=Pointer.from_bytes,
+        write=Pointer.to_bytes,
+        made=None,
+        required=(),
+        refused={
+            "keeping[0].lists": ["x"],
+            "keeping[0].lists[1]": [1, None, "", "../x", "CD" * 32, "cd" * 33],
+        },
         kept=("keeping[0]",),
     ),
     replace(
