@@ -109,8 +109,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry takes what is kept for longer",
         _EXPIRE,
-        "return one.expires or one.until_ms <= now_ms",
-        "return True",
+        "return begun | await over_by_store(engine.store, location.key, due, now_ms)",
+        "return {one.job_id for one in keeping}",
         ("expire",),
     ),
     WrongPast(

@@ -30,7 +30,7 @@ from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import has_version
-from magicfs.manifests.kept import change_keeping, kept_by
+from magicfs.manifests.kept import change_keeping, kept_by, now_by_store, over_by_store
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
@@ -82,8 +82,8 @@ def expire(
     """Delete the replaced files that jobs kept with ``keep_replaced``, as soon as their time is over.
 
     No file is deleted before its time, none that a rollback shows again, and none that another job keeps for
-    longer. Run it as often as you like, beside jobs, readers and itself; the clock of this machine decides.
-    A second call finds nothing to do.
+    longer. The clock of the store decides. Run it as often as you like, while jobs, readers and other
+    calls of it are at work. A second call finds nothing to do.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -113,9 +113,9 @@ async def expire_kept(
     seen = await chain.read_pointer(store, destination, READING)
     if seen is None or not any(_is_over(one, now) for one in seen[0].keeping):
         return _report(location, () if seen is None else seen[0].keeping)
-    over = {one.job_id for one in seen[0].keeping if _is_over(one, now)}
     begun = {one.job_id for one in seen[0].keeping if one.expires}
     if dry_run:
+        over = await _over(engine, location, seen[0].keeping, now)
         gone, _, _ = await _to_delete(engine, location, seen[0], over, begun)
         left = [one for one in seen[0].keeping if one.job_id not in over]
         return _report(location, left, [one for one in seen[0].keeping if one.job_id in over], gone)
@@ -126,6 +126,11 @@ async def expire_kept(
             f"the store {store.name!r} ignores conditional writes, so a rollback at the same moment could "
             "lose files; nothing was deleted; use another store"
         )
+    if now_ms is None and not all(one.expires for one in seen[0].keeping if _is_over(one, now)):
+        now = min(now, await now_by_store(store, destination, conditions) or now)
+    over = await _over(engine, location, seen[0].keeping, now)
+    if not over:
+        return _report(location, seen[0].keeping)
 
     def mark(one: Keeping) -> Keeping:
         return replace(one, expires=True) if one.job_id in over else one
@@ -181,6 +186,14 @@ class _Marks:
 
 def _is_over(one: Keeping, now_ms: int) -> bool:
     return one.expires or one.until_ms <= now_ms
+
+
+async def _over(engine: Engine, location: Location, keeping: Sequence[Keeping], now_ms: int) -> set[str]:
+    """The jobs whose time is over, by the clock of the store, and those that an earlier call has marked."""
+    over = [one for one in keeping if _is_over(one, now_ms)]
+    begun = {one.job_id for one in over if one.expires}
+    due = [one for one in over if not one.expires]
+    return begun | await over_by_store(engine.store, location.key, due, now_ms)
 
 
 async def _refuse_rollbacks(engine: Engine, location: Location) -> None:

@@ -137,8 +137,7 @@ async def read(
 ) -> Manifest | None:
     """A job's manifest; None if there is none. One that is not linked yet may still change its ``previous``.
 
-    Without ``files``, those that are listed in parts beside it are not read. ``expected`` is as for
-    ``read_pointer``.
+    Without ``files``, those that are listed in parts are not read. ``expected`` is as for ``read_pointer``.
 
     Raises FormatError if it is malformed or inconsistent, or a part of it is, or is gone.
     Raises UsageError if there is no job id.

@@ -110,11 +110,12 @@ def is_probe(key: str) -> bool:
 async def sweep_probes(store: Store, directory: str, *, older_than_s: float | None = None) -> int:
     """Remove what trials of ``conditions_of`` in a directory have left whose process has died; how many.
 
-    One of a trial that may be at work stays. A second call finds nothing. Where something may not be listed
-    or removed it stays, too: nobody but a bill shows it.
+    One of a trial that may be at work stays: the clock of the store decides, which all share. A second call
+    finds nothing. Where something may not be listed or removed it stays, too: nobody but a bill shows it.
     """
     prefix = paths.prefix_of(directory) + _PROBE
-    before = time.time() - (PROBES_LAST_S if older_than_s is None else older_than_s)
+    lasts_s = PROBES_LAST_S if older_than_s is None else older_than_s
+    before = time.time() - lasts_s
 
     def is_left(key: str, since: float | None) -> bool:
         name = key.removeprefix(paths.prefix_of(directory))
@@ -123,15 +124,31 @@ async def sweep_probes(store: Store, directory: str, *, older_than_s: float | No
     keys: list[str] = []
     uploads: list[tuple[str, str]] = []
     with contextlib.suppress(MagicError):
-        keys = [info.key async for info in store.list(prefix) if is_left(info.key, info.modified)]
-        await store.delete(keys)
+        objects = [info async for info in store.list(prefix) if is_left(info.key, info.modified)]
+        if objects:
+            before = min(before, await _now_of(store, prefix) - lasts_s)
+            keys = [info.key for info in objects if is_left(info.key, info.modified)]
+            await store.delete(keys)
     with contextlib.suppress(MagicError):
         # Where uploads are not apart, one shows only once no object is there.
         listed = [one async for one in store.list_uploads(prefix) if is_left(one.key, one.initiated)]
-        for one in listed:
+        if listed:
+            before = min(before, await _now_of(store, prefix) - lasts_s)
+        for one in [one for one in listed if is_left(one.key, one.initiated)]:
             await store.abort_upload(one.key, one.upload_id)
             uploads.append((one.key, one.upload_id))
     return len(keys) + len(uploads)
+
+
+async def _now_of(store: Store, prefix: str) -> float:
+    """Seconds since the epoch by the clock of the store: when an object is written to it."""
+    key = f"{prefix}{secrets.token_hex(8)}"
+    await store.put(key, b"")
+    try:
+        modified = (await store.head(key)).modified
+    finally:
+        await store.delete([key])
+    return time.time() if modified is None else modified
 
 
 def remembered(store: Store) -> Conditions | None:
