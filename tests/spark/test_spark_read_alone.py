@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -237,6 +238,15 @@ def test_moments_of_directories_are_in_the_zone_that_is_named() -> None:
     kind = pa.timestamp("us", "UTC")
     found = directories.column_of("2026-01-01 08:00:00.5", kind, 2, "Europe/Paris")
     assert [str(one) for one in found.to_pylist()] == ["2026-01-01 07:00:00.500000+00:00"] * 2
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_moments_of_directories_in_utc_need_no_zone(zone: str | None) -> None:
+    found = directories.column_of("2026-01-01 08:00:00.5Z", pa.timestamp("us", "America/New_York"), 2, zone)
+    assert (
+        found.cast(pa.timestamp("us", "UTC")).to_pylist()
+        == [dt.datetime(2026, 1, 1, 8, 0, 0, 500_000, tzinfo=dt.UTC)] * 2
+    )
 
 
 def manifest(number: int, *keys: str, hides: Hides = "nothing", **more: Any) -> Manifest:

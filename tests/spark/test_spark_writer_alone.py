@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql.types import (
@@ -18,6 +20,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
     YearMonthIntervalType,
 )
 
@@ -27,7 +30,7 @@ from magicfs.errors import CommitDenied, OutputExists, ProtocolViolation, UsageE
 from magicfs.spark import late_writers
 from magicfs.spark.datasource import MagicWriter, TaskMessage, job_of, make_writer
 from magicfs.spark.options import parse
-from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, check, row_metadata
+from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, check, converter, row_metadata
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from proofs.committer_exam.drivers import dying
@@ -274,6 +277,21 @@ def test_a_partition_column_without_text_is_refused() -> None:
     check(frame, [])
     with pytest.raises(UsageError, match="partition column 'x' has type double"):
         check(frame, ["x"])
+
+
+def test_moments_name_directories_as_spark_does_and_two_never_share_one() -> None:
+    frame = StructType([ID, StructField("at", TimestampType())])
+    first = dt.datetime(2026, 10, 25, 0, 30, tzinfo=dt.UTC)
+    named = converter(frame, ["at"])
+
+    def batch(moment: dt.datetime) -> pa.RecordBatch:
+        moments = pa.array([moment, None], pa.timestamp("us", "Europe/Berlin"))
+        return pa.record_batch({"id": [1, 2], "at": moments})
+
+    assert named(batch(first))["at"].to_pylist() == [dt.datetime(2026, 10, 25, 2, 30), None]
+    with pytest.raises(UsageError, match="'at' has moments of an hour that comes twice in Europe/Berlin"):
+        named(batch(first + dt.timedelta(hours=1)))
+    assert converter(frame)(batch(first))["at"].type.tz == "Europe/Berlin"
 
 
 def test_the_metadata_of_a_file_holds_the_schema_of_its_own_columns() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import __version__ as spark_version
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
@@ -100,8 +101,10 @@ def row_metadata(
     return {ROW_METADATA: kept.json(), SPARK_VERSION: spark_version}
 
 
-def converter(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """Makes of Spark's batches what the files hold.
+def converter(
+    schema: StructType, partition_cols: Sequence[str] = ()
+) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Makes of Spark's batches what the files hold, and of moments what Spark names directories by.
 
     Spark reads geometries from Parquet as plain WKB and times of day in microseconds; its batches have
     structs and nanoseconds. Where a struct is null, they have nulls even in fields that may not be null,
@@ -112,15 +115,38 @@ def converter(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         for number, field in enumerate(schema.fields)
         if any(_must_be_converted(kind) for _, kind in _types(field.name, field.dataType))
     ]
+    named = [
+        number
+        for number, field in enumerate(schema.fields)
+        if field.name in partition_cols and type(field.dataType).__name__ == "TimestampType"
+    ]
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns, fields = list(batch.columns), list(batch.schema)
         for number, kind in chosen:
             columns[number] = _converted(columns[number], kind)
             fields[number] = fields[number].with_type(columns[number].type)
-        return pa.record_batch(columns, schema=pa.schema(fields)) if chosen else batch
+        for number in named:
+            columns[number] = _wall_clock(fields[number].name, columns[number])
+            fields[number] = fields[number].with_type(columns[number].type)
+        return pa.record_batch(columns, schema=pa.schema(fields)) if chosen or named else batch
 
     return convert
+
+
+def _wall_clock(name: str, moments: Any) -> Any:
+    """What a clock in the session's zone shows. Raises UsageError if it showed that before."""
+    zone = moments.type.tz
+    if zone is None:
+        return moments
+    shown: Any = pc.call_function("local_timestamp", [moments])
+    again = pc.assume_timezone(shown, zone, ambiguous="earliest")
+    if pc.any(pc.not_equal(again, moments)).as_py():
+        raise UsageError(
+            f"partition column {name!r} has moments of an hour that comes twice in {zone}, and both would be "
+            "one directory; set spark.sql.session.timeZone to UTC, or cast the column to string"
+        )
+    return shown
 
 
 def _is_refused(kind: DataType, file_format: str) -> bool:

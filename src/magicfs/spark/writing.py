@@ -267,7 +267,7 @@ def task_files(chosen: WriteOptions, frame: StructType, task: Task, partition_id
         max_records_per_file=chosen.max_records_per_file,
         input_sorted=chosen.input_sorted,
         files_max=chosen.max_open_files,
-        convert=schema.converter(frame),
+        convert=schema.converter(frame, chosen.partition_cols),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Literal
 
@@ -61,7 +61,8 @@ def directory(
 def text_of(value: PartitionValue) -> str | None:
     """The text that Spark makes of a value when it casts it to a string; None for null.
 
-    Moments are written as they are, in whatever zone they have: ``2026-01-31 08:00:00.5``.
+    A moment without a zone is written as it is, ``2026-01-31 08:00:00.5``. One with a zone is written in UTC
+    with a ``Z``, as by pyarrow: two instants are never one text, not even in the hour that a clock repeats.
     """
     match value:
         case None:
@@ -69,9 +70,11 @@ def text_of(value: PartitionValue) -> str | None:
         case bool():
             return "true" if value else "false"
         case datetime():
-            text = value.strftime("%H:%M:%S")
-            fraction = f".{value.microsecond:06d}".rstrip("0").rstrip(".")
-            return f"{value.date().isoformat()} {text}{fraction}"
+            zone = "" if value.tzinfo is None else "Z"
+            moment = value.astimezone(UTC) if zone else value
+            nanosecond = getattr(moment, "nanosecond", 0)  # of pandas, whose moments pyarrow makes of these
+            fraction = f".{moment.microsecond:06d}{nanosecond:03d}".rstrip("0").rstrip(".")
+            return f"{moment.date().isoformat()} {moment.strftime('%H:%M:%S')}{fraction}{zone}"
         case date():
             return value.isoformat()
         case Decimal():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from magicfs.tables.partition_names import (
     unescape,
 )
 
+BERLIN = ZoneInfo("Europe/Berlin")
 ANY_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
 
@@ -79,11 +81,16 @@ def test_a_percent_sign_without_a_code_stands_for_itself(text: str) -> None:
         (date(2026, 1, 31), "2026-01-31"),
         (date(987, 1, 2), "0987-01-02"),
         (datetime(2026, 1, 31, 8, 0, 5), "2026-01-31 08:00:05"),
-        (datetime(2026, 1, 31, 8, 0, 5, 500_000, UTC), "2026-01-31 08:00:05.5"),
-        (datetime(2026, 1, 31, 8, 0, 0, 1, UTC), "2026-01-31 08:00:00.000001"),
+        (datetime(2026, 1, 31, 8, 0, 5, 500_000), "2026-01-31 08:00:05.5"),
+        (datetime(2026, 1, 31, 8, 0, 0, 1), "2026-01-31 08:00:00.000001"),
+        (datetime(2026, 1, 31, 8, 0, 0, 1, UTC), "2026-01-31 08:00:00.000001Z"),
+        (datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN), "2026-10-25 00:30:00Z"),
+        (datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=BERLIN), "2026-10-25 01:30:00Z"),
     ],
 )
-def test_a_value_is_written_as_spark_casts_it_to_text(value: PartitionValue, text: str | None) -> None:
+def test_a_value_is_written_as_spark_casts_it_to_text_and_with_a_zone_in_utc(
+    value: PartitionValue, text: str | None
+) -> None:
     assert text_of(value) == text
 
 

@@ -79,12 +79,15 @@ def _is_date(text: str) -> bool:
 def column_of(text: str | None, kind: Any, rows: int, zone: str | None) -> Any:
     """A column of one value, as an Arrow array of a type.
 
-    ``zone``: that in which moments are written. Raises UsageError if the text is no such value.
+    ``zone``: that in which moments are written that do not end with ``Z``. Raises UsageError if the text is
+    no such value.
     """
     if text is None:
         return pa.nulls(rows, kind)
     try:
-        if pa.types.is_timestamp(kind) and kind.tz is not None:
+        if pa.types.is_timestamp(kind) and kind.tz is not None and text.endswith("Z"):
+            value = pa.array([text]).cast(pa.timestamp("us", "UTC")).cast(kind)
+        elif pa.types.is_timestamp(kind) and kind.tz is not None:
             import pyarrow.compute as pc
 
             if zone is None:
