@@ -50,6 +50,12 @@ def check_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
             f"columns are there twice: {', '.join(map(repr, twice))}; rename or drop one of each; nothing "
             "was changed"
         )
+    other = [name for name in cast("Sequence[Any]", partition_by) if not isinstance(name, str)]
+    if other:
+        raise UsageError(
+            f"partition_by names {other[0]!r}, which is no text; in files every name is text: say "
+            f"{str(other[0])!r}; nothing was changed"
+        )
     if len(set(partition_by)) < len(partition_by):
         raise UsageError(f"partition_by names a column twice: {', '.join(partition_by)}")
     if not set(names) - set(partition_by):

@@ -5,10 +5,11 @@ No engine is imported: what somebody hands over, its own engine has loaded alrea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -27,6 +28,20 @@ _TAKEN = (
     "a DataFrame of pandas, a DataFrame or LazyFrame of Polars, a relation of DuckDB, a table, dataset, "
     "scanner or record batch reader of pyarrow, anything with __arrow_c_stream__, or an iterable of those"
 )
+
+
+_NOT_OF_POLARS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("Int128", "UInt128"), "cast it to Decimal(38, 0), or to String if it has longer numbers"
+    ),
+    "Object": "make it of a type of Polars' own, such as String",
+}
+_NOT_OF_DUCKDB: Final[Mapping[str, str]] = {
+    "TIME WITH TIME ZONE": "cast it to TIME, or to VARCHAR to keep its offset",
+    "BIT": "cast it to VARCHAR",
+    "BIGNUM": "cast it to DECIMAL or to VARCHAR",
+    "VARIANT": "cast it to JSON",
+}
 
 
 @dataclass(frozen=True)
@@ -78,8 +93,7 @@ def _source(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
         return _pandas(data, schema, index)
     if package == "polars" and kind == "DataFrame":
         rows = _piece_rows(data.height, data.estimated_size())
-        schema = data.clear().to_arrow().schema
-        return Source(schema, lambda: data.iter_slices(rows), _of_polars, polars=data)
+        return Source(_polars_schema(data.clear()), lambda: data.iter_slices(rows), _of_polars, polars=data)
     if package == "polars" and kind == "LazyFrame":
         return _lazy(data)
     if package in ("duckdb", "_duckdb") and hasattr(data, "to_arrow_reader"):
@@ -151,25 +165,48 @@ def _dataset(data: ds.Dataset) -> Source:
 def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
     try:
         found = pa.Schema.from_pandas(frame, preserve_index=index) if schema is None else schema
+        frame = _named_by_text(frame)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise UsageError(
             f"the DataFrame cannot become a table of Arrow: {error}; cast the column, or pass schema=; "
             "nothing was changed"
         ) from error
+    names = set(found.names)
+    if lost := [name for name in frame.columns if name not in names]:
+        raise UsageError(
+            f"the DataFrame has a column {lost[0]!r}, which schema=, or the first rows, do not have; give "
+            "all the same columns; nothing is published"
+        )
     size = int(frame.memory_usage(index=True).sum())
     rows = _piece_rows(len(frame), size)
 
     def batches(piece: Any) -> Iterable[pa.RecordBatch]:
         try:
-            return (pa.RecordBatch.from_pandas(piece, schema=found, preserve_index=index),)
+            # A table: text that was put together of several frames has several chunks.
+            table: pa.Table = pa.Table.from_pandas(piece, schema=found, preserve_index=index)
+            made: list[pa.RecordBatch] = table.to_batches()
         except (pa.ArrowException, KeyError) as error:
             raise UsageError(
                 f"rows of the DataFrame do not fit its columns: {error}; nothing is published"
             ) from error
+        return made
 
     return Source(
         found, lambda: (frame.iloc[start : start + rows] for start in range(0, len(frame), rows)), batches
     )
+
+
+def _named_by_text(frame: Any) -> Any:
+    """The same rows, whose columns and index have the names that pyarrow makes of numbers and tuples."""
+    if all(isinstance(name, str) for name in (*frame.columns, *frame.index.names)):
+        return frame
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that names become text: the caller's own schema has said so
+        names = pa.Schema.from_pandas(frame.iloc[:0], preserve_index=True).names
+    width = len(frame.columns)
+    named = frame.set_axis(names[:width], axis=1)
+    named.index = named.index.set_names(names[width:])
+    return named
 
 
 def _of_polars(frame: Any) -> Iterable[pa.RecordBatch]:
@@ -183,16 +220,55 @@ def _lazy(frame: Any) -> Source:
             "this Polars cannot stream a LazyFrame to another writer; install a newer one, or pass "
             "frame.collect()"
         )
-    empty = frame.collect_schema().to_frame(eager=True)
     return Source(
-        empty.to_arrow().schema,
+        _polars_schema(frame.collect_schema().to_frame(eager=True)),
         lambda: iter(frame.collect_batches(chunk_size=BATCH_ROWS, engine="streaming")),
         _of_polars,
         polars=frame,
     )
 
 
+def _polars_schema(empty: Any) -> pa.Schema:
+    for name, kind in empty.schema.items():
+        _refuse(name, _parts_of_polars(kind), _NOT_OF_POLARS)
+    schema: pa.Schema = empty.to_arrow().schema
+    return schema
+
+
+def _parts_of_polars(kind: Any) -> Iterator[str]:
+    """The names of a type and of all types in it."""
+    yield str(kind)
+    inner = getattr(kind, "inner", None)
+    for one in (
+        *([inner] if inner is not None else ()),
+        *(each.dtype for each in getattr(kind, "fields", ())),
+    ):
+        yield from _parts_of_polars(one)
+
+
+def _parts_of_duckdb(kind: Any) -> Iterator[str]:
+    yield kind.id.upper()
+    if kind.id in ("list", "array", "struct", "map", "union"):
+        for _, one in kind.children:
+            if hasattr(one, "id"):  # of an array, the size is a child
+                yield from _parts_of_duckdb(one)
+
+
+def _refuse(name: str, kinds: Iterable[str], not_taken: Mapping[str, str]) -> None:
+    """Raise UsageError for a column with a type that no table of Arrow can hold, or whose values would be
+    other ones in it.
+    """
+    for kind in kinds:
+        if kind in not_taken:
+            raise UsageError(
+                f"column {name!r} has type {kind}, which Arrow does not hold as it is; {not_taken[kind]}; "
+                "nothing was changed"
+            )
+
+
 def _duckdb(result: Any) -> Source:
+    for name, kind, *_ in result.description or ():
+        _refuse(name, _parts_of_duckdb(kind), _NOT_OF_DUCKDB)
     if hasattr(result, "limit"):  # a relation, which is run when its rows are needed
         schema = result.limit(0).to_arrow_table().schema
         return Source(schema, lambda: iter(result.to_arrow_reader(BATCH_ROWS)), _itself)

@@ -50,7 +50,7 @@ def write(
     data: Any,
     url: str,
     *,
-    partition_by: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] | None = None,
     partitioning: Literal["hive", "directory"] = "hive",
     conflict: Conflict = "fail",
     format: FileFormat = "parquet",  # noqa: A002 - as in pyarrow
@@ -86,8 +86,9 @@ def write(
             iterable of those, which is read once and has the columns of its first element.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: The partition columns, outermost first. They go into the names of directories and not
-            into the files: text, whole numbers, booleans, decimals, days and moments. Null and empty text
-            become ``__HIVE_DEFAULT_PARTITION__``, which readers take for null.
+            into the files: text, whole numbers, booleans, decimals, days and moments, in UTC with a ``Z`` if
+            they have a zone. Null and empty text become ``__HIVE_DEFAULT_PARTITION__``, which readers take
+            for null.
         partitioning: ``hive`` makes ``day=mon``, ``directory`` makes ``mon``, which no null can be.
         conflict: As for ``Job``: ``fail`` where data is there, ``append``, ``replace`` or
             ``replace_partitions``.
@@ -124,7 +125,7 @@ def write(
     """
     _require_pyarrow(data)
     _check_job(job)
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by or ())
     _check(partitioning, tasks, max_rows_per_file, max_bytes_per_file, max_open_files, row_group_size)
     from magicfs.tables.sources import source_of
 
