@@ -1,4 +1,4 @@
-"""Rows that are appended fit what is there, or are refused before anything is changed."""
+"""Rows that come beside others fit what is there, or are refused before anything is changed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import UsageError
+from magicfs.protocol.conflict import Conflict
 from magicfs.stores.memory import default_world
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.tables.append_check import clashes
@@ -48,17 +49,20 @@ WRONG: dict[str, tuple[pa.Table, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.parametrize("conflict", ["append", "replace_partitions"])
 @pytest.mark.parametrize("name", WRONG)
-def test_rows_that_do_not_fit_are_refused_and_nothing_is_changed(name: str, url: str) -> None:
+def test_rows_that_do_not_fit_are_refused_and_nothing_is_changed(
+    name: str, conflict: Conflict, url: str
+) -> None:
     magicfs.write(ROWS, url, partition_by="day")
     before = content(url)
     table, how, says = WRONG[name]
     with pytest.raises(UsageError, match=says) as raised:
-        magicfs.write(table, url, conflict="append", **how)
+        magicfs.write(table, url, conflict=conflict, **how)
     assert "check_schema=False" in str(raised.value)
     assert content(url) == before
-    report = magicfs.write(table, url, conflict="append", check_schema=False, **how)
-    assert report.files
+    if conflict == "append" or how:
+        assert magicfs.write(table, url, conflict=conflict, check_schema=False, **how).files
 
 
 def test_new_columns_and_other_forms_of_a_type_fit(url: str) -> None:
@@ -98,7 +102,7 @@ def test_what_cannot_be_read_is_no_reason_to_refuse(body: bytes, url: str) -> No
 
 
 @pytest.mark.parametrize("how", [{"conflict": "replace"}, {"conflict": "append", "format": "csv"}])
-def test_only_an_append_of_parquet_looks(how: dict[str, Any], url: str) -> None:
+def test_only_parquet_beside_other_rows_is_compared(how: dict[str, Any], url: str) -> None:
     magicfs.write(ROWS, url)
     assert magicfs.write(pa.table({"n": ["1"]}), url, **how).published
 
@@ -143,6 +147,26 @@ def test_forms_of_one_type(there: Any, comes: Any) -> None:
 def test_other_types(there: Any, comes: Any, says: str) -> None:
     [found] = types(there, comes)
     assert says in found
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "says"),
+    [
+        ("2026-10-25 00%3A30%3A00", "Europe/Berlin", ["is named in UTC with a Z"]),
+        ("2026-10-25 00%3A30%3A00.5Z", None, ["is named without a zone"]),
+        ("2026-10-25 00%3A30%3A00.5Z", "UTC", []),
+        ("2026-10-25 00%3A30%3A00", None, []),
+        ("__HIVE_DEFAULT_PARTITION__", "UTC", []),
+    ],
+)
+def test_moments_with_and_without_a_zone_share_no_dataset(
+    text: str, zone: str | None, says: list[str]
+) -> None:
+    comes = pa.schema({"n": pa.int64(), "at": pa.timestamp("us", zone)})
+    there = pa.schema({"n": pa.int64()})
+    found = list(clashes(there, f"at={text}/part.parquet", comes, partition_by=["at"]))
+    assert len(found) == len(says)
+    assert all(one.endswith(end) for one, end in zip(found, says, strict=True))
 
 
 def test_directories_without_names_are_not_compared() -> None:

@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--conflict", choices=CONFLICTS, default="fail", help="what to do about data that is there (fail)"
     )
     parser.add_argument(
-        "--any-schema", action="store_true", help="append what does not fit the columns that are there, too"
+        "--any-schema", action="store_true", help="write what does not fit the columns that are there, too"
     )
     parser.add_argument("--max-rows-per-file", metavar="N", type=int, help="most rows of a file")
     parser.add_argument("--max-bytes-per-file", metavar="N", type=int, help="about how many bytes of a file")

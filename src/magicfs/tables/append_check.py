@@ -1,8 +1,9 @@
-"""Whether rows that are appended fit the files that are there, before anything is written."""
+"""Whether rows that come beside others fit the files that are there, before anything is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,13 +18,14 @@ from magicfs.protocol import paths
 from magicfs.tables import partition_names
 from magicfs.tables.partition_names import Partitioning
 
-__all__ = ["check_append", "clashes"]
+__all__ = ["check_rows_fit", "clashes"]
 
 _ENDING = ".parquet"
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d+)?Z?")
 _SHOWN = 5
 
 
-def check_append(
+def check_rows_fit(
     job: JobSpec, schema: pa.Schema, *, partition_by: Sequence[str], partitioning: Partitioning
 ) -> None:
     """Compare what is to be written with one Parquet file of those that are there.
@@ -46,9 +48,9 @@ def check_append(
     if wrong:
         more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
         raise UsageError(
-            f"what is to be appended does not fit {destination.location.url}, as its file {key} shows: "
+            f"the new rows do not fit {destination.location.url}, as its file {key} shows: "
             f"{'; '.join([*wrong[:_SHOWN], *more])}; nothing was changed; cast the columns, pass schema=, or "
-            "check_schema=False appends them as they are"
+            "check_schema=False writes them as they are"
         )
 
 
@@ -79,12 +81,15 @@ def clashes(
     New columns fit: readers take them for null in older files. So do other forms of one type, such as text
     with large offsets or categories of text, other units of a moment, and columns that hold only nulls.
     """
-    named = [one.partition("=")[0] for one in key.split("/")[:-1] if "=" in one]
-    found = [partition_names.unescape(name) for name in named]
+    parts = [one.partition("=") for one in key.split("/")[:-1] if "=" in one]
+    named = {partition_names.unescape(name): partition_names.unescape(text) for name, _, text in parts}
+    found = list(named)
     if partitioning == "hive" and found != list(partition_by):
         comes_by = _listed(partition_by)
         yield f"the files there are partitioned by {_listed(found)}, these would be by {comes_by}"
         return
+    if partitioning == "hive":
+        yield from _zones(named, comes)
     for field in there:
         if field.name in partition_by:
             yield f"column {field.name!r} is in the files there, and would be in the names of directories"
@@ -92,6 +97,19 @@ def clashes(
             yield f"column {field.name!r} is there, and does not come{_other_case(field.name, comes)}"
         else:
             yield from _between(field.name, field.type, comes.field(field.name).type)
+
+
+def _zones(named: Mapping[str, str], comes: pa.Schema) -> Iterator[str]:
+    """Moments in names of directories, with a zone there and without one here, or the other way round."""
+    for name, text in named.items():
+        kind = comes.field(name).type
+        if not pa.types.is_timestamp(kind) or not _MOMENT.fullmatch(text):
+            continue
+        if text.endswith("Z") != (kind.tz is not None):
+            yield (
+                f"directories there name moments of {name!r} as {text!r}, and {kind} comes, which is named "
+                f"{'in UTC with a Z' if kind.tz is not None else 'without a zone'}"
+            )
 
 
 def _listed(names: Sequence[str]) -> str:

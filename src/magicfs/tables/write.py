@@ -100,9 +100,9 @@ def write(
             compressed text up to a quarter.
         max_open_files: Most files that a task has open; beyond that, partitions get several files.
         schema: What to make of the data, with the same names; by default what they are.
-        check_schema: With ``append`` and Parquet, whether to look first at one file that is there, and to
-            refuse rows that do not fit it: a column that has another type or does not come, other
-            partition columns.
+        check_schema: With Parquet, and ``append`` or ``replace_partitions``, whether to look first at one
+            file that is there, and to refuse rows that do not fit it: a column that has another type or does
+            not come, other partition columns.
         index: Whether to write the index of pandas, as for ``DataFrame.to_parquet``.
         tasks: How many write at once, each files of its own: threads that share the rows. With 1, files hold
             rows in their order. Leave it at 1 for frames of Polars, which then encodes on all processors.
@@ -116,8 +116,8 @@ def write(
         **job: What else ``Job`` takes: ``committer``, ``rerun``, ``publish``, ``small_files`` …
 
     Raises:
-        UsageError: An argument, a column or a value cannot be right, what is appended does not fit what is
-            there, or pyarrow is not installed.
+        UsageError: An argument, a column or a value cannot be right, the rows do not fit those that
+            stay, or pyarrow is not installed.
         OutputExists: ``conflict="fail"``, and data is there; no row was read.
         CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
         MagicError: Anything else that went wrong; nothing is visible.
@@ -156,10 +156,10 @@ def write(
         progress=progress,
         **_with_tracking(job),
     )
-    if check_schema and conflict == "append" and format == "parquet":
-        from magicfs.tables.append_check import check_append
+    if check_schema and conflict in {"append", "replace_partitions"} and format == "parquet":
+        from magicfs.tables.append_check import check_rows_fit
 
-        check_append(made.spec, files.types.schema, partition_by=columns, partitioning=partitioning)
+        check_rows_fit(made.spec, files.types.schema, partition_by=columns, partitioning=partitioning)
     with made:
         if made.found.published is None:
             _run(made, source, files, tasks, executor)
