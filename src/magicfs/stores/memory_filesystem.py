@@ -96,7 +96,7 @@ class MemoryFileSystem(AsyncFileSystem):
         )
 
     async def _put_file(
-        self, lpath: str, rpath: str, callback: Callback = DEFAULT_CALLBACK, mode: str = "overwrite", **_: Any
+        self, lpath: str, rpath: str, mode: str = "overwrite", callback: Callback = DEFAULT_CALLBACK, **_: Any
     ) -> None:
         source = Path(lpath)
         if await asyncio.to_thread(source.is_dir):
