@@ -25,7 +25,7 @@ from magicfs.filesystem.job_settings import (
     refuse_if_lost,
     warn_if_ignored,
 )
-from magicfs.filesystem.threads import InThreads
+from magicfs.filesystem.threads import Coroutines
 from magicfs.filesystem.tracking import name_in
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import EtagFormat
@@ -84,6 +84,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
             own["loop"] = resolve.loop_of(self._wrapped)
         super().__init__(**own)
         self.protocol = ("magic", *(f"magic+{one}" for one in resolve.protocols(self._wrapped)))
+        self.root_marker, self.blocksize = self._wrapped.root_marker, self._wrapped.blocksize
         self._has_buckets = resolve.has_buckets(self._wrapped)
         self._chains_with_slash = resolve.chains_with_slash(self._wrapped)
         self._given = fs is not None
@@ -131,7 +132,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
     @property
     def coroutines(self) -> Any:
         """The wrapped filesystem by its coroutines, ``_info`` and others."""
-        return self.fs if self.fs.async_impl else InThreads(self.fs)
+        return Coroutines(self.fs)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -166,7 +167,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Drop cached listings of the wrapped filesystem."""
-        self.fs.invalidate_cache(path)
+        self.fs.invalidate_cache(None if path is None else self._strip_protocol(path))
 
     def __getattr__(self, name: str) -> Any:
         # Extras of the wrapped filesystem, such as s3fs's ``url`` or ``call_s3``; its files ask, too.
@@ -188,7 +189,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
                 f"{path} is pending: there is no object yet whose metadata, tags or ACL could be changed; "
                 "change them when the job has committed"
             )
-        self._warn_outside(path)
+        self.warn_outside(path)
         stripped: str = self._strip_protocol(path)
         return stripped
 
@@ -221,26 +222,42 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     @spelling.either
     def _strip_protocol(self, path: Any) -> Any:
-        return spelling.stripped(path, spelling.has_buckets(self))
+        if isinstance(path, list):
+            return [self._strip_protocol(one) for one in path]
+        if isinstance(self, type) or self.locate(path) is not None:
+            return spelling.stripped(path, spelling.has_buckets(self))
+        return self.fs._strip_protocol(self.handed(path))
 
     @spelling.either
-    def _parent(self, path: Any) -> str:
-        return spelling.parent(path, spelling.has_buckets(self))
+    def _parent(self, path: Any) -> Any:
+        if isinstance(self, type) or self.locate(path) is not None:
+            return spelling.parent(path, spelling.has_buckets(self))
+        return self.fs._parent(self.handed(path))
+
+    def handed(self, path: Any) -> Any:
+        """An ordinary path, or several, as the wrapped filesystem is given them: only without our schemes."""
+        return spelling.handed(path)
 
     def unstrip_protocol(self, name: str) -> str:
         """``magic::s3://bucket/key``."""
         return f"magic::{self.fs.unstrip_protocol(self._strip_protocol(name))}"
 
-    def locate(self, path: str) -> MagicPath | None:
+    def locate(self, path: str | os.PathLike[str]) -> MagicPath | None:
         """What a path means to this filesystem; None for an ordinary one.
 
         Raises UsageError for a magic path with two slashes in a row, as everywhere else.
         """
-        stripped = self._strip_protocol(path)
+        stripped = spelling.stripped(path, self._has_buckets)
         located = locate(stripped, self._dialect)
         if located is not None:
             paths.parse_path(stripped, has_buckets=self._has_buckets)
             self.transactions.looked_at(located.scope)
+        return located
+
+    def _magic(self, path: str) -> MagicPath:
+        """What a path below a magic one means."""
+        located = self.locate(path)
+        assert located is not None, f"{path} is ordinary"
         return located
 
     async def _settings_of(self, path: MagicPath) -> WriteSettings:
@@ -283,19 +300,21 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         return located if located is not None and located.is_delayed else None
 
     def _at_once(self, path: str) -> None:
-        """Before an ordinary write: refuse the name of a record, and warn as ``_warn_outside`` does."""
+        """Before an ordinary write: refuse the name of a record, and warn as ``warn_outside`` does."""
         if self.locate(path) is not None:
             raise UsageError(
                 f"{path}: below a magic path names that end in {PENDING} or {PENDING_SET} are those of "
                 "records of uploads, and no task could publish such a file; nothing was written; choose "
                 "another name"
             )
-        self._warn_outside(path)
+        self.warn_outside(path)
 
-    def _warn_outside(self, path: str) -> None:
+    def warn_outside(self, path: str | os.PathLike[str]) -> None:
         """Warn about a change of an ordinary path, once for each directory, if tasks write here."""
+        if not self.is_guarded:
+            return
         directory = self._strip_protocol(path).rpartition("/")[0]
-        if self.is_guarded and directory not in self._warned:
+        if directory not in self._warned:
             self._warned.add(directory)
             _LOGGER.warning(
                 "%s lies outside of what a task writes: it is changed at once, and stays so whatever becomes "

@@ -9,8 +9,8 @@ from typing import Any
 
 __all__ = ["is_about_a_path", "is_change", "on_stripped_path"]
 
-_LOOKS = frozenset({"url", "metadata", "get_tags", "object_version_info"})
-_CHANGES = frozenset({"setxattr", "chmod", "put_tags"})
+_LOOKS = frozenset({"url", "metadata", "get_tags", "object_version_info", "split_path", "islink"})
+_CHANGES = frozenset({"setxattr", "setxattrs", "chmod", "put_tags"})
 
 
 def is_about_a_path(name: str) -> bool:

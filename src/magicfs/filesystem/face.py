@@ -12,7 +12,7 @@ from typing import Any
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import listing
-from magicfs.filesystem.threads import InThreads
+from magicfs.filesystem.ordinary import handed_over
 from magicfs.filesystem.writing import Writing
 from magicfs.protocol.magic import PENDING, MagicPath
 from magicfs.stores import resolve
@@ -21,6 +21,7 @@ from magicfs.stores.interrupt import run_on
 __all__ = ["MagicFileSystem"]
 
 
+@handed_over
 class MagicFileSystem(Writing):
     """Writes under ``DEST/__magic/…`` or ``DEST/__magic_job-<id>/…`` become delayed uploads.
 
@@ -73,34 +74,28 @@ class MagicFileSystem(Writing):
         """
         return run_on(self.loop, self._touch, path, truncate, **kwargs)
 
-    async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
+    async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:  # noqa: ARG002
         if self._delayed(path) is None:
             self._at_once(path)
-            # gcsfs and adlfs have only fsspec's own, which blocks.
-            wrapped = self.coroutines if hasattr(self.coroutines, "_touch") else InThreads(self.fs)
-            return await wrapped._touch(self._strip_protocol(path), truncate=truncate, **kwargs)
         if not truncate:
             raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
         return await self._pipe_file(path, b"")
 
     # -- directories -----------------------------------------------------------------------------------
 
+    # Those below magic paths are only names; s3fs would create the bucket.
+
     async def _mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
-        # Directories of object stores are only names; s3fs would create the bucket.
-        if self.locate(path) is None:
-            await self.coroutines._mkdir(self._strip_protocol(path), create_parents=create_parents, **kwargs)
+        """Make a directory; under a magic path there is nothing to make."""
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
-        if self.locate(path) is None:
-            await self.coroutines._makedirs(self._strip_protocol(path), exist_ok=exist_ok)
+        """Make a directory; under a magic path there is nothing to make."""
 
-    def rmdir(self, path: str) -> None:
+    def rmdir(self, path: str, **kwargs: Any) -> None:
         """Remove an empty directory; under a magic path there is nothing to remove."""
-        run_on(self.loop, self._rmdir, path)
 
-    async def _rmdir(self, path: str) -> None:
-        if self.locate(path) is None:
-            await self.coroutines._rmdir(self._strip_protocol(path))
+    async def _rmdir(self, path: str, **kwargs: Any) -> None:
+        """Remove an empty directory; under a magic path there is nothing to remove."""
 
     # -- removing --------------------------------------------------------------------------------------
 
@@ -108,7 +103,7 @@ class MagicFileSystem(Writing):
         # A .pending file without its upload would be an upload that nobody finds: they go together.
         magic = self._delayed(path) or self._delayed(self._strip_protocol(path).removesuffix(PENDING))
         if magic is None:
-            self._warn_outside(path)
+            self.warn_outside(path)
             await self.coroutines._rm_file(self._strip_protocol(path), **kwargs)
             return
         store = self.store(magic.bucket)
@@ -135,10 +130,8 @@ class MagicFileSystem(Writing):
         ordinary = [self._strip_protocol(one) for one, magic in located if magic is None]
         removed = None
         if ordinary:
-            self._warn_outside(ordinary[0])
-            # One path stays one path: s3fs removes a bucket with all its versions only then.
-            given = ordinary[0] if isinstance(path, str) else ordinary
-            removed = await self.coroutines._rm(given, recursive=recursive, maxdepth=maxdepth, **kwargs)
+            self.warn_outside(ordinary[0])
+            removed = await self.coroutines._rm(ordinary, recursive=recursive, maxdepth=maxdepth, **kwargs)
         for _, magic in located:
             if magic is not None:
                 removed = [*(removed or ()), *await self._rm_magic(magic, recursive, maxdepth)]

@@ -30,27 +30,21 @@ _PAST = {"read": "read", "copy": "copied or moved"}
 class Reading(Connection):
     """The part of ``MagicFileSystem`` that changes nothing."""
 
-    async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._as_asked(path, await self._described(path, **kwargs))
-        return found
+    async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
+        magic = self._magic(path)
+        if (pending := self._in_memory(magic)) is not None:
+            found = listing.in_memory(magic.path, pending)
+        else:
+            found = await listing.info(self.store(magic.bucket), magic, self._remembered(magic))
+        named: dict[str, Any] = self.as_asked(path, found)
+        return named
 
-    def _as_asked(self, path: Any, found: Any) -> Any:
+    def as_asked(self, path: Any, found: Any) -> Any:
         """Names as those who take them apart expect them: beginning as the path that they gave."""
         is_rooted = self._chains_with_slash and stringify_path(path).startswith("/")
         return rooted(found) if is_rooted else found
 
-    async def _described(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        magic = self.locate(path)
-        if magic is None:
-            found: dict[str, Any] = await self.coroutines._info(self._strip_protocol(path), **kwargs)
-            return found
-        if (pending := self._in_memory(magic)) is not None:
-            return listing.in_memory(magic.path, pending)
-        return await listing.info(self.store(magic.bucket), magic, self._remembered(magic))
-
-    async def _exists(self, path: str, **kwargs: Any) -> bool:
-        if self.locate(path) is None:
-            return bool(await self.coroutines._exists(self._strip_protocol(path), **kwargs))
+    async def _exists(self, path: str, **kwargs: Any) -> bool:  # noqa: ARG002
         try:
             await self._info(path)
         except FileNotFoundError:
@@ -58,27 +52,17 @@ class Reading(Connection):
         return True
 
     async def _isdir(self, path: str) -> bool:
-        magic = self.locate(path)
-        if magic is None:
-            return bool(await self.coroutines._isdir(self._strip_protocol(path)))
+        magic = self._magic(path)
         return await listing.is_directory(self.store(magic.bucket), magic, self._remembered(magic))
 
-    async def _isfile(self, path: str) -> bool:
-        if self.locate(path) is None:
-            return bool(await self.coroutines._isfile(self._strip_protocol(path)))
-        return bool(await super()._isfile(path))
-
-    async def _ls(self, path: str, detail: bool | None = None, **kwargs: Any) -> list[Any]:
+    async def _ls(self, path: str, detail: bool | None = None, **kwargs: Any) -> list[Any]:  # noqa: ARG002
         if detail is None:
             # Whether names or details come unasked differs from filesystem to filesystem.
             detail = bool(inspect.signature(self.coroutines._ls).parameters["detail"].default)
-        magic = self.locate(path)
-        if magic is None:
-            found: list[Any] = await self.coroutines._ls(self._strip_protocol(path), detail=detail, **kwargs)
-            return list(self._as_asked(path, found))
+        magic = self._magic(path)
         entries = await listing.children(self.store(magic.bucket), magic, self._remembered(magic))
         self._with_sizes(magic, entries)
-        return list(self._as_asked(path, entries if detail else [entry["name"] for entry in entries]))
+        return list(self.as_asked(path, entries if detail else [entry["name"] for entry in entries]))
 
     async def _walk(
         self,
@@ -88,34 +72,22 @@ class Reading(Connection):
         on_error: Any = "omit",
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
-        walk = self.coroutines._walk if self.locate(path) is None else super()._walk
+        walk = self.coroutines.walk_through if self.locate(path) is None else super()._walk
         asked = {"maxdepth": maxdepth, "topdown": topdown, "on_error": on_error}
         async for step in walk(self._strip_protocol(path), **asked, **kwargs):
             yield step
 
-    async def _glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
-        if self.locate(path) is None:
-            # A slash at the end asks for directories alone.
-            only_directories = "/" if stringify_path(path).endswith("/") else ""
-            pattern = self._strip_protocol(path) + only_directories
-            return await self.coroutines._glob(pattern, maxdepth=maxdepth, **kwargs)
-        return await super()._glob(path, maxdepth=maxdepth, **kwargs)
-
     async def _find(
         self, path: str, maxdepth: int | None = None, withdirs: bool = False, **kwargs: Any
     ) -> Any:
-        magic = self.locate(path)
-        if magic is None:
-            ordinary = self._strip_protocol(path)
-            how = {"maxdepth": maxdepth, "withdirs": withdirs, **kwargs}
-            return self._as_asked(path, await self.coroutines._find(ordinary, **how))
+        magic = self._magic(path)
         store, prefix = self.store(magic.bucket), kwargs.get("prefix", "")
         found = await listing.descendants(
             store, magic, self._remembered(magic), maxdepth=maxdepth, withdirs=withdirs, prefix=prefix
         )
         self._with_sizes(magic, found.values())
         names = sorted(found)
-        return self._as_asked(path, {name: found[name] for name in names} if kwargs.get("detail") else names)
+        return self.as_asked(path, {name: found[name] for name in names} if kwargs.get("detail") else names)
 
     async def _cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
@@ -127,6 +99,10 @@ class Reading(Connection):
             self._strip_protocol(path), start=start, end=end, **kwargs
         )
         return body
+
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
+        """The bytes of a file, or those of several by their paths."""
+        return run_on(self.loop, self._cat, path, recursive, on_error, **kwargs)
 
     async def _cat_ranges(
         self,
@@ -185,10 +161,7 @@ class Reading(Connection):
     async def _checksum(self, path: str, **kwargs: Any) -> Any:
         if (upload := await self._pending_upload(path)) is not None:
             return int(tokenize(upload), 16)
-        ordinary = self._strip_protocol(path)
-        if hasattr(self.coroutines, "_checksum"):
-            return await self.coroutines._checksum(ordinary, **kwargs)
-        return int(tokenize(await self.coroutines._info(ordinary)), 16)
+        return await self.coroutines._checksum(self._strip_protocol(path), **kwargs)
 
     def ukey(self, path: str) -> Any:
         """The wrapped filesystem's; of a pending file a text that differs when it is written anew."""

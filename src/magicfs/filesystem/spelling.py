@@ -15,7 +15,7 @@ from fsspec.utils import stringify_path
 
 from magicfs.stores import resolve, urls
 
-__all__ = ["either", "has_buckets", "parent", "rooted", "stripped"]
+__all__ = ["either", "handed", "has_buckets", "parent", "rooted", "stripped"]
 
 _T = TypeVar("_T")
 
@@ -41,7 +41,7 @@ def stripped(path: Any, buckets: bool) -> Any:
     """A path, or a list of them, without scheme and without slashes at its ends, but the first of files."""
     if isinstance(path, list):
         return [stripped(one, buckets) for one in path]
-    text = stringify_path(path).removeprefix("magic::").removeprefix("magic://").removeprefix("magic+")
+    text = _without_ours(stringify_path(path))
     scheme, separator, _ = text.partition("://")
     if separator and scheme in resolve.SCHEMES:
         text = urls.split(text)[0].partition("://")[2]
@@ -49,6 +49,20 @@ def stripped(path: Any, buckets: bool) -> Any:
     if buckets:
         return text.strip("/")
     return text.rstrip("/") or "/"
+
+
+def handed(path: Any) -> Any:
+    """A path, or several of them, without the schemes of magicfs: as the wrapped filesystem reads it."""
+    if isinstance(path, dict):
+        return {handed(one): value for one, value in path.items()}
+    if isinstance(path, list | tuple | set):
+        return type(path)(handed(one) for one in path)
+    text = stringify_path(path)
+    return path if not isinstance(text, str) or (plain := _without_ours(text)) == text else plain
+
+
+def _without_ours(text: str) -> str:
+    return text.removeprefix("magic::").removeprefix("magic://").removeprefix("magic+")
 
 
 def rooted(found: Any) -> Any:

@@ -106,7 +106,7 @@ class Writing(Reading):
         elif mode != "rb":
             self._at_once(path)
         given = {"block_size": block_size, "autocommit": autocommit, "cache_options": cache_options}
-        return self._as_ours(self.fs._open(path, mode=mode, **given, **kwargs))
+        return self._as_ours(self.fs._open(self._strip_protocol(path), mode=mode, **given, **kwargs))
 
     def _as_ours(self, file: Any) -> Any:
         """A file of the wrapped filesystem; who asks it for its filesystem is given this one.
@@ -148,7 +148,7 @@ class Writing(Reading):
         magic = self._delayed(path)
         if magic is None:
             self._at_once(path)
-            return await self.coroutines._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
+            return await self.coroutines._pipe_file(self.handed(path), value, mode=mode, **kwargs)
         memoryview(value)  # what has no bytes is refused before anything is written
         async with await self._start(magic, file_options.of_writer(kwargs), _mode_of(mode)) as file:
             await file.write_all(value)
@@ -165,8 +165,6 @@ class Writing(Reading):
         magic = self._delayed(rpath)
         if magic is None:
             self._at_once(rpath)
-            rpath = self._strip_protocol(rpath)
-            await self.coroutines._put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
             return
         source = await asyncio.to_thread(local_source.opened, lpath)
         if source is None:

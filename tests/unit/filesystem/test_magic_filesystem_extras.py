@@ -130,8 +130,8 @@ def test_touch_and_rm_return_what_the_wrapped_filesystem_does(
     monkeypatch.setattr(scene.wrapped, "_touch", touch)
     monkeypatch.setattr(scene.wrapped, "_rm", rm)
     fs = scene.filesystem
-    assert fs.touch("memory://bucket/a") == {"touched": "bucket/a"}
-    assert fs.rm("memory://bucket/a") == ["bucket/a"]
+    assert fs.touch("magic::memory://bucket/a") == {"touched": "memory://bucket/a"}
+    assert fs.rm("magic+memory://bucket/a") == ["memory://bucket/a"]
     assert fs.touch(PENDING_PATH) is None
     assert fs.rm(["bucket/a", PENDING_PATH]) == [["bucket/a"], PENDING_PATH]
 

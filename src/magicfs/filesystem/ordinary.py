@@ -1,0 +1,113 @@
+"""Calls about ordinary paths: the wrapped filesystem's own methods take them, as they were made.
+
+A call is about ordinary paths if none of the paths that it names lies below a magic path.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from magicfs.stores.interrupt import run_on
+
+if TYPE_CHECKING:
+    from magicfs.filesystem.connection import Connection
+
+__all__ = ["handed_over"]
+
+_Kind = TypeVar("_Kind", bound=type)
+
+_ONE = ("path",)
+_TWO = ("path1", "path2")
+_CALLS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    **dict.fromkeys(("_info", "_exists", "_isdir", "_isfile", "_ls", "_glob", "_find"), (_ONE, ())),
+    **dict.fromkeys(("_du", "_size", "_cat_file", "_cat", "_getxattr"), (_ONE, ())),
+    **dict.fromkeys(("walk", "lexists", "getxattr", "created", "modified", "expand_path"), (_ONE, ())),
+    **dict.fromkeys(("_checksum", "checksum", "ukey", "cat", "makedir"), (_ONE, ())),
+    **dict.fromkeys(("_sizes", "_cat_ranges"), (("paths",), ())),
+    **dict.fromkeys(("_get_file", "_get"), (("rpath", "lpath"), ())),
+    **dict.fromkeys(("_mkdir", "_makedirs", "_rmdir", "rmdir"), (_ONE, ())),
+    **dict.fromkeys(("_touch", "touch", "_pipe", "_rm_file", "_rm"), (_ONE, _ONE)),
+    **dict.fromkeys(("_put_file", "_put"), (("lpath", "rpath"), ("rpath",))),
+    **dict.fromkeys(("_cp_file", "_copy"), (_TWO, ("path2",))),
+    **dict.fromkeys(("_mv_file", "mv"), (_TWO, _TWO)),
+}
+"""Methods and coroutines: their first arguments, and which of these are paths of files that they change."""
+_OF_THIS_MACHINE = "lpath"
+_NAMES = frozenset({"_info", "_ls", "_find", "expand_path"})
+"""Those that return names of files."""
+
+
+def handed_over(kind: _Kind) -> _Kind:
+    """Decorate ``MagicFileSystem``: calls about ordinary paths go to the wrapped filesystem."""
+    for name, (leading, changed) in _CALLS.items():
+        own = getattr(kind, name)
+        wrap = _coroutine if inspect.iscoroutinefunction(own) else _method
+        setattr(kind, name, wrap(own, functools.partial(_wrapped_call, name, leading, changed)))
+    return kind
+
+
+def _coroutine(own: Any, find: Callable[..., Any]) -> Any:
+    @functools.wraps(own)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        wrapped = find(self, args, kwargs)
+        return await (own(self, *args, **kwargs) if wrapped is None else wrapped())
+
+    return call
+
+
+def _method(own: Any, find: Callable[..., Any]) -> Any:
+    @functools.wraps(own)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        wrapped = find(self, args, kwargs)
+        return own(self, *args, **kwargs) if wrapped is None else run_on(self.loop, wrapped)
+
+    return call
+
+
+def _wrapped_call(
+    name: str,
+    leading: tuple[str, ...],
+    changed: tuple[str, ...],
+    filesystem: Connection,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Callable[[], Any] | None:
+    """The same call of the wrapped filesystem; None if a path lies below a magic one, or is missing."""
+    given, others = list(args[: len(leading)]), kwargs
+    if missing := leading[len(given) :]:
+        if not all(one in kwargs for one in missing):
+            return None
+        given += [kwargs[one] for one in missing]
+        others = {one: value for one, value in kwargs.items() if one not in missing}
+    paths = {one: value for one, value in zip(leading, given, strict=True) if one != _OF_THIS_MACHINE}
+    for value in paths.values():
+        for path in _each(value):
+            if filesystem.locate(path) is not None:
+                return None
+    for one in changed:
+        for path in _each(paths[one]):
+            filesystem.warn_outside(path)
+    # Other filesystems have other names for their paths, so these go by position.
+    handed = [
+        filesystem.handed(value) if one in paths else value for one, value in zip(leading, given, strict=True)
+    ]
+    method = getattr(filesystem.coroutines, name)
+    call = functools.partial(method, *handed, *args[len(leading) :], **others)
+    if name not in _NAMES:
+        return call
+    return functools.partial(_as_asked, filesystem, next(iter(_each(paths["path"])), ""), call)
+
+
+async def _as_asked(filesystem: Connection, path: Any, call: Callable[[], Any]) -> Any:
+    return filesystem.as_asked(path, await call())
+
+
+def _each(value: Any) -> Iterable[str | os.PathLike[str]]:
+    """Every path in an argument: one, several, or those that are written, with their contents."""
+    if isinstance(value, str | os.PathLike):
+        return (value,)
+    return value if isinstance(value, Collection) else ()
