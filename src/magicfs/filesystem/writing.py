@@ -47,8 +47,8 @@ class Writing(Reading):
         """Open a file; under a magic path only for writing, ``w`` or ``x``.
 
         A file that is written in text mode or compressed aborts, too, when its ``with`` body raises. A second
-        call writes the file anew, and the last one counts. What the object shall have is given as to s3fs:
-        ``ContentType``, ``Metadata``, ``StorageClass``, ``acl`` and others.
+        call writes the file anew, and the last one counts. What the object shall have is given as to s3fs,
+        ``ContentType``, ``Metadata``, ``StorageClass``, ``acl`` and others, or as gcsfs and adlfs call them.
 
         Raises:
             FileExistsError: The mode is ``x``, and the file is being written or pending already.
@@ -148,7 +148,9 @@ class Writing(Reading):
         magic = self._delayed(path)
         if magic is None:
             self._at_once(path)
-            return await self.coroutines._pipe_file(self.handed(path), value, mode=mode, **kwargs)
+            if mode != "overwrite":
+                kwargs["mode"] = mode
+            return await self.coroutines._pipe_file(self.handed(path), value, **kwargs)
         memoryview(value)  # what has no bytes is refused before anything is written
         async with await self._start(magic, file_options.of_writer(kwargs), _mode_of(mode)) as file:
             await file.write_all(value)
@@ -181,7 +183,8 @@ class Writing(Reading):
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         if (held := await self._bytes_in_hand(path1)) is not None:
             if self._delayed(path2) is not None:
-                kwargs = copying.options_of_copy(self._options_in_hand(path1), kwargs)
+                own = file_options.of_writer(kwargs)
+                kwargs = copying.options_of_copy(self._options_in_hand(path1), own)
             await self._pipe_file(path2, held, **kwargs)
             return
         await self._refuse_pending_async(path1, "copy")

@@ -1,4 +1,4 @@
-"""Options that a writer gives with one file, by the names of S3's API, as s3fs takes them."""
+"""Options that a writer gives with one file, by the names of S3's API, or as gcsfs and adlfs call them."""
 
 from __future__ import annotations
 
@@ -24,21 +24,61 @@ _OF_THE_WAY = frozenset(
     {
         *("block_size", "cache_options", "cache_type", "fill_cache", "size", "version_id"),
         *("chunksize", "max_concurrency", "autocommit", "requester_pays", "preserve_etag"),
+        *("consistency", "timeout"),
     }
 )
 # Of these, what changes something when it is true, which a delayed upload cannot do.
 _REFUSED = frozenset({"requester_pays", "preserve_etag"})
 
 
+_OTHER_NAMES = {
+    "cache_control": "CacheControl",
+    "content_disposition": "ContentDisposition",
+    "content_encoding": "ContentEncoding",
+    "content_language": "ContentLanguage",
+    "content_type": CONTENT_TYPE,
+    "metadata": METADATA,
+}
+"""What gcsfs and adlfs call what S3's API has, too."""
+_GROUPS = ("fixed_key_metadata", "content_settings")
+"""Their arguments that hold several of these: a dictionary, or an object of Azure's SDK."""
+
+
 def of_writer(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the arguments of a call that are about the object; what is None was not given."""
+    """Those of the arguments of a call that are about the object; what is None was not given.
+
+    Raises UsageError if two names of one option have different values.
+    """
+    if not given:
+        return {}
     kept = {
         name: value
-        for name, value in given.items()
+        for name, value in _ungrouped(given).items()
         if value is not None and (name not in _OF_THE_WAY or (name in _REFUSED and value))
     }
+    if kept.get("overwrite") is True:  # as adlfs spells the default
+        del kept["overwrite"]
     acl = kept.pop("acl", None)  # as ``open`` of s3fs spells it; False is none
-    return {**kept, "ACL": acl} if acl else kept
+    if acl:
+        kept["ACL"] = acl
+    for other, name in _OTHER_NAMES.items():
+        if other in kept and kept.setdefault(name, value := kept.pop(other)) != value:
+            raise UsageError(
+                f"{other}={value!r} and {name}={kept[name]!r} are one option with two values; nothing was "
+                "written; give one of them"
+            )
+    return kept
+
+
+def _ungrouped(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with what a group of options holds among them."""
+    found = {name: value for name, value in given.items() if name not in _GROUPS}
+    for group in _GROUPS:
+        held = given.get(group) or {}
+        for name, value in (held if isinstance(held, Mapping) else vars(held)).items():
+            if value is not None:
+                found.setdefault(name, value)
+    return found
 
 
 def check(options: Mapping[str, Any], known: frozenset[str], path: str, store: str) -> None:

@@ -97,6 +97,65 @@ def test_options_of_a_file_are_those_of_its_object(scene: MemoryScene, local: Pa
     assert scene.filesystem.info(f"bucket/dataset1/{NAME}")["ContentType"] == OPTIONS["ContentType"]
 
 
+class ContentSettings:
+    """What Azure's SDK has under this name."""
+
+    def __init__(self) -> None:
+        self.content_type = OPTIONS["ContentType"]
+        self.cache_control = OPTIONS["CacheControl"]
+        self.content_encoding = None
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"content_type": OPTIONS["ContentType"], "fixed_key_metadata": {"cache_control": "max-age=60"}},
+        {"content_settings": {"content_type": OPTIONS["ContentType"], "cache_control": "max-age=60"}},
+        {"content_settings": ContentSettings(), "ContentType": OPTIONS["ContentType"]},
+    ],
+)
+def test_options_have_the_names_of_gcsfs_and_adlfs_too(
+    scene: MemoryScene, local: Path, way: str, options: dict[str, Any]
+) -> None:
+    scene.put("old", BODY)
+    WAYS[way](scene.filesystem, f"{BASE}/{NAME}", local, **options, metadata=OPTIONS["Metadata"])
+    assert given(published(scene)) == lower(OPTIONS)
+
+
+def test_arguments_of_gcsfs_and_adlfs_about_the_way_say_nothing(scene: MemoryScene) -> None:
+    scene.filesystem.pipe_file(f"{BASE}/{NAME}", BODY, consistency="md5", timeout=9, overwrite=True)
+    assert given(published(scene)) == {METADATA: {}}
+
+
+def test_copy_of_a_file_in_hand_takes_other_names_before_the_options_of_its_source(
+    scene: MemoryScene,
+) -> None:
+    job = Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped)
+    with job, job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/a.csv", BODY, ContentType="a/b")
+        task.filesystem.copy(f"{task.path}/a.csv", f"{task.path}/b.csv", content_type="a/c")
+    info = scene.run(scene.wrapped.store("bucket").head(f"dataset1/b-000000-{job.id}.csv"))
+    assert info.description == {"ContentType": "a/c"}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"content_type": "a/b", "ContentType": "a/c"}, "one option with two values"),
+        ({"overwrite": False}, "overwrite cannot be given"),
+        ({"content_settings": {"content_md5": b"1"}}, "content_md5 cannot be given"),
+        ({"fixed_key_metadata": {"custom_time": "now"}}, "custom_time cannot be given"),
+    ],
+)
+def test_what_of_gcsfs_and_adlfs_no_upload_can_have_is_refused(
+    scene: MemoryScene, options: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(UsageError, match=named):
+        scene.filesystem.pipe_file(f"{BASE}/{NAME}", BODY, **options)
+    assert scene.uploads() == []
+
+
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_options_of_a_file_of_a_task_are_those_of_its_object(scene: MemoryScene, tracking: Any) -> None:
     job = Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped, tracking=tracking)
