@@ -21,6 +21,8 @@ from magicfs.testing.gcs_server import GcsView
 __all__ = ["AzureBucket", "Bucket", "GcsBucket", "LocalDirectory", "S3Bucket"]
 
 _RECORDS = ".magicfs-uploads/*/upload.json"
+_OPENING = ".new"
+"""How the directory of an upload ends until its record is written whole."""
 
 
 class Bucket(ABC):
@@ -172,7 +174,7 @@ class LocalDirectory(Bucket):
     def pending(self, directory: str) -> list[tuple[str, str]]:
         found = []
         records = (path for path in self._files(directory) if path.match(_RECORDS))
-        for record in records:
+        for record in (one for one in records if not one.parent.name.endswith(_OPENING)):
             with suppress(FileNotFoundError):  # it has just ended
                 name = json.loads(record.read_bytes())["key"]
                 below = record.parents[2].relative_to(self.top)
