@@ -335,6 +335,90 @@ def test_an_error_of_the_coroutine_is_a_note_of_the_interruption(
     assert caught.value.__notes__ == ["and: somebody else was faster"]
 
 
+class Busy:
+    """Keeps a loop busy, so that it begins nothing; the wait is interrupted meanwhile, at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.go = threading.Event()
+        self.raised = False
+        loop.call_soon_threadsafe(self.go.wait, 30)
+
+    def wait(self, ended: threading.Event) -> None:
+        if not self.raised:
+            self.raised = True
+            raise KeyboardInterrupt
+        self.go.set()
+        assert ended.wait(5), "the wait would last until a second Ctrl-C"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_interruption_before_a_busy_loop_has_begun_the_call_ends_the_wait(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    busy, began = Busy(loop), list[str]()
+
+    async def work() -> None:
+        began.append("work")
+
+    monkeypatch.setattr(interrupt, "_wait", busy.wait)
+    call = Call(loop, work, whole=whole)
+    with pytest.raises(KeyboardInterrupt):
+        call.run()
+    assert (began, call.ended, call.succeeded, call.interrupted) == (["work"] * whole, True, whole, True)
+
+
+def wait_briefly(ended: threading.Event) -> None:
+    assert ended.wait(10), "the wait would last until a second Ctrl-C"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_interruption_while_the_loop_is_given_the_call_ends_it(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    start = Call._start
+
+    def interrupted(call: Call[str]) -> None:
+        if is_late:
+            start(call)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Call, "_start", interrupted)
+    monkeypatch.setattr(interrupt, "_wait", wait_briefly)
+    call = Call(loop, Stands())
+    with pytest.raises(KeyboardInterrupt):
+        call.run()
+    assert (call.ended, call.succeeded, call.interrupted) == (True, False, True)
+
+
+@pytest.mark.slow
+def test_an_interruption_at_any_moment_of_a_small_call_ends_it(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred signals, each a little later than the one before, most of them before the first step."""
+
+    def interrupted(signal_number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interrupt, "_wait", wait_briefly)
+    before = signal.signal(signal.SIGALRM, interrupted)
+    try:
+        stopped = 0
+        for number in range(200):
+            loop.call_soon_threadsafe(time.sleep, 0.001)
+            call = Call(loop, lambda: asyncio.sleep(0.002))
+            with suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, 0.000_02 * (number + 1))
+                try:
+                    call.run()
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            assert call.ended or not call.interrupted
+            stopped += call.ended and not call.succeeded
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert stopped > 20
+
+
 def test_a_call_on_its_own_loop_and_one_without_a_loop_are_refused(loop: asyncio.AbstractEventLoop) -> None:
     async def inner() -> None:
         run_on(loop, asyncio.sleep, 0)

@@ -42,6 +42,7 @@ class _Stop:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, whole: bool, waiting: str) -> None:
         self.task: asyncio.Task[None] | None = None
+        self.is_running = False  # before its first step a task that is cancelled runs no ``finally``
         self._loop = loop
         self._waiting = waiting
         self._holds = int(whole)
@@ -61,7 +62,7 @@ class _Stop:
         self._stop_if_free()
 
     def _stop_if_free(self) -> None:
-        if not self._holds and not self._stopped and self.task is not None:
+        if self.is_running and not self._holds and not self._stopped and self.task is not None:
             self._stopped = True  # what cleans up afterwards is not stopped
             self.task.cancel()
 
@@ -100,6 +101,7 @@ class Call(Generic[_T]):
         self._ended = threading.Event()
         self._results: list[_T] = []
         self._error: BaseException | None = None
+        self._has_begun = False
         self.interrupted = False  # whether the thread that waited was interrupted
 
     @property
@@ -132,12 +134,15 @@ class Call(Generic[_T]):
         its end where it is not to be stopped: ``error`` and ``succeeded`` tell. A second time it is raised at
         once, and the coroutine goes on.
         """
-        self._start()
+        if _running_loop() is self._loop:
+            self._ended.set()
+            raise RuntimeError("Calling sync() from within a running loop")
         try:
+            self._start()
             _wait(self._ended)
         except BaseException as interruption:
             self.interrupted = True
-            self._loop.call_soon_threadsafe(self._stop.want)
+            self._loop.call_soon_threadsafe(self._interrupt)
             _wait(self._ended)
             if isinstance(self._error, Exception):
                 interruption.add_note(f"and: {self._error}")
@@ -145,23 +150,26 @@ class Call(Generic[_T]):
         return self.result()
 
     def _start(self) -> None:
-        loop = self._loop
-        if _running_loop() is loop:
-            self._ended.set()
-            raise RuntimeError("Calling sync() from within a running loop")
         context = contextvars.copy_context()
         context.run(_CALL.set, self._stop)
-        loop.call_soon_threadsafe(self._begin, context=context)
+        self._loop.call_soon_threadsafe(self._begin, context=context)
 
     def _begin(self) -> None:
-        if self._stop.comes_first:
-            self._error = asyncio.CancelledError()
-            self._ended.set()
-            return
+        self._has_begun = True
         self._stop.task = self._loop.create_task(self._main())
 
+    def _interrupt(self) -> None:
+        if self._has_begun:
+            self._stop.want()
+        else:  # the interruption came before the loop had the call, and the loop will never have it
+            self._error = asyncio.CancelledError()
+            self._ended.set()
+
     async def _main(self) -> None:
+        self._stop.is_running = True
         try:
+            if self._stop.comes_first:
+                raise asyncio.CancelledError
             self._results.append(await self._work())
         except BaseException as error:  # noqa: BLE001 - raised by result
             self._error = error
