@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-__all__ = ["WorkPlace", "local_directory", "local_extra", "local_filesystem"]
+__all__ = ["WorkPlace", "local_directory", "local_extra", "local_filesystem", "make_attempt_directory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,18 @@ def _own_directory() -> Path:
 def local_extra(directory: str, number: int) -> str:
     """Where in it an attempt writes for one of the job's extra destinations, by its number from 0."""
     return f"{directory}/__to={number}"
+
+
+def make_attempt_directory(key: str) -> None:
+    """Make the directory of a task attempt on this machine, for programs that make none.
+
+    If the job has ended, its directory is gone, and none is made. Raises StoreError if it cannot be made.
+    """
+    from magicfs.stores import local_errors, local_places
+
+    job_attempt, tasks, attempt = key.rsplit("/", 2)
+    with local_errors.translated("make_directory", f"/{key}"), suppress(FileNotFoundError):
+        local_places.make_below(Path("/"), job_attempt, (tasks, attempt))
 
 
 def local_filesystem() -> AbstractFileSystem:

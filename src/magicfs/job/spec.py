@@ -11,7 +11,13 @@ from magicfs.audit.content import FileCheck
 from magicfs.committers import registry
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
 from magicfs.committers.registry import committer_info
-from magicfs.committers.work_places import WorkPlace, local_directory, local_extra, local_filesystem
+from magicfs.committers.work_places import (
+    WorkPlace,
+    local_directory,
+    local_extra,
+    local_filesystem,
+    make_attempt_directory,
+)
 from magicfs.errors import UsageError
 from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
@@ -215,9 +221,15 @@ class JobSpec:
                 prepare = partial(attempts.begin, work_directory, self.job, attempt)
                 return WorkPlace(path, "file://", local_filesystem, {}, prepare, is_local=True)
             case "work files":
-                path = f"{bucket}/{self.context.temporary.task_attempt_directory(attempt)}"
-                is_local = not resolve.scheme_has_buckets(scheme)
-                return WorkPlace(path, f"{scheme}://", self.wrapped, options, is_local=is_local)
+                key = self.context.temporary.task_attempt_directory(attempt)
+                path = f"{bucket}/{key}"
+                if not resolve.scheme_has_buckets(scheme):
+                    prepare = partial(make_attempt_directory, key)
+                    return WorkPlace(path, f"{scheme}://", self.wrapped, options, prepare, is_local=True)
+                if resolve.fsspec_opens(scheme):
+                    return WorkPlace(path, f"{scheme}://", self.wrapped, options)
+                chained = {scheme: options} if options else options
+                return WorkPlace(path, f"magic+{scheme}://", self.wrapped, chained)
             case "final files":
                 from magicfs.committers.final.filesystem import FinalFileSystem
 

@@ -151,8 +151,9 @@ class Task(Twins[TaskCommit]):
     def setup(self, suffix: str | None = None) -> Self:
         """Start an attempt, here and now. No request is made.
 
-        With ``committer="directory"`` or ``"partitioned"`` its local directory is made, empty, and what dead
-        attempts of the job have left on this machine is removed.
+        Where it writes files of this machine, their directory is made. With ``committer="directory"`` or
+        ``"partitioned"`` that is empty, and what dead attempts of the job have left on this machine is
+        removed.
 
         Args:
             suffix: What tells this attempt from others of the task, in lower-case letters and digits, if
@@ -162,6 +163,7 @@ class Task(Twins[TaskCommit]):
             ProtocolViolation: The task was set up already, or its job has ended; or the same attempt is being
                 run on this machine.
             UsageError: The local directory cannot be made.
+            StoreError: The same, of a directory in the destination.
         """
         if self._is_lent and suffix is None and self._state == "open":
             self._is_lent = False

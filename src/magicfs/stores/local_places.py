@@ -31,6 +31,7 @@ __all__ = [
     "check_regular",
     "is_own",
     "is_trusted",
+    "make_below",
     "open_directory",
     "own_part",
     "refusal",
@@ -146,6 +147,20 @@ def open_directory(root: Path, key: str, *, follow: bool = True) -> int:
         if directory is not None:
             return _step(directory, name, key, make=False)
         return os.open(name, DIRECTORY | (0 if follow else NO_LINK))
+
+
+def make_below(root: Path, key: str, names: Sequence[str]) -> None:
+    """Make a directory in one of ours, and the next one in that; those that are there stay.
+
+    Raises FileNotFoundError if the first one is not there, NotOursError if a link lies in the place of one.
+    """
+    with Places(root) as places:
+        for one in names:
+            key = f"{key}/{one}"
+            name, directory = places.at(key)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=directory)
+        places.at(f"{key}/")
 
 
 def check_regular(found: os.stat_result, path: str) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "check",
     "check_leads",
     "filesystem",
+    "fsspec_opens",
     "has_buckets",
     "loop_of",
     "open_store",
@@ -120,6 +121,14 @@ def check_leads(location: Location, filesystem: AbstractFileSystem) -> None:
             f"{location.url} does not lead to where the filesystem {protocols(filesystem)[0]!r} is; write "
             "the URL of the store that it reaches, such as s3://bucket/sales, or leave filesystem out"
         )
+
+
+def fsspec_opens(scheme: str) -> bool:
+    """Whether fsspec opens URLs of a scheme by the filesystem of the store.
+
+    Its own memory filesystem is another one than ours, with other objects.
+    """
+    return backends.of_scheme(scheme) is not backends.MEMORY
 
 
 def has_buckets(filesystem: AbstractFileSystem) -> bool:
