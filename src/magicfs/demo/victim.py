@@ -2,7 +2,8 @@
 
 Workers cannot be told apart from outside: neither their command lines nor their open files name a task. So
 every worker that is connected to the store is stopped (SIGSTOP), one of them is let go for a moment, and if
-new uploads have appeared then, they are its own.
+new uploads have appeared then, they are its own. A process that is in a system call finishes it before it
+stops, so what each of them has done is looked at only when all its threads stand still.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,8 @@ _PAUSE_SECONDS = 0.02
 _SLOT_SECONDS = 0.03
 _SLOTS = 20
 _PROOF_SECONDS = 10.0
+_LOOK_SECONDS = 0.001
+_STANDS_STILL = frozenset("TtZX")  # states of a thread: stopped, traced, ended
 _ESTABLISHED = "01"
 _TASK = re.compile(r"-(?P<task>\d{6})-[0-9a-f]{8}-[0-9a-f-]{27}")
 
@@ -99,7 +103,7 @@ class Hunter:
         lost = self._attempts_lost()
         stopped = set(workers)
         try:
-            _signal(stopped, signal.SIGSTOP)
+            _stop(stopped)
             caught = self._let_go_in_turn(stopped)
             if caught is None:
                 return None
@@ -115,12 +119,12 @@ class Hunter:
             pid = sorted(stopped)[turn % len(stopped)]
             _signal([pid], signal.SIGCONT)
             self._end.wait(_SLOT_SECONDS)
-            _signal([pid], signal.SIGSTOP)
+            _stop([pid])
             after = set(self._bucket.pending(self._directory))
             others = self._workers() - stopped
             if others:
                 # It may have been one of these, which have just connected.
-                _signal(others, signal.SIGSTOP)
+                _stop(others)
                 stopped |= others
                 before = set(self._bucket.pending(self._directory))
                 continue
@@ -199,6 +203,25 @@ def _task_of(uploads: Iterable[tuple[str, str]]) -> int | None:
     matches = [_TASK.search(key.rpartition("/")[2]) for key, _ in uploads]
     tasks = {int(match["task"]) for match in matches if match is not None}
     return tasks.pop() if len(tasks) == 1 else None
+
+
+def _stop(pids: Collection[int]) -> None:
+    """Stop processes, and wait until each of their threads stands still."""
+    _signal(pids, signal.SIGSTOP)
+    end = time.monotonic() + _PROOF_SECONDS
+    while any(map(_runs, pids)) and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a thread of a process still runs, or is in a system call."""
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                state = (thread / "stat").read_text().rpartition(")")[2].split()[0]
+                if state not in _STANDS_STILL:
+                    return True
+    return False
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:
