@@ -7,6 +7,8 @@ work objects.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from typing import Any, get_args
 
@@ -20,19 +22,21 @@ from magicfs.datasets.listed_jobs import hadoop_keys, work_of
 from magicfs.datasets.old_flips import with_old_flips
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
+from magicfs.errors import CommitDenied, ObjectNotFound, PermissionDenied, UsageError
 from magicfs.manifests import chain
 from magicfs.parallel import drained, raise_first
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.other_datasets import ancestors
 from magicfs.protocol.paths import Location
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.object_tree import tree_of
 from magicfs.transaction import job_location, jvm_commit
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.record import JobRecord
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
@@ -57,7 +61,9 @@ def abort(
 
     For a job that has ended it removes what tasks of it that were still alive have left since: its pending
     uploads and its work objects. So does it remove versions of its job object that a driver which died left.
-    What it has published stays, and the report says so. A second call finds nothing to do.
+    What it has published stays, and the report says so. So do uploads that are named after it and that it has
+    not recorded, while another job may have opened them: one that has not ended and has
+    ``unique_names=False``. A second call finds nothing to do.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -143,13 +149,14 @@ async def _sweep(
             "driver cannot be kept from committing at the same time, so make sure that no process of it "
             "lives and pass driver_is_dead=True, on the command line --driver-is-dead"
         )
-    plans = [await plan_sweep(engine, context_of(location, layout)) for layout in left]
+    found = [await _plan(engine, context_of(location, layout)) for layout in left]
+    plans, warnings = [plan for plan, _ in found], tuple(dict.fromkeys(w for _, w in found if w))
     uploads = {upload for plan in plans for upload in plan.uploads}
     keys = [key for plan in plans for key in plan.keys]
     versions = [key for layout, found in works for key in found if layout.is_job_object(key)]
     published = await _is_published(engine, location, job)
     work = await _work_files(engine, location, job, published=published)
-    if not uploads and not keys and not versions and not published and work is None:
+    if not (uploads or keys or versions or published or warnings) and work is None:
         return None
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
     if uploads and not (keys or versions or published or driver_is_dead):
@@ -175,7 +182,44 @@ async def _sweep(
         host="",
         uploads=len(uploads),
         reason="it is published, and its files stay" if published else "",
+        warnings=warnings,
     )
+
+
+async def _plan(engine: Engine, context: JobContext) -> tuple[SweepPlan, str]:
+    """What a sweep would remove now, and a warning about uploads that it leaves.
+
+    A name of the job's does not tell whose an upload is where another job writes files under the names that
+    they have. That job is looked for after its uploads were listed, and its object came before them.
+    """
+    plan = await plan_sweep(engine, context)
+    work = context.layout.job_directory
+    named = {one for one in plan.uploads - plan.recorded if not paths.is_under(one[0], work)}
+    others = await _keeping_names(engine, context, {key for key, _ in named})
+    if not others:
+        return plan, ""
+    warning = (
+        f"uploads named after job {context.job} were left ({len(named)}), such as {min(named)[0]}: they may "
+        f"be those of job {others[0]}, which has not ended and keeps the names of files "
+        "(unique_names=False); when it has ended, abort this job again"
+    )
+    return replace(plan, uploads=plan.uploads - named), warning
+
+
+async def _keeping_names(engine: Engine, context: JobContext, keys: Collection[str]) -> list[JobId]:
+    """The other unfinished jobs that may have opened uploads of keys, and put no id of theirs into names."""
+    found = set[JobId]()
+
+    async def look(directory: str) -> bool:
+        with suppress(PermissionDenied):  # where one may not list one does not work
+            for one in await find_unfinished_jobs(engine, directory, but=context.job):
+                if one.job is None or not one.job.unique_names:
+                    found.add(one.job_id)
+        return True
+
+    directories = {directory for key in keys for directory in ancestors(key)}
+    await drained(sorted(directories), look, engine.concurrency)
+    return sorted(found)
 
 
 async def _work_files(engine: Engine, location: Location, job: JobId, *, published: bool) -> str | None:
@@ -199,7 +243,7 @@ async def _carry_out(engine: Engine, plan: SweepPlan) -> None:
                 "removed; abort it again if that is what you want"
             )
         raise_first(await plan.carry_out(engine.for_cleanup()))
-        plan = await plan_sweep(engine, context)
+        plan, _ = await _plan(engine, context)
         if not plan.uploads and not plan.keys:
             return
 
