@@ -435,6 +435,7 @@ def test_every_public_name_of_fsspec_is_called_or_is_about_no_path() -> None:
     assert public - called == set(NO_CALL)
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("name", [*LOOKS, *CHANGES])
 def test_a_call_is_the_wrapped_filesystems(place: Place, name: str) -> None:
     plain, magic = place.looks(LOOKS[name]) if name in LOOKS else place.changes(CHANGES[name])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import __version__ as spark_version
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
@@ -139,6 +138,8 @@ def _wall_clock(name: str, moments: Any) -> Any:
     zone = moments.type.tz
     if zone is None:
         return moments
+    import pyarrow.compute as pc  # it takes a worker of Spark time that few need
+
     shown: Any = pc.call_function("local_timestamp", [moments])
     again = pc.assume_timezone(shown, zone, ambiguous="earliest")
     if pc.any(pc.not_equal(again, moments)).as_py():
