@@ -8,6 +8,7 @@ programs hand to threads is refused, or ``inline`` it is done on the loop, in a 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import threading
@@ -151,10 +152,23 @@ def run(
 ) -> _T:
     """Run a coroutine to its end on a new ``VirtualLoop``; tasks that it left behind are cancelled."""
     loop = VirtualLoop(seed, inline=inline)
+    with _no_collections():
+        try:
+            return loop.run_until_complete(coroutine)
+        finally:
+            loop.finish()
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Within it no cycles are collected: generators among them would take turns at moments of their own."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        return loop.run_until_complete(coroutine)
+        yield
     finally:
-        loop.finish()
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager
