@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import secrets
 import threading
 import time
+from collections.abc import AsyncGenerator
 from uuid import uuid4
 
 import pytest
@@ -147,3 +149,28 @@ def test_randomness_and_the_clock_are_the_seeds() -> None:
     assert draw(1)[2] == 1234.5
     assert uuid4() != uuid4()
     assert time.time() > 1e9
+
+
+def test_a_generator_in_a_cycle_takes_no_turn_of_its_own() -> None:
+    closed = []
+
+    async def left() -> AsyncGenerator[int]:
+        try:
+            yield 1
+        finally:
+            closed.append("left")
+
+    async def whole() -> list[str]:
+        generator = left()
+        await anext(generator)
+        cycle = [generator]
+        cycle.append(cycle)  # type: ignore[arg-type]
+        del generator, cycle
+        kept.extend([] for _ in range(5000))  # more than the collector lets pass
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return list(closed)
+
+    kept: list[list[object]] = []
+    assert run(whole()) == []
+    assert gc.isenabled()
