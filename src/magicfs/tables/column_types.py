@@ -53,7 +53,7 @@ def check_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     other = [name for name in cast("Sequence[Any]", partition_by) if not isinstance(name, str)]
     if other:
         raise UsageError(
-            f"partition_by names {other[0]!r}, which is no text; in files every name is text: say "
+            f"partition_by names {other[0]!r}, which is not text; column names in files are text: write "
             f"{str(other[0])!r}; nothing was changed"
         )
     if len(set(partition_by)) < len(partition_by):
