@@ -15,6 +15,7 @@ from pyarrow.fs import FSSpecHandler
 
 from magicfs.datasets.published_file import Named, PublishedFile
 from magicfs.datasets.version_reads import VersionReads
+from magicfs.stores.process_end import shared_with_threads
 
 __all__ = ["PublishedFiles"]
 
@@ -28,6 +29,7 @@ class PublishedFiles(FSSpecHandler):  # type: ignore[misc]  # published without 
 
     def __init__(self, filesystem: AbstractFileSystem, files: Mapping[str, Named]) -> None:
         super().__init__(filesystem)
+        shared_with_threads(self)
         self._files = files
         self._versions = VersionReads(filesystem)
 

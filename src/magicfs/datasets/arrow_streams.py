@@ -13,6 +13,8 @@ import pyarrow as pa
 from fsspec.spec import AbstractFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
+from magicfs.stores.process_end import shared_with_threads
+
 __all__ = ["arrow_filesystem"]
 
 _BUFFER_BYTES = 128 * 2**10
@@ -41,6 +43,7 @@ class _Handler(FSSpecHandler):  # type: ignore[misc]  # published without types
     def __init__(self, filesystem: AbstractFileSystem) -> None:
         super().__init__(filesystem)
         self._open: dict[_Entry, Any] = {}
+        shared_with_threads(self)
 
     def __reduce__(self) -> Any:
         return _Handler, (self.fs,)
@@ -52,7 +55,7 @@ class _Handler(FSSpecHandler):  # type: ignore[misc]  # published without types
 
     def open_output_stream(self, path: str, metadata: Any) -> Any:  # noqa: ARG002 - as pyarrow calls it
         """A file to write."""
-        entry = _Entry(self.fs.open(path, mode="wb"), self._open)
+        entry = shared_with_threads(_Entry(self.fs.open(path, mode="wb"), self._open))
         stream = pa.BufferedOutputStream(pa.PythonFile(entry, mode="w"), _BUFFER_BYTES)
         self._open[entry] = stream
         return stream

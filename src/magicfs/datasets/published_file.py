@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.version_reads import VersionReads
+from magicfs.stores.process_end import shared_with_threads
 
 __all__ = ["Named", "PublishedFile", "open_published"]
 
@@ -52,6 +53,7 @@ class PublishedFile(io.RawIOBase):
         self._position = 0
         self._kept, self._start = b"", 0  # the last bytes that came, and where they begin
         self._block = _BLOCK
+        shared_with_threads(self)
 
     def readable(self) -> bool:
         return True

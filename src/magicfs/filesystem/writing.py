@@ -26,6 +26,7 @@ from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
 from magicfs.stores import object_settings
 from magicfs.stores.interrupt import run_on
+from magicfs.stores.process_end import shared_with_threads
 
 __all__ = ["Writing"]
 
@@ -101,7 +102,7 @@ class Writing(Reading):
             if mode != "rb":
                 return self._new_file(magic, mode, file_options.of_writer(kwargs), autocommit)
             if (held := run_on(self.loop, self._bytes_in_hand, path)) is not None:
-                return in_hand.Reader(held, self, magic.path)
+                return shared_with_threads(in_hand.Reader(held, self, magic.path))
             self._refuse_pending(path, "read")
         elif mode != "rb":
             self._at_once(path)
@@ -116,7 +117,7 @@ class Writing(Reading):
         file.fs = self
         if getattr(file, "s3", None) is self.fs:  # s3fs's own name for it
             file.s3 = self
-        return file
+        return shared_with_threads(file)
 
     async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         """As ``open``, for coroutines on the filesystem's loop; binary only."""
@@ -317,7 +318,8 @@ class Writing(Reading):
     ) -> DelayedFile:
         settings = self._known_settings(path) or run_on(self.loop, self._settings_of, path)
         upload = self._upload(path, settings, options, mode)
-        return DelayedFile(upload, self.loop, autocommit=autocommit, fs=self, path=path.path, mode=mode)
+        file = DelayedFile(upload, self.loop, autocommit=autocommit, fs=self, path=path.path, mode=mode)
+        return shared_with_threads(file)
 
     def _upload(
         self, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any], mode: str

@@ -1,0 +1,45 @@
+"""``python -m proofs.endings.processes``: forks of this process, each of which goes through one front door.
+
+This process has imported everything and started nothing, and each fork ends as every Python process does: no
+block is around it. So a run takes a tenth of a second rather than two.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from proofs.endings.doors import DOORS
+
+__all__ = ["ended"]
+
+
+def ended(door: str, url: str, options: Mapping[str, Any], runs: int) -> dict[int, int]:
+    """With which statuses so many processes end, and how many each; negative ones are signals."""
+    order = json.dumps([door, url, dict(options), runs])
+    command = [sys.executable, "-m", __spec__.name, order]
+    made = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)  # noqa: S603
+    return {int(status): count for status, count in json.loads(made.stdout).items()}
+
+
+def _main() -> None:
+    door, url, options, runs = json.loads(sys.argv[1])
+    logging.disable(logging.WARNING)
+    statuses = Counter[int]()
+    for run in range(runs):
+        child = os.fork()
+        if not child:
+            DOORS[door](f"{url}-{run}", options)
+            sys.exit(0)
+        statuses[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])] += 1
+    print(json.dumps(statuses))  # noqa: T201
+
+
+if __name__ == "__main__":
+    _main()
