@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from magicfs import datasets
 from magicfs.committers.magic import MagicCommitter
-from magicfs.errors import CommitOutcomeUnknown, MagicError, StoreError
+from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, StoreError
 from magicfs.filesystem.recording import StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
@@ -221,7 +221,7 @@ class Elsewhere(Watched):
         for _ in range(_TRIES):
             try:
                 await committer.commit_job([commit], setup.driver)
-            except (CommitOutcomeUnknown, StoreError):
+            except (CommitOutcomeUnknown, CommitUnfinished, StoreError):
                 await asyncio.sleep(self.chances.pause(30.0))
             except MagicError:
                 await committer.abort_job([commit], setup.driver)

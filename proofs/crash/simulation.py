@@ -15,7 +15,7 @@ from functools import partial
 
 from magicfs import datasets
 from magicfs.committers.base import Committer
-from magicfs.errors import CommitOutcomeUnknown, MagicError, StoreError
+from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, StoreError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId, TaskId
@@ -224,7 +224,7 @@ class Simulation(Watched):
         for _ in range(_TRIES):
             try:
                 report = await self._committed(committer, handed, setup.driver, job)
-            except (CommitOutcomeUnknown, StoreError):
+            except (CommitOutcomeUnknown, CommitUnfinished, StoreError):
                 await asyncio.sleep(self.chances.pause(30.0))
                 continue
             except MagicError:

@@ -14,6 +14,7 @@
     │     ├── UploadNotFound          never a FileNotFoundError: the object may well be there
     │     ├── Unsupported             this store cannot do it at all
     │     └── Unavailable             try again later
+    ├── CommitUnfinished              every file is visible, its manifest or _SUCCESS perhaps not: recover
     └── CommitError                   carries done, failed, not_started
           ├── OutputExists            the conflict mode says no; nothing was changed
           ├── CommitDenied            another attempt or driver was chosen
@@ -28,13 +29,17 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from magicfs.report import JobReport
 
 __all__ = [
     "CommitDenied",
     "CommitError",
     "CommitFailed",
     "CommitOutcomeUnknown",
+    "CommitUnfinished",
     "FormatError",
     "MagicError",
     "ObjectExists",
@@ -176,6 +181,22 @@ class Unavailable(StoreError):
     code = errno.EAGAIN
     retryable = True
     throttled = False
+
+
+class CommitUnfinished(MagicError):
+    """Every file of a job is visible, but its manifest, the pointer or ``_SUCCESS`` could not be written, or
+    old files not be deleted.
+
+    Readers of manifests may not see the files yet. Nothing is lost: fix the cause, then commit again or run
+    ``magicfs recover URL``. It is no ``CommitError``, for the job must not be run anew under another name.
+
+    Attributes:
+        report: What the job has published.
+    """
+
+    def __init__(self, message: str, report: JobReport) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class CommitError(MagicError):

@@ -16,6 +16,7 @@ import magicfs
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
+    CommitUnfinished,
     OutputExists,
     PermissionDenied,
     ProtocolViolation,
@@ -216,9 +217,10 @@ def test_old_file_that_is_kept_stays_until_it_is_released_and_a_recovery(place: 
     place.server.write(place.bucket, "beside/sales.txt", b"theirs")
     place.hold(kept, on=True)
     job = place.written("day=1/new.txt", conflict=conflict)
-    [warning] = job.commit().warnings
+    with pytest.raises(CommitUnfinished) as caught:
+        job.commit()
     told = r"the files are published .*kept-.*(release the hold|hold cleared).*then run magicfs recover"
-    assert re.search(told, warning)
+    assert re.search(told, str(caught.value))
     assert place.plain() == ["day=1/kept", "day=1/new"]
     assert place.in_manifests() == 1
     for undo in (

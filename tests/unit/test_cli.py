@@ -17,6 +17,7 @@ from magicfs.cli import main as cli
 from magicfs.cli.open_uploads import survey
 from magicfs.cli.printing import human_age, print_table, printable
 from magicfs.cli.storage import parse_storage_options
+from magicfs.report import JobReport
 from magicfs.stores import backends
 from magicfs.stores.memory import default_world
 from magicfs.stores.memory_filesystem import MemoryFileSystem
@@ -124,6 +125,7 @@ class TestExitCodes:
             (errors.OutputExists("x"), 4),
             (errors.CommitDenied("x"), 4),
             (errors.CommitOutcomeUnknown("x"), 5),
+            (errors.CommitUnfinished("x", JobReport.before("j", "s3://b/d", "magic", "append")), 1),
         ],
     )
     def test_each_kind_of_error_has_its_exit_status(self, error, code):

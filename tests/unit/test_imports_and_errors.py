@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from magicfs import errors
+from magicfs.report import JobReport
 
 HEAVY = (
     "fsspec",
@@ -124,6 +125,8 @@ def make(kind: type[errors.MagicError]) -> errors.MagicError:
         return kind("bucket/x.pending", "etags[0]", "empty")
     if issubclass(kind, errors.CommitError):
         return kind("half", done=["a"], failed=["b"], not_started=["c"])
+    if issubclass(kind, errors.CommitUnfinished):
+        return kind("run recover", JobReport.before("job", "s3://bucket/sales", "magic", "append"))
     return kind("wrong; do this")
 
 

@@ -20,6 +20,7 @@ from magicfs.errors import (
     CommitDenied,
     CommitFailed,
     CommitOutcomeUnknown,
+    CommitUnfinished,
     PermissionDenied,
     ProtocolViolation,
     StoreError,
@@ -397,19 +398,21 @@ def test_store_that_is_silent_before_the_commit_point_changes_nothing() -> None:
     assert job.commit(job.commits).files == 1
 
 
-def test_published_job_that_cannot_be_finished_is_published_with_a_warning() -> None:
+def test_published_job_that_cannot_be_finished_says_so_and_is_finished_by_recover() -> None:
     filesystem = FaultyFileSystem()
     job = faulty_job(filesystem).setup()
     with job.task(0) as task:
         write(task)
     filesystem.spared.append("/__magic")
     filesystem.faults["put"] = denied("put")
-    report = job.commit(job.commits)
-    assert report.files == 1
+    with pytest.raises(CommitUnfinished) as caught:
+        job.commit(job.commits)
+    report = caught.value.report
+    assert (report, report.files) == (job.report, 1)
     (warning,) = report.warnings
     assert warning.startswith("the files are published but the job could not be finished: put of bucket/key")
     assert warning.endswith("run magicfs recover memory://bucket/sales")
-    assert warning in str(report)
+    assert (warning in str(report), warning) == (True, str(caught.value))
     assert filesystem.state() == "completed"
     filesystem.faults.clear()
     assert [one.action for one in magicfs.recover(job.url, filesystem=filesystem).jobs] == ["finished"]

@@ -17,6 +17,7 @@ from magicfs import datasets
 from magicfs.committers import registry
 from magicfs.errors import (
     CommitDenied,
+    CommitUnfinished,
     FormatError,
     OutputExists,
     ProtocolViolation,
@@ -236,15 +237,14 @@ def test_run_that_is_published_already_is_not_refused_for_its_own_data(partition
 # -- partitioned: append and replace -------------------------------------------------------------------
 
 
-def test_replace_that_cannot_delete_is_published_and_says_what_stays(partitioned: StagedScene) -> None:
+def test_replace_that_cannot_delete_is_published_and_says_so(partitioned: StagedScene) -> None:
     partitioned.put("p=1/old.bin", b"old")
     partitioned.put("p=2/old.bin", b"old")
     job = partitioned.job("replace_partitions")
     commits = partitioned.wrote(job, NEW, {"p=2/b.bin": b"new"})
     refused = Fault(Kind.ERROR_BEFORE, operation="delete_all_matching", prefix="sales/p=", times=None)
-    report = partitioned.commit(job, commits, refused)
-    assert report is not None
-    assert any("the job could not be finished" in warning for warning in report.warnings)
+    with pytest.raises(CommitUnfinished, match="the job could not be finished"):
+        partitioned.commit(job, commits, refused)
     partitioned.recover()
     assert partitioned.bodies() == [b"new", b"new"]
 

@@ -4,7 +4,8 @@ Results go to stdout, everything else to stderr. The exit status says what to do
 
 ====  ==========================================================================================
 0     fine
-1     found or undecided: pending uploads, an open job, a malformed file, a failed proof
+1     found or undecided: pending uploads, an open job, a malformed file, a failed proof, a job that is
+      published and could not be finished
 2     usage: the call has to be changed
 3     the store refused, or did not answer
 4     conflict or denied: another job or attempt was chosen
@@ -28,6 +29,7 @@ from magicfs.errors import (
     CommitDenied,
     CommitError,
     CommitOutcomeUnknown,
+    CommitUnfinished,
     FormatError,
     MagicError,
     OutputExists,
@@ -65,6 +67,7 @@ COMMANDS = (
 
 _EXIT_CODES = (
     (CommitOutcomeUnknown, 5),
+    (CommitUnfinished, 1),
     (CommitDenied, 4),
     (OutputExists, 4),
     (CommitError, 3),

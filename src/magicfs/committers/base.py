@@ -114,6 +114,8 @@ class Committer(Protocol):
                 nothing of this one is visible.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
             CommitOutcomeUnknown: Nothing was removed; call again, or recover.
+            CommitUnfinished: Every file is visible, but readers of manifests may not see them; call again, or
+                recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
 

@@ -113,6 +113,7 @@ def commit(
         CommitFailed: A pending set is malformed, and nothing was changed; or a file could not be
             published, and what had become visible was removed again.
         CommitOutcomeUnknown: The store did not answer; nothing was removed; call again.
+        CommitUnfinished: Every file is visible, but readers of manifests may not see them; call again.
         FormatError: The job object is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """

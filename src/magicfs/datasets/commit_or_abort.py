@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from magicfs.errors import CommitOutcomeUnknown, MagicError
+from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError
 from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
 from magicfs.report import JobReport
 from magicfs.transaction.driver import JobTransaction
@@ -23,7 +23,7 @@ async def commit_or_abort(
     """
     try:
         return await transaction.commit(load, driver)
-    except CommitOutcomeUnknown:
+    except (CommitOutcomeUnknown, CommitUnfinished):
         raise
     except (MagicError, asyncio.CancelledError) as error:
         try:

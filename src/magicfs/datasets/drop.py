@@ -121,6 +121,7 @@ def drop(
         CommitDenied: Another job is changing the same files, or somebody wrote over one; nothing was
             changed.
         CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
+        CommitUnfinished: It is published, but readers may not see that; run ``magicfs recover URL``.
         FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
         StoreError: The store refused, or did not answer; nothing was changed.
     """

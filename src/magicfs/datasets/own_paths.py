@@ -111,6 +111,8 @@ def publish(
         CommitFailed: A file could not be published; what had become visible was removed again, and all files
             of the path are discarded.
         CommitOutcomeUnknown: The store did not answer; nothing was removed; run ``magicfs recover``.
+        CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
+            recover``.
         StoreError: The store refused or failed before the commit point; call again.
     """
     if conflict not in CONFLICTS:

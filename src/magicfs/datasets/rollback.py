@@ -66,6 +66,7 @@ def rollback(
             ``keep_in_place`` came without ``keep_replaced``. Nothing was changed.
         CommitDenied: Another job is changing the destination; nothing was changed.
         CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
+        CommitUnfinished: It is published, but readers may not see that; run ``magicfs recover URL``.
         StoreError: The store refused, or did not answer; nothing was changed.
     """
     how = {

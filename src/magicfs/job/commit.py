@@ -13,6 +13,7 @@ from magicfs.errors import (
     AuditFailed,
     CommitDenied,
     CommitOutcomeUnknown,
+    CommitUnfinished,
     MagicError,
     ProtocolViolation,
     UsageError,
@@ -38,6 +39,7 @@ __all__ = [
     "commit_call",
     "html_of_job",
     "out_of_order",
+    "report_of",
     "require_complete",
     "state_after",
     "tell",
@@ -46,9 +48,20 @@ __all__ = [
 
 _LOGGER = logging.getLogger("magicfs")
 
-JobState = Literal["new", "open", "committing", "undecided", "committed", "aborted", "ended", "quarantined"]
+JobState = Literal[
+    "new",
+    "open",
+    "committing",
+    "undecided",
+    "unfinished",
+    "committed",
+    "aborted",
+    "ended",
+    "quarantined",
+]
 """What a ``Job`` knows of itself. ``committing``: a commit runs, or goes on after an interruption;
-``undecided``: the store did not say what became of it; ``ended``: another process published less;
+``undecided``: the store did not say what became of it; ``unfinished``: every file is visible, and readers of
+manifests may not see them; ``ended``: another process published less;
 ``quarantined``: its audit failed."""
 
 NO_REPORT = {
@@ -90,10 +103,17 @@ class _Order:
             return JobReport.before(before, spec.location.url, spec.committer, spec.conflict)
         try:
             report = await committer.commit_job(self.commits, self.found.driver, self.tasks, **self.how)
+        except CommitUnfinished as error:
+            error.report = self._told(error.report)
+            raise
         except MagicError as error:
             if meter is not None and (trouble := meter.trouble):
                 error.add_note(trouble)
             raise
+        return self._told(report)
+
+    def _told(self, report: JobReport) -> JobReport:
+        spec, meter = self.spec, self.meter
         troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
         _LOGGER.info(
             *("%s: job %s is published: %d files, %d bytes, in %.2f s", spec.location.url, spec.job),
@@ -156,11 +176,20 @@ def state_after(call: Call[JobReport]) -> JobState:
         return "committing"
     if call.succeeded:
         return "committed"
+    if isinstance(call.error, CommitUnfinished):
+        return "unfinished"
     if isinstance(call.error, CommitDenied) and call.error.failed:
         return "ended"
     if isinstance(call.error, AuditFailed):
         return "quarantined" if call.error.quarantined else "aborted"
     return "undecided" if isinstance(call.error, CommitOutcomeUnknown) else "open"
+
+
+def report_of(call: Call[JobReport]) -> JobReport | None:
+    """What a commit has published, as far as it has ended."""
+    if isinstance(call.error, CommitUnfinished):
+        return call.error.report
+    return call.result() if call.succeeded else None
 
 
 def tell(interruption: BaseException, spec: JobSpec, state: JobState) -> None:
@@ -173,7 +202,7 @@ def _described(spec: JobSpec, state: JobState) -> str | None:
     match state:
         case "new":
             return f"job {spec.job} is not set up; nothing was changed"
-        case "committed":
+        case "committed" | "unfinished":
             return f"job {spec.job} is published all the same; job.report tells what"
         case "committing":
             return (

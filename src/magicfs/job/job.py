@@ -347,10 +347,12 @@ class Job(Twins[JobReport], Maps):
                 is in quarantine or aborted, as ``audit_failure`` says.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
             CommitOutcomeUnknown: The store did not answer; nothing was removed; call again, or recover.
+            CommitUnfinished: Every file is visible, but readers of manifests may not see them; call again, or
+                recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
         self._look()
-        if self._state != "undecided":
+        if self._state not in {"undecided", "unfinished"}:
             self._require_open("commit")
         chosen = None if commits is None else list(commits)
         if self.found.published is None:
@@ -381,8 +383,8 @@ class Job(Twins[JobReport], Maps):
         call = self._call
         if call is not None:
             self._state = job_commit.state_after(call)
-            if call.succeeded:
-                self._report = call.result()
+            if (report := job_commit.report_of(call)) is not None:
+                self._report = report
                 self.spec.wrapped().invalidate_cache()
             if call.ended:
                 self._bar.close()
@@ -402,7 +404,7 @@ class Job(Twins[JobReport], Maps):
         if self._state == "aborted":
             return
         self._require_own_process("abort")
-        if self._state == "committed":
+        if self._state in {"committed", "unfinished"}:
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
         # In quarantine it has another one.
         driver = None if self._found is None or self._state == "quarantined" else self._found.driver

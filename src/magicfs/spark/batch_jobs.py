@@ -16,7 +16,7 @@ from magicfs.datasets.abort import abort_job
 from magicfs.datasets.connection import context_of
 from magicfs.datasets.recover import finish_job
 from magicfs.engine import Engine
-from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
+from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.pending import Pending
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.checks import RUN_ID_MAX
@@ -116,7 +116,7 @@ def commit_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCo
         for _ in range(_COMMIT_TRIES - 1):
             try:
                 return _told(job.commit(commits), sink_id, batch_id)
-            except CommitOutcomeUnknown:
+            except (CommitOutcomeUnknown, CommitUnfinished):
                 continue
         return _told(job.commit(commits), sink_id, batch_id)
     try:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
+from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.spark import options, schema
@@ -96,7 +96,7 @@ class MagicWriter(DataSourceArrowWriter):
             try:
                 log_report(job.commit(commits))
                 break
-            except CommitOutcomeUnknown:
+            except (CommitOutcomeUnknown, CommitUnfinished):
                 # Spark aborts a job whose commit raised; this is the last chance to learn how it went.
                 if not left:
                     raise

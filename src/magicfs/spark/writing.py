@@ -15,6 +15,7 @@ from magicfs.committers.registry import committer_info
 from magicfs.errors import (
     CommitError,
     CommitOutcomeUnknown,
+    CommitUnfinished,
     MagicError,
     OutputExists,
     StoreError,
@@ -136,6 +137,8 @@ def write(
         UsageError: An argument or a column is wrong; no task has run.
         OutputExists: ``errorifexists``, and data is there; nothing was changed.
         CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
+        CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
+            recover URL``.
         MagicError: Anything else that went wrong, in a task too; nothing is visible.
         Exception: What Spark raised, where the cause is no error of magicfs; nothing is visible.
     """
@@ -304,7 +307,7 @@ def _run(job: Job, df: DataFrame, function: _Function, commit: str) -> JobReport
         for one in collect_commits(df.mapInArrow(function, COMMIT_SCHEMA)):
             job.add(one)
         report = _committed(job, df, function.chosen, commit)
-    except CommitOutcomeUnknown:
+    except (CommitOutcomeUnknown, CommitUnfinished):
         raise
     except BaseException as error:
         raised = error if isinstance(error, MagicError) else raised_in_task(error) or error
@@ -326,7 +329,7 @@ def _committed(job: Job, df: DataFrame, workers: WriteOptions, commit: str) -> J
     for _ in range(COMMIT_TRIES - 1):
         try:
             return job.commit(job.commits)
-        except CommitOutcomeUnknown:
+        except (CommitOutcomeUnknown, CommitUnfinished):
             continue
     return job.commit(job.commits)
 

@@ -138,6 +138,7 @@ def rewrite(
         CommitDenied: Another job has replaced some of the files meanwhile, or is doing so, or somebody wrote
             over one; nothing was changed; call again.
         CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
+        CommitUnfinished: It is published, but readers may not see that; run ``magicfs recover URL``.
         FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
         StoreError: The store refused, or did not answer; nothing was changed.
     """

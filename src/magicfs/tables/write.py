@@ -120,6 +120,8 @@ def write(
             stay, or pyarrow is not installed.
         OutputExists: ``conflict="fail"``, and data is there; no row was read.
         CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
+        CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
+            recover URL``.
         MagicError: Anything else that went wrong; nothing is visible.
         Exception: What the data raised while they were read; nothing is visible.
     """

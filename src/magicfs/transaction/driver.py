@@ -16,6 +16,7 @@ from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
+    CommitUnfinished,
     FormatError,
     MagicError,
     StoreError,
@@ -94,8 +95,9 @@ class JobTransaction:
         others, uploads = await setup.look_around(engine, context)
         try:
             published = await self._finish_earlier_jobs_of_run(record.conditions, others)
-        except CommitDenied:
-            # Somebody else has moved one at this moment; the caller begins again with a new job.
+        except (CommitDenied, CommitUnfinished):
+            # Somebody has moved one at this moment, or it is published; the caller begins again, with a new
+            # job.
             if record.created:
                 await setup.withdraw(engine, context, record, version)
             raise
@@ -137,6 +139,13 @@ class JobTransaction:
             done = await one.finish(Wish.SUPERSEDE, reason=f"run again by job {context.job}")
             if done is None:
                 continue
+            if done.unsettled is not None:
+                how = (context.url, context.committer, context.conflict)
+                raise CommitUnfinished(
+                    f"the run {context.run_id!a} was published before, and nothing was published now: "
+                    f"{outcome.unfinished(one.context, done.unsettled)}",
+                    JobReport.before(other.job_id, *how),
+                ) from done.unsettled
             if done.end is JobEnd.PUBLISHED:
                 published = other.job_id
             elif done.end is JobEnd.ELSEWHERE:

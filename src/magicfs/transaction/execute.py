@@ -7,7 +7,6 @@ again.
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from functools import partial
 
@@ -41,8 +40,6 @@ from magicfs.transaction.sweep import Looked, look, sweep
 from magicfs.transaction.visible import Wanted, comes_last, lists_of, make_visible, must_be_absent
 
 __all__ = ["Executor"]
-
-_LOG = logging.getLogger("magicfs")
 
 
 class Executor:
@@ -254,7 +251,7 @@ class Executor:
     # -- the three ends --------------------------------------------------------------------------------
 
     async def _finish(self, version: JobVersion) -> JobOutcome:
-        """From ``completed`` to the end. No trouble raises: the files are published."""
+        """From ``completed`` to the end. No trouble raises: the files are published. The outcome has it."""
         done = self._done
         done.end = JobEnd.PUBLISHED
         try:
@@ -264,10 +261,8 @@ class Executor:
             gone = isinstance(error, ObjectNotFound) and not await self._is_unmoved(version)
             if gone or isinstance(error, JobMoved):
                 raise  # perhaps the job has ended: see run
-            done.is_unfinished = True
-            done.warnings.append(unfinished := outcome.unfinished(self.context, error))
-            # With Job sees no exception, and nobody looks at a report that says "published".
-            _LOG.warning("%s", unfinished)
+            done.is_unfinished, done.unsettled = True, error
+            done.warnings.append(outcome.unfinished(self.context, error))
             return done
         left = await own_path.delete_records(self.cleaner, self.context, done.output)
         left += await self._end(version, looked=looked)

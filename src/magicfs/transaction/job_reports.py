@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied
+from magicfs.errors import CommitDenied, CommitUnfinished
 from magicfs.formats.success import SuccessData
 from magicfs.manifests import chain
 from magicfs.report import JobReport, job_report
@@ -19,9 +19,9 @@ __all__ = ["adopted", "ended_elsewhere", "published"]
 
 
 def published(context: JobContext, done: JobOutcome, started: float) -> JobReport:
-    """Of a job that this process has published."""
+    """Of a job that this process has published. Raises CommitUnfinished if readers may not see that."""
     output = done.output
-    return _report(
+    report = _report(
         context,
         started=started,
         tasks=output.tasks,
@@ -33,6 +33,9 @@ def published(context: JobContext, done: JobOutcome, started: float) -> JobRepor
         uploads_aborted=done.aborted,
         files_deleted=done.deleted,
     )
+    if done.unsettled is not None:
+        raise CommitUnfinished(outcome.unfinished(context, done.unsettled), report) from done.unsettled
+    return report
 
 
 async def ended_elsewhere(

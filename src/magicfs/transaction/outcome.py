@@ -68,6 +68,7 @@ class JobOutcome:
     deleted: int = 0  # old files that were removed
     warnings: list[str] = field(default_factory=list)  # after the files were published; recover finishes
     is_unfinished: bool = False  # whether it is published, and its object is still there for recover
+    unsettled: Exception | None = None  # why manifest, pointer or _SUCCESS could not be written
     failure: Exception | None = None  # why a job that could not be published was taken back
     lists: BatchLists = field(
         default_factory=lambda: BatchLists(done=[], failed=[], not_started=[])
@@ -137,8 +138,8 @@ def unfinished(context: JobContext, error: Exception) -> str:
     """Every file is visible, but manifest, pointer or ``_SUCCESS`` could not be written."""
     return (
         f"the files are published but the job could not be finished: {error}; readers of manifests may not "
-        f"see those of job {context.job}, and _SUCCESS may be missing; fix the cause, then run magicfs "
-        f"recover {context.url}"
+        f"see those of job {context.job}, and _SUCCESS may be missing; nothing is lost; fix the cause, then "
+        f"run magicfs recover {context.url}"
     )
 
 
