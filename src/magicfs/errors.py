@@ -29,10 +29,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
-
-if TYPE_CHECKING:
-    from magicfs.report import JobReport
+from typing import Any, ClassVar
 
 __all__ = [
     "CommitDenied",
@@ -191,10 +188,10 @@ class CommitUnfinished(MagicError):
     ``magicfs recover URL``. It is no ``CommitError``, for the job must not be run anew under another name.
 
     Attributes:
-        report: What the job has published.
+        report: The ``JobReport`` of what was published.
     """
 
-    def __init__(self, message: str, report: JobReport) -> None:
+    def __init__(self, message: str, report: Any) -> None:
         super().__init__(message)
         self.report = report
 

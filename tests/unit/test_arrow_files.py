@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from magicfs.datasets.named_reads import NamedReads
 from magicfs.datasets.published_file import PublishedFile
+from magicfs.formats.manifest import ManifestFile
 
 MIB = 2**20
 
@@ -29,9 +31,13 @@ class Ranges:
         return self.body[start:end]
 
 
+def published(source: Any) -> PublishedFile:
+    return PublishedFile(NamedReads(source), "b/k", ManifestFile(key="k", size=len(source.body), etag=""))
+
+
 def opened(size: int) -> tuple[Any, Ranges]:
     source = Ranges(bytes(n * 7 % 251 for n in range(1024)) * (size // 1024) + b"x" * (size % 1024))
-    return PublishedFile(source, "b/k", size), source
+    return published(source), source
 
 
 PLACES = st.integers(0, 3 * MIB + 99)
@@ -85,7 +91,7 @@ def test_text_is_read_in_order() -> None:
     sink = io.BytesIO()
     pa.csv.write_csv(rows, sink)
     source = Ranges(sink.getvalue())
-    file = pa.PythonFile(PublishedFile(source, "b/k", len(source.body)), mode="r")
+    file = pa.PythonFile(published(source), mode="r")
     assert pa.csv.read_csv(file) == rows
     assert len(source.body) > 3 * MIB
     assert len(source.asked) == 2  # of 1 and of 2 MiB at least

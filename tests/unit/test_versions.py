@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import magicfs
+from magicfs.datasets.named_reads import NamedReads
 from magicfs.datasets.published_file import PublishedFile
-from magicfs.datasets.version_reads import VersionReads
 from magicfs.errors import MagicError, PermissionDenied
 from magicfs.formats.manifest import ManifestFile
 from magicfs.protocol.object_id import etag_and_version, object_id
@@ -163,7 +163,7 @@ def test_a_version_is_read_in_any_range(scene: JobScene) -> None:
     [(key, file)] = manifest_of(scene).items()
     scene.delete(key)
     path = f"{BUCKET}/{DEST}/{key}"
-    one = PublishedFile(scene.filesystem, path, file.size, file.version, VersionReads(scene.filesystem))
+    one = PublishedFile(NamedReads(scene.filesystem), path, file)
     for start, size in ((0, 10), (2_999_999, 5), (len(body) - 3, 9), (1, len(body))):
         one.seek(start)
         assert one.read(size) == body[start : start + size]

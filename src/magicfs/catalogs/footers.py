@@ -52,7 +52,8 @@ def footers(place: Destination, files: Files, keys: Sequence[str], reader: str) 
     except ImportError as error:
         raise UsageError(f"{reader} needs pyarrow; pip install 'magicfs[arrow]'") from error
     at = {key: f"{place.location.path}/{key}" for key in keys}
-    arrow = PyFileSystem(PublishedFiles(place.filesystem, {at[key]: files[key] for key in keys}))
+    named = {at[key]: files[key] for key in keys}
+    arrow = PyFileSystem(PublishedFiles(place.filesystem, named, place.location))
 
     def read(key: str) -> Footer:
         try:

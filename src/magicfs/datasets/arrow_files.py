@@ -13,8 +13,10 @@ import pyarrow as pa
 from fsspec.spec import AbstractFileSystem
 from pyarrow.fs import FSSpecHandler
 
-from magicfs.datasets.published_file import Named, PublishedFile
-from magicfs.datasets.version_reads import VersionReads
+from magicfs.datasets.named_reads import NamedReads
+from magicfs.datasets.published_file import open_published
+from magicfs.manifests.comparison import Named
+from magicfs.protocol.paths import Location
 from magicfs.stores.process_end import shared_with_threads
 
 __all__ = ["PublishedFiles"]
@@ -23,24 +25,24 @@ __all__ = ["PublishedFiles"]
 class PublishedFiles(FSSpecHandler):  # type: ignore[misc]  # published without types
     """A filesystem for pyarrow whose files of a manifest need no look before they are read.
 
-    Other paths are the filesystem's own. A pickle knows no sizes and no versions: it may be one of many, each
-    of one file.
+    Other paths are the filesystem's own. A pickle knows no sizes, versions and ETags: it may be one of many,
+    each of one file. ``location``: the dataset.
     """
 
-    def __init__(self, filesystem: AbstractFileSystem, files: Mapping[str, Named]) -> None:
+    def __init__(
+        self, filesystem: AbstractFileSystem, files: Mapping[str, Named], location: Location | None = None
+    ) -> None:
         super().__init__(filesystem)
         shared_with_threads(self)
         self._files = files
-        self._versions = VersionReads(filesystem)
+        self._reads = NamedReads(filesystem, location)
 
     def __reduce__(self) -> Any:
         return FSSpecHandler, (self.fs,)
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         """A file for reads anywhere in it."""
-        # Files of this machine are best opened as such.
         one = self._files.get(path)
-        if one is None or not (self.fs.async_impl or one.version):
+        if one is None:
             return super().open_input_file(path)
-        file = PublishedFile(self.fs, path, one.size, one.version, self._versions)
-        return pa.PythonFile(file, mode="r")
+        return pa.PythonFile(open_published(self.fs, path, one, self._reads), mode="r")

@@ -11,7 +11,7 @@ on from the one that the pointer names. Where that names none, all manifests are
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
@@ -165,7 +165,7 @@ def _report(
 
 async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[str, Manifest]) -> Manifest:
     chain = manifests.chain(engine.store, location.key, READING, start=newest, known=known, hidden="none")
-    view = await manifests.view_of(chain)
+    view = await manifests.view_of(_of_here(chain, location))
     assert view is not None
     return Manifest(
         # No two compactions make the same manifest: who fails to link it may remove it.
@@ -181,6 +181,17 @@ async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[s
         files=tuple(view.files.values()),
         object_settings=known[newest].object_settings,
     )
+
+
+async def _of_here(chain: AsyncIterable[Manifest], location: Location) -> AsyncIterator[Manifest]:
+    """Manifests, without the ETags of those of another place: files that were copied from there have others,
+    and their sum, which is of here, would say so of them.
+    """
+    async for one in chain:
+        if (one.bucket, one.destination) == (location.bucket, location.key):
+            yield one
+        else:
+            yield replace(one, files=tuple(replace(file, etag="") for file in one.files))
 
 
 async def _with_footers(engine: Engine, location: Location, total: Manifest, newest: str) -> Manifest:

@@ -1,16 +1,17 @@
-"""A published file, read by its version where its manifest names one, and without a look at its size."""
+"""A published file, read as its manifest names it, and without a look at its size."""
 
 from __future__ import annotations
 
 import io
-from typing import Any, Protocol
+from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.version_reads import VersionReads
+from magicfs.datasets.named_reads import NamedReads
+from magicfs.manifests.comparison import Named
 from magicfs.stores.process_end import shared_with_threads
 
-__all__ = ["Named", "PublishedFile", "open_published"]
+__all__ = ["PublishedFile", "open_published"]
 
 _BLOCK = 2**20
 """Smaller reads, such as those of CSV and Arrow's own formats, are made so large."""
@@ -18,38 +19,18 @@ _BLOCK_MAX = 2**24
 """How large reads become that follow one another."""
 
 
-class Named(Protocol):
-    """What is known of a file, such as a ``ManifestFile``."""
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-
-    @property
-    def version(self) -> str | None:
-        """Under which id its bucket keeps it; None if it keeps no versions."""
-
-
 class PublishedFile(io.RawIOBase):
-    """A file of a known size, and of a known version if there is one. For one thread at a time.
+    """A file that a manifest names. For one thread at a time.
 
     Large reads are made as they are asked for: who asks for them knows what is needed. Small ones are made
     larger, and further ones served from what has come; the more follow one another, the larger.
     """
 
-    def __init__(
-        self,
-        filesystem: AbstractFileSystem,
-        path: str,
-        size: int,
-        version: str | None = None,
-        versions: VersionReads | None = None,
-    ) -> None:
-        self._filesystem = filesystem
-        self._version = version
-        self._versions = versions or VersionReads(filesystem)
+    def __init__(self, reads: NamedReads, path: str, file: Named) -> None:
+        self._reads = reads
         self._path = path
-        self._size = size
+        self._file = file
+        self._size = file.size
         self._position = 0
         self._kept, self._start = b"", 0  # the last bytes that came, and where they begin
         self._block = _BLOCK
@@ -93,19 +74,21 @@ class PublishedFile(io.RawIOBase):
         head = self._kept[start - self._start :] if follows else b""
         first = start + len(head)
         last = end if end == self._size else min(max(end, first + self._block), self._size)
-        if self._version:
-            body = self._versions.read(self._path, self._version, first, last)
-        else:
-            body = self._filesystem.cat_file(self._path, start=first, end=last)
+        body = self._reads.read(self._path, self._file, first, last)
         # What was asked for alone is not kept: the caller has it.
         self._kept, self._start = (body, first) if last > end else (b"", last)
         asked = body[: end - first]
         return head + asked if head else asked
 
 
-def open_published(filesystem: AbstractFileSystem, path: str, file: Named) -> Any:
-    """Open a file for reads anywhere in it. ``path`` is where it lies now."""
+def open_published(
+    filesystem: AbstractFileSystem, path: str, file: Named, reads: NamedReads | None = None
+) -> Any:
+    """Open a file for reads anywhere in it. ``path`` is where it lies now. ``reads``: of its dataset."""
+    reads = reads or NamedReads(filesystem)
     # Files of this machine are best opened as such.
     if filesystem.async_impl or file.version:
-        return PublishedFile(filesystem, path, file.size, file.version)
-    return filesystem.open(path, "rb")
+        return PublishedFile(reads, path, file)
+    opened = filesystem.open(path, "rb")
+    reads.check_local(path, file)
+    return opened

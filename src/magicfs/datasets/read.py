@@ -72,7 +72,8 @@ def dataset(
     """The dataset as it is at this moment, or was: the visible files of all published jobs, and no others.
 
     Files that become visible, or are replaced, afterwards are no part of it. Where a later job has replaced
-    and deleted files meanwhile, reading them raises ``FileNotFoundError``: make the dataset again.
+    and deleted files meanwhile, or written over them, reading them raises ``FileNotFoundError``: make the
+    dataset again.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -110,7 +111,7 @@ def dataset(
     found = {f"{prefix}{key}": files[key] for key in sorted(files) if is_data(key, "")}
     if not found and schema is None:
         raise UsageError(f"the dataset {location.url} has no files; pass schema= to read it as an empty one")
-    arrow = PyFileSystem(PublishedFiles(destination.filesystem, found))
+    arrow = PyFileSystem(PublishedFiles(destination.filesystem, found, location))
     return ds.dataset(
         list(found),
         schema=schema,

@@ -188,7 +188,8 @@ def state_after(call: Call[JobReport]) -> JobState:
 def report_of(call: Call[JobReport]) -> JobReport | None:
     """What a commit has published, as far as it has ended."""
     if isinstance(call.error, CommitUnfinished):
-        return call.error.report
+        report: JobReport = call.error.report
+        return report
     return call.result() if call.succeeded else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
@@ -16,7 +16,27 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.port import ObjectInfo, Store
 from magicfs.stores.version_port import VersionStore
 
-__all__ = ["Comparison", "compare", "has_version", "is_file", "without_version"]
+__all__ = ["Comparison", "Named", "compare", "has_version", "is_file", "without_version"]
+
+
+class Named(Protocol):
+    """What is known of a file, such as a ``ManifestFile``."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def version(self) -> str | None:
+        """Under which id its bucket keeps it; None if it keeps no versions."""
+
+    @property
+    def etag(self) -> str:
+        """As the store gave it; empty if nobody saw it."""
+
+    @property
+    def write_id(self) -> str | None:
+        """In the object's metadata; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +108,7 @@ async def has_version(store: Store, key: str, version: str) -> bool:
     return True
 
 
-def is_file(info: ObjectInfo, file: ManifestFile) -> bool:
+def is_file(info: ObjectInfo, file: Named) -> bool:
     """Whether an object is the file that a manifest names, as a HEAD tells: by size, and ETag or write id."""
     if info.size != file.size:
         return False
@@ -96,5 +116,5 @@ def is_file(info: ObjectInfo, file: ManifestFile) -> bool:
     return is_written_by_it or _same_etag(info, file)
 
 
-def _same_etag(info: ObjectInfo, file: ManifestFile) -> bool:
+def _same_etag(info: ObjectInfo, file: Named) -> bool:
     return info.etag.strip('"') == file.etag.strip('"') or (not file.etag and file.write_id is None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
@@ -34,6 +35,7 @@ __all__ = [
     "filesystem",
     "fsspec_opens",
     "has_buckets",
+    "is_unchanged",
     "loop_of",
     "open_store",
     "protocol_of",
@@ -81,6 +83,14 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     if backend is None or backend is backends.MEMORY:
         raise _cannot_delay(names[0])
     return backend.open(filesystem, bucket)
+
+
+def is_unchanged(path: str, etag: str) -> bool:
+    """Whether a file of this machine has the size and the date of its ETag; a backup restores these alone."""
+    from magicfs.stores import local_files
+
+    now = local_files.info_of("", Path(path).stat()).etag
+    return now.partition("-")[2] == etag.partition("-")[2]
 
 
 def loop_of(filesystem: AbstractFileSystem) -> AbstractEventLoop:

@@ -350,7 +350,7 @@ def _opened(destination: Destination, file: ManifestFile) -> pq.ParquetFile:
     from magicfs.datasets.arrow_files import PublishedFiles
 
     path = paths.prefix_of(destination.location.path) + file.key
-    arrow = PyFileSystem(PublishedFiles(destination.filesystem, {path: file}))
+    arrow = PyFileSystem(PublishedFiles(destination.filesystem, {path: file}, destination.location))
     return pq.ParquetFile(arrow.open_input_file(path))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import Destination, open_destination
+from magicfs.datasets.named_reads import NamedReads
 from magicfs.datasets.published_file import open_published
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
@@ -44,7 +45,8 @@ class Found:
         file = self.files.get(key)
         if file is None:
             raise FileNotFoundError(f"{destination.location.url}/{key}")
-        return open_published(destination.filesystem, f"{destination.location.path}/{file.key}", file)
+        reads = NamedReads(destination.filesystem, destination.location)
+        return open_published(destination.filesystem, f"{destination.location.path}/{file.key}", file, reads)
 
 
 _Now = Callable[[ManifestFile], ManifestFile | None]

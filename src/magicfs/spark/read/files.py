@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets.connection import Destination
+from magicfs.datasets.named_reads import NamedReads
 from magicfs.datasets.published_file import PublishedFile
 from magicfs.errors import UsageError
+from magicfs.manifests.comparison import Named
 from magicfs.spark.read import text
 from magicfs.spark.read.declared import found_columns
 from magicfs.tables.formats import FORMATS
@@ -37,6 +39,8 @@ class Piece:
     end: int
     values: Place = ()  # of those columns that are declared
     version: str | None = None  # of the file, where its bucket keeps versions
+    etag: str = ""
+    write_id: str | None = None
 
 
 def format_of(key: str, asked: str | None) -> str:
@@ -55,11 +59,14 @@ def format_of(key: str, asked: str | None) -> str:
     )
 
 
-def open_file(filesystem: AbstractFileSystem, path: str, size: int, version: str | None) -> Any:
-    """A file of a known size for pyarrow; one of this machine as such."""
-    if getattr(filesystem, "local_file", False):
-        return pa.OSFile(path, "rb")
-    return pa.PythonFile(PublishedFile(filesystem, path, size, version), mode="r")
+def open_file(destination: Destination, path: str, file: Named) -> Any:
+    """A published file for pyarrow; one of this machine as such."""
+    reads = NamedReads(destination.filesystem, destination.location)
+    if not getattr(destination.filesystem, "local_file", False):
+        return pa.PythonFile(PublishedFile(reads, path, file), mode="r")
+    opened = pa.OSFile(path, "rb")
+    reads.check_local(path, file)
+    return opened
 
 
 def columns_of(source: Any, key: str, file_format: str) -> pa.Schema:

@@ -114,7 +114,10 @@ def share(
             kept[key] = place
     limit = _bytes_of_task([found[key].size for key in kept], options.bytes_per_task)
     whole = [
-        Piece(key, one.size, files.format_of(key, options.file_format), 0, one.size, place, one.version)
+        Piece(
+            *(key, one.size, files.format_of(key, options.file_format), 0, one.size, place),
+            *(one.version, one.etag, one.write_id),
+        )
         for key, place in kept.items()
         for one in [found[key]]
     ]
@@ -177,7 +180,7 @@ def rows(task: FilesOfTask, schema: StructType, options: ReadOptions) -> Iterato
 
 def _opened(destination: Destination, one: ManifestFile | Piece) -> Any:
     path = f"{paths.prefix_of(destination.location.path)}{one.key}"
-    return files.open_file(destination.filesystem, path, one.size, one.version)
+    return files.open_file(destination, path, one)
 
 
 class _Reading:
@@ -196,7 +199,7 @@ class _Reading:
             raise StoreError(
                 "read",
                 self._key,
-                "it was published, and is gone",
+                "it was published, and is gone or was written over",
                 hint="a later job has replaced it: load the dataset again; if none has, run magicfs verify",
             ) from error
         if isinstance(error, (pa.ArrowException, UnicodeError)):

@@ -1,0 +1,107 @@
+"""Reading published files as their manifests name them: by their versions, or else by their ETags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from magicfs.errors import ObjectNotFound, PermissionDenied, PreconditionFailed
+from magicfs.manifests import chain
+from magicfs.manifests.comparison import Named, is_file
+from magicfs.stores import resolve
+from magicfs.stores.interrupt import run_on
+
+if TYPE_CHECKING:
+    from fsspec.spec import AbstractFileSystem
+
+    from magicfs.protocol.paths import Location
+    from magicfs.stores.port import Store
+    from magicfs.stores.version_port import VersionStore
+
+__all__ = ["NamedReads"]
+
+
+class NamedReads:
+    """Reads files behind a filesystem, and raises ObjectNotFound for one that was written over.
+
+    Where a version is not to be had, what lies at its key is read instead, as of files without one: if who
+    reads may not read versions, if the files were copied to another bucket, or if the bucket has forgotten
+    the version. That must have the ETag that the manifest names. A copy of a whole dataset may have another
+    one: each of its files is read by the one that it had at first.
+
+    Args:
+        filesystem: Where they are read.
+        location: The dataset, by whose manifests a copy is known; None for files of none.
+    """
+
+    def __init__(self, filesystem: AbstractFileSystem, location: Location | None = None) -> None:
+        self._filesystem = filesystem
+        self._location = location
+        self._is_denied = False
+        self._is_copy: bool | None = None
+        self._etags: dict[str, str] = {}  # of files that have another than their manifest names
+
+    def read(self, path: str, file: Named, start: int, end: int) -> bytes:
+        """The bytes from one to before another."""
+        body: bytes
+        if not (file.version or file.etag):
+            body = self._filesystem.cat_file(path, start=start, end=end)
+            return body
+        bucket, _, key = path.partition("/")
+        store = resolve.open_store(self._filesystem, bucket)
+        if file.version and not self._is_denied and store.capabilities.versions:
+            try:
+                body = self._run(_version, store, key, file.version, start, end - start)
+                return body
+            except PermissionDenied:
+                self._is_denied = True
+            except ObjectNotFound:
+                pass
+        body = self._run(self._by_etag, store, path, key, file, start, end - start)
+        return body
+
+    def check_local(self, path: str, file: Named) -> None:
+        """Raise ObjectNotFound if a file of this machine, which is open, is not the one that is named."""
+        if not getattr(self._filesystem, "local_file", False) or not file.etag:
+            return
+        if not resolve.is_unchanged(path, file.etag) and not self._run(self._is_of_a_copy):
+            raise _written_over(path)
+
+    def _run(self, work: Any, *args: Any) -> Any:
+        return run_on(resolve.loop_of(self._filesystem), work, *args)
+
+    async def _by_etag(self, store: Store, path: str, key: str, file: Named, start: int, size: int) -> bytes:
+        etag = self._etags.get(path, file.etag)
+        if not etag:
+            return await self._filesystem._cat_file(path, start=start, end=start + size)  # type: ignore[no-any-return]  # noqa: SLF001
+        try:
+            return await store.get_range(key, start, size, etag=etag)
+        except PreconditionFailed as error:
+            info = await store.head(key)
+            is_first = path not in self._etags and info.size == file.size
+            if not is_file(info, file) and not (is_first and await self._is_of_a_copy()):
+                raise _written_over(path) from error
+            self._etags[path] = info.etag
+        return await store.get_range(key, start, size, etag=info.etag)
+
+    async def _is_of_a_copy(self) -> bool:
+        """Whether manifests of the dataset name another place than where it lies."""
+        place = self._location
+        if self._is_copy is None and place is not None:
+            store = resolve.open_store(self._filesystem, place.bucket)
+            manifests = chain.chain(store, place.key, chain.READING, hidden="none", files=False)
+            places = {(one.bucket, one.destination) async for one in manifests}
+            self._is_copy = places != {(place.bucket, place.key)}
+        return bool(self._is_copy)
+
+
+def _written_over(path: str) -> ObjectNotFound:
+    return ObjectNotFound(
+        "read",
+        path,
+        "it was written over since it was published",
+        hint="open the dataset again; a job with unique_names=True, the default, writes over no file",
+    )
+
+
+async def _version(store: Store, key: str, version: str, start: int, size: int) -> bytes:
+    return await cast("VersionStore", store).versions().get_range(key, version, start, size)
