@@ -441,7 +441,7 @@ def test_a_job_that_has_deleted_what_was_in_the_way_can_only_go_forward(tmp_path
     )
     with pytest.raises(Crash):
         commit(scene, [only], dead)
-    with pytest.raises(CommitDenied, match="has begun to replace files"):
+    with pytest.raises(CommitDenied, match="can only go forward: old files have been replaced"):
         scene.recover(rollback=True)
     assert [one.action for one in scene.recover().jobs] == ["finished"]
     assert scene.visible() == {"d/a": b"new", "b": b"b"}

@@ -175,11 +175,14 @@ class TestRewriting:
         plain.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
         with pytest.raises(UsageError, match="target_size"):
             rewritten(plain, target_size=0)
-        plain.put(next(name for name in plain.data() if name.startswith("a")), b"PAR1 no more PAR1")
+        plain.published({"c.parquet": b"PAR1 no more PAR1"})
         before = plain.everything()
         with pytest.raises(UsageError, match="cannot be read as Parquet"):
             rewritten(plain)
         assert plain.everything() == before
+        plain.put(next(name for name in plain.data() if name.startswith("a")), b"PAR1 another file PAR1")
+        with pytest.raises(ObjectNotFound, match="it was written over since it was published"):
+            rewritten(plain)
 
 
 class TestGroups:
@@ -338,7 +341,7 @@ class TestRuns:
 
     def test_a_file_that_cannot_be_read_ends_the_job(self, plain: JobScene):
         plain.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
-        plain.put(next(name for name in plain.data() if name.startswith("a")), b"PAR1 no more PAR1")
+        plain.published({"c.parquet": b"PAR1 no more PAR1"})
         before = plain.everything()
         with pytest.raises(UsageError, match="cannot be read as Parquet"):
             rewritten(plain, run_id="tidy")

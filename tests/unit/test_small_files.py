@@ -466,7 +466,9 @@ def test_a_recovery_puts_what_a_dead_driver_has_not(lands: bool) -> None:
     finally:
         _Dying.dying = False
     if not lands:
-        with pytest.raises(CommitDenied, match="put small files, which cannot be called back"):
+        with pytest.raises(
+            CommitDenied, match="small files are being put, and what was sent of them cannot be called back"
+        ):
             scene.run(_recover(scene, job, rollback=True))
         scene.run(_recover(scene, job))
     assert published(scene, job) == FILES

@@ -179,8 +179,8 @@ async def _bring_to_an_end(
         raise one.problem
     found = one.job
     decision = decide(found.state, wish)
-    if decision is Decision.REFUSE or (decision is Decision.MOVE_TO_REVERTING and found.irreversible):
-        raise refusal(one.job_id, found.state, wish)
+    if decision is Decision.REFUSE:
+        raise refusal(one.job_id, found.state)
     if decision is Decision.LEAVE and await was_published(engine, location, one.job_id):
         # A request to set the job up that came late: it has ended, and only has to be cleaned up after.
         decision, wish = Decision.MOVE_TO_ABORTING, Wish.ABORT

@@ -301,7 +301,7 @@ class JobTransaction:
         """Move the job's state to where the wish leads, before anything is touched."""
         match decide(version.job.state, wish):
             case Decision.REFUSE:
-                raise outcome.refusal(version.job.job_id, version.job.state, wish)
+                raise outcome.refusal(version.job.job_id, version.job.state)
             case Decision.MOVE_TO_REVERTING:
                 return await executor.take_back(version, reason, dry_run=dry_run)
             case Decision.MOVE_TO_ABORTING if not dry_run:

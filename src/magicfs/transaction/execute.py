@@ -14,7 +14,6 @@ from magicfs.engine import BatchResult, Engine, Failure
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
-    CommitOutcomeUnknown,
     MagicError,
     ObjectNotFound,
     PermissionDenied,
@@ -27,7 +26,17 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Publication, Put
 from magicfs.stores.interrupt import hold
-from magicfs.transaction import facts, old_success, outcome, own_path, past, publish, revert, work_files
+from magicfs.transaction import (
+    facts,
+    in_place,
+    old_success,
+    outcome,
+    own_path,
+    past,
+    publish,
+    revert,
+    work_files,
+)
 from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
@@ -128,7 +137,9 @@ class Executor:
         except ObjectNotFound as error:
             await self._still_there(version, error)
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile") from error
-        no_way_back = revert.no_way_back(version.job, output)
+        no_way_back = await in_place.no_way_back(
+            self.cleaner, self.context, version.job, output, dry_run=dry_run
+        )
         if no_way_back is not None:
             raise CommitDenied(
                 f"job {self.context.job} can only go forward: {no_way_back}; nothing was changed; run "
@@ -168,6 +179,8 @@ class Executor:
             return not isinstance(step, Put) and not comes_last(step.key, last) and not etags.has(place)
 
         result = await self._run(output, comes_first, verify=verify)
+        if result.ok and last and not job.irreversible:
+            result = await in_place.looked_at(self.engine, self.context, output, last)
         if result.ok and (last or output.bundles):
             if not job.irreversible:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
@@ -219,27 +232,16 @@ class Executor:
 
     async def _failed(self, version: JobVersion, output: JobOutput, result: BatchResult) -> JobVersion:
         lists = lists_of(output, self._etags, result)
-        done, failed = lists["done"], lists["failed"]
         undecided = next((one for one in result.failures if not self._is_definite(one)), None)
         if undecided is not None:
             with suppress(StoreError):
                 if not await self._is_unmoved(version):
                     raise JobMoved(f"job {self.context.job} was moved meanwhile") from undecided.error
-            raise CommitOutcomeUnknown(
-                f"{len(done)} of {output.files} files are published, and it is not known what became of "
-                f"{undecided.step.key}; nothing was removed; commit again, or run magicfs recover "
-                f"{self.context.url}: {undecided.error}",
-                **lists,
-            ) from undecided.error
+            raise outcome.undecided_file(self.context, undecided, output.files, lists) from undecided.error
         first = result.failures[0].error
-        no_way_back = revert.no_way_back(version.job, output)
+        no_way_back = await in_place.no_way_back(self.cleaner, self.context, version.job, output)
         if no_way_back is not None:
-            raise CommitFailed(
-                f"{failed[0]} could not be published, and job {self.context.job} can only go forward: "
-                f"{no_way_back}; nothing was removed; fix the cause and run magicfs recover "
-                f"{self.context.url}: {first}",
-                **lists,
-            ) from first
+            raise outcome.stuck(self.context, no_way_back, first, lists) from first
         self._done.failure, self._done.lists = first, lists
         return await self.record.move(version, JobState.REVERTING, reason=str(first))
 

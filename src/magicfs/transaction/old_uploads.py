@@ -18,7 +18,7 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import now_ms
 
-__all__ = ["refuse_if_gone"]
+__all__ = ["listed", "refuse_if_gone"]
 
 _OLD_MS = 12 * 3600 * 1000
 """Rules count whole days since an upload was begun; what is known is when it was closed."""
@@ -45,7 +45,7 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
     hours = age_ms // (3600 * 1000)
     _refuse_if_going(engine, context, known, age_ms, warnings)
     try:
-        there, is_whole = await _listed(engine, context)
+        there, is_whole = await listed(engine, context)
     except PermissionDenied as error:
         warnings.append(
             f"files were written up to {hours} hours ago, and whether a lifecycle rule has aborted their "
@@ -106,7 +106,7 @@ async def _free(engine: Engine, keys: Sequence[str]) -> list[str]:
     return [key for key in keys if key in found]
 
 
-async def _listed(engine: Engine, context: JobContext) -> tuple[set[str], bool]:
+async def listed(engine: Engine, context: JobContext) -> tuple[set[str], bool]:
     """The ids of all uploads, and whether that is sure: one page may be all that a server lists."""
     found, is_whole = set[str](), True
     for destination in (context.layout.destination, *context.extra_destinations):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from magicfs.engine import BatchLists
+from magicfs.engine import BatchLists, Failure
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -17,7 +17,7 @@ from magicfs.errors import (
     UploadNotFound,
     UsageError,
 )
-from magicfs.protocol.job_state import JobState, Wish
+from magicfs.protocol.job_state import JobState
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
@@ -33,7 +33,9 @@ __all__ = [
     "published_by_jvm",
     "refusal",
     "run_is_published",
+    "stuck",
     "undecided",
+    "undecided_file",
     "unfinished",
 ]
 
@@ -75,15 +77,10 @@ class JobOutcome:
     )  # keys done, failed and not started then
 
 
-def refusal(job: str, state: JobState, wish: Wish) -> CommitDenied:
+def refusal(job: str, state: JobState) -> CommitDenied:
     """A job that is past its commit point is neither aborted nor, at the end, rolled back."""
     if state is not JobState.COMMITTING:
         advice = "every file of it is visible; run recover to finish it"
-    elif wish is not Wish.ABORT:
-        advice = (
-            "it has begun to replace files of equal names, whose content is gone, or to put small files, "
-            "which cannot be called back; run recover to finish it"
-        )
     else:
         advice = "files of it may be visible; run recover to finish it, or recover --rollback to take it back"
     return CommitDenied(f"job {job} is {state} and stays so: {advice}; nothing was changed")
@@ -151,6 +148,18 @@ def undecided(context: JobContext, error: StoreError) -> CommitOutcomeUnknown:
     )
 
 
+def undecided_file(
+    context: JobContext, failure: Failure, files: int, lists: BatchLists
+) -> CommitOutcomeUnknown:
+    """The store did not say what became of a file."""
+    return CommitOutcomeUnknown(
+        f"{len(lists['done'])} of {files} files are published, and it is not known what became of "
+        f"{failure.step.key}; nothing was removed; commit again, or run magicfs recover "
+        f"{context.url}: {failure.error}",
+        **lists,
+    )
+
+
 def not_published(context: JobContext, outcome: JobOutcome) -> CommitFailed | CommitDenied:
     """The job ended, and not by being published."""
     if outcome.failure is None:
@@ -166,6 +175,21 @@ def not_published(context: JobContext, outcome: JobOutcome) -> CommitFailed | Co
     )
     error.__cause__ = outcome.failure
     return error
+
+
+def stuck(context: JobContext, no_way_back: str, error: Exception, lists: BatchLists) -> CommitFailed:
+    """A file could not be published, and the job cannot be taken back."""
+    advice = f"fix the cause and run magicfs recover {context.url}"
+    if isinstance(error, UploadNotFound):
+        advice = (
+            f"{_PURGED}so nothing can finish the job: look at the files, remove what lies under "
+            f"{context.layout.job_directory}, and publish the data again"
+        )
+    return CommitFailed(
+        f"{lists['failed'][0]} could not be published, and job {context.job} can only go forward: "
+        f"{no_way_back}; nothing was removed; {advice}: {error}",
+        **lists,
+    )
 
 
 def not_undone(context: JobContext, outcome: JobOutcome, error: MagicError) -> CommitFailed:
