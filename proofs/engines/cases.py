@@ -93,8 +93,8 @@ class Ground:
         ):
             for day in DAYS:
                 mine = old.filter(pa.array([day == one for one in old["day"].to_pylist()]))
-                with task.filesystem.open(f"{task.path}/old={DAYS.index(day)}/old.parquet", "wb") as file:
-                    pq.write_table(mine, file)
+                with task.filesystem.open(f"{task.path}/day=old-{DAYS.index(day)}/old.parquet", "wb") as file:
+                    pq.write_table(mine.drop_columns(["day"]), file)
         return order
 
     def start(self, order: Order) -> subprocess.Popen[str]:
@@ -136,7 +136,7 @@ class Ground:
             body = self.server.read(self.bucket, key)
             assert body is not None
             rows += pq.read_table(BytesIO(body), columns=["row"])["row"].to_pylist()
-        old = [key for key in keys if "/old=" in key]
+        old = [key for key in keys if "/day=old-" in key]
         work = [key for key in self.server.all_keys(self.bucket, prefix) if "/__magic" in key]
         uploads = self.server.pending_uploads(self.bucket, prefix)
         figures = Figures(len(rows), kills, len(old), len(keys) - len(old), len(uploads), len(work))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from pyspark.sql.types import (
@@ -27,10 +28,13 @@ from pyspark.sql.types import (
 import magicfs
 from magicfs.datasets import recover
 from magicfs.errors import CommitDenied, OutputExists, ProtocolViolation, UsageError
+from magicfs.protocol.ids import task_id
 from magicfs.spark import late_writers
 from magicfs.spark.datasource import MagicWriter, TaskMessage, job_of, make_writer
 from magicfs.spark.options import parse
-from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, check, converter, row_metadata
+from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, arrow_schema, check, converter, row_metadata
+from magicfs.spark.stream_writer import MagicStreamWriter, make_stream_writer
+from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from proofs.committer_exam.drivers import dying
@@ -66,6 +70,73 @@ def visible(chosen: MagicWriter) -> list[str]:
 
 def die(chosen: MagicWriter, messages: list[TaskMessage], operation: str, after: int, key: str = "") -> None:
     dying(chosen.job(), [one.commit for one in messages], operation, after, key)
+
+
+DRIFTED = [
+    (StructType([StructField("id", StringType()), FRAME["p"]]), "p", "'id' is int64 there, and string comes"),
+    (StructType([StructField("n", LongType()), FRAME["p"]]), "p", "column 'id' is there, and does not come"),
+    (FRAME, "id", "partitioned by 'p', these would be by 'id'"),
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"conflict": "replace_partitions"}], ids=["append", "partitions"])
+@pytest.mark.parametrize(("frame", "columns", "says"), DRIFTED)
+def test_rows_that_do_not_fit_are_refused_before_a_task_runs(
+    options: dict[str, str], frame: StructType, columns: str, says: str, request: pytest.FixtureRequest
+) -> None:
+    url = f"memory://spark-writer/{request.node.name}"
+    magicfs.write(pa.table({"id": [1], "p": ["ü 50%"]}), url, partition_by="p")
+    before = MemoryFileSystem().find(url)
+    given = {"path": url, "latewriters": "leave", "partitioncols": columns} | options
+    with pytest.raises(UsageError, match=says) as raised:
+        make_writer(given, frame, overwrite=bool(options))
+    assert "checkSchema='false'" in str(raised.value)
+    assert MemoryFileSystem().find(url) == before
+    make_writer(given | {"checkschema": "false"}, frame, overwrite=bool(options)).abort([])
+
+
+def test_published_run_of_other_columns_is_not_compared() -> None:
+    url = "memory://spark-writer/run of other columns"
+    rows = pa.table({"id": [1], "p": ["a"], "new": [1]})
+    magicfs.write(rows.drop_columns(["new"]), url, run_id="monday")
+    magicfs.write(rows, url, conflict="append")
+    make_writer({"path": url, "runid": "monday"}, FRAME, overwrite=False).commit([])
+
+
+def test_batch_of_a_stream_whose_rows_do_not_fit_is_not_published() -> None:
+    url = "memory://spark-writer/stream of others"
+    given = {"path": url, "sinkid": "clicks", "latewriters": "leave"}
+    frames = (FRAME, StructType([ID]))
+    writers = [make_stream_writer(given, frame, overwrite=False) for frame in frames]
+
+    def commit(chosen: MagicStreamWriter, batch: int) -> None:
+        task = magicfs.Task(chosen.job(batch).spec, task_id(0))
+        rows = pa.table({name: [batch] for name in chosen.frame.fieldNames()})
+        with task, task.filesystem.open(f"{task.path}/part.parquet", "wb") as file:
+            pq.write_table(rows, file)
+        assert task.committed is not None
+        chosen.commit([TaskMessage(task.committed)], batch)
+
+    commit(writers[0], 0)
+    before = MemoryFileSystem().find(url)
+    with pytest.raises(UsageError, match="column 'p' is there, and does not come"):
+        commit(writers[1], 1)
+    commit(writers[1], 0)  # a replay
+    assert MemoryFileSystem().find(url) == before
+
+
+def test_types_of_a_frame_as_its_files_hold_them() -> None:
+    kinds: dict[str, tuple[DataType, Any]] = {
+        "moment": (TimestampType(), pa.timestamp("us", "UTC")),
+        "months": (YearMonthIntervalType(), pa.int32()),
+        "list": (ArrayType(DoubleType()), pa.list_(pa.float64())),
+        "map": (MapType(StringType(), LongType()), pa.map_(pa.string(), pa.int64())),
+        "struct": (StructType([ID]), pa.struct([("id", pa.int64())])),
+        "unknown": (CalendarIntervalType(), pa.null()),
+    }
+    frame = StructType([StructField(name, kind) for name, (kind, _) in kinds.items()])
+    assert arrow_schema(frame, ()) == pa.schema([(name, kind) for name, (_, kind) in kinds.items()])
+    assert arrow_schema(frame, ["moment"]).field("moment").type == pa.timestamp("us")
 
 
 def test_copies_of_a_writer_work_on_one_job() -> None:

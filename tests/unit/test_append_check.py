@@ -107,6 +107,26 @@ def test_only_parquet_beside_other_rows_is_compared(how: dict[str, Any], url: st
     assert magicfs.write(pa.table({"n": ["1"]}), url, **how).published
 
 
+def test_run_that_is_published_is_not_looked_at_again(url: str) -> None:
+    first = magicfs.write(ROWS, url, conflict="append", run_id="monday")
+    magicfs.write(ROWS.append_column("new", pa.array([1, 2])), url, conflict="append")
+    again = magicfs.write(ROWS, url, conflict="append", run_id="monday")
+    assert again.published_before
+    assert again.job_id == first.job_id
+
+
+def test_moments_that_tell_no_zone_fit_any(url: str) -> None:
+    import pyarrow.parquet
+
+    moments = pa.table({"at": pa.array([0], pa.timestamp("us", "UTC")), "n": [1]})
+    with MemoryFileSystem().open(f"{url}/old.parquet", "wb") as file:
+        pyarrow.parquet.write_table(moments, file, use_deprecated_int96_timestamps=True, store_schema=False)
+    assert magicfs.write(moments, url, conflict="append").published
+    bare = moments.set_column(0, "at", moments["at"].cast(pa.timestamp("us")))
+    with pytest.raises(UsageError, match="column 'at' is timestamp"):
+        magicfs.write(bare, url, conflict="append")
+
+
 def types(there: Any, comes: Any) -> list[str]:
     key = "part.parquet"
     return list(clashes(pa.schema({"c": there}), key, pa.schema({"c": comes})))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +20,7 @@ from magicfs.engines.arrow_sink import ArrowSink
 from magicfs.engines.late_tasks import sweep_again
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import task_id
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
@@ -122,6 +125,51 @@ def test_sink_publishes_what_its_tasks_returned(scene: JobScene) -> None:
     sink = Sink(scene.url, filesystem=scene.filesystem, partition_by="day")
     report = sink.publish(lambda: sink.job.commit([sink.write(n, [TABLE]) for n in range(2)]))
     assert (report.files, report.rows, scene.uploads(), scene.work()) == (10, 20, [], [])
+
+
+WRONG: list[tuple[pa.Table, str]] = [
+    (TABLE.set_column(0, "row", TABLE["row"].cast(pa.string())), "'row' is int64 there, and string comes"),
+    (TABLE.rename_columns(["n", "day"]), "column 'row' is there, and does not come"),
+]
+
+
+@pytest.mark.parametrize("conflict", ["append", "replace_partitions"])
+@pytest.mark.parametrize(("table", "says"), WRONG)
+def test_rows_that_do_not_fit_are_refused_by_driver_and_tasks(
+    scene: JobScene, no_pauses: list[float], table: pa.Table, says: str, conflict: Conflict
+) -> None:
+    how: dict[str, Any] = {"filesystem": scene.filesystem, "partition_by": "day", "conflict": conflict}
+    first = Sink(scene.url, **how)
+    first.publish(lambda: first.job.commit([first.write(0, [TABLE])]), TABLE.schema)
+    before = scene.data()
+    ran: list[int] = []
+
+    def run(sink: Sink) -> None:
+        ran.append(1)
+        sink.job.commit([pickle.loads(pickle.dumps(sink._output)).commit(sink.job.task(0), [table])])
+
+    for known in (table.schema, None):
+        sink = Sink(scene.url, **how)
+        with pytest.raises(UsageError, match=says):
+            sink.publish(partial(run, sink), known)
+        assert (len(ran), scene.uploads(), scene.work()) == (known is None, [], [])
+    assert scene.data() == before
+    assert len(no_pauses) == 4
+    last = Sink(scene.url, **how, check_schema=False)
+    assert last.publish(lambda: last.job.commit([last.write(0, [table])]), table.schema).published
+
+
+def test_published_run_of_other_rows_is_not_compared(scene: JobScene) -> None:
+    how: dict[str, Any] = {"filesystem": scene.filesystem, "conflict": "append"}
+    first = Sink(scene.url, **how, run_id="monday")
+    first.publish(lambda: first.job.commit([first.write(0, [TABLE])]))
+    second = Sink(scene.url, **how)
+    wider = TABLE.append_column("new", TABLE["row"])
+    second.publish(lambda: second.job.commit([second.write(0, [wider])]), wider.schema)
+    again = Sink(scene.url, **how, run_id="monday")
+    again._set_up()
+    assert again._output.there is None
+    assert again.publish(lambda: pytest.fail("nothing is run"), TABLE.schema).published_before
 
 
 @pytest.mark.parametrize("ends_at", ["before it writes", "while it writes", "after it has returned"])

@@ -37,10 +37,10 @@ _TASK_BYTES = 6
 class MagicDataSink(ArrowSink, DataSink):
     """Publishes what ``df.write_sink`` writes, all or nothing, as files.
 
-    One sink is one job: it is used once. Its arguments are ``url``, ``partition_by``, ``file_format`` and
-    what ``magicfs.Job`` takes; ``job.report`` says what was published. Daft tells no sink of a failure:
-    use the job of the sink in a ``with`` block, as ``write_parquet`` does, so that it is aborted then. Each
-    micropartition is a task.
+    One sink is one job: it is used once. Its arguments are ``url``, ``partition_by``, ``file_format``,
+    ``check_schema`` and what ``magicfs.Job`` takes; ``job.report`` says what was published. Daft tells no
+    sink of a failure: use the job of the sink in a ``with`` block, as ``write_parquet`` does, so that it is
+    aborted then. Each micropartition is a task.
     """
 
     def name(self) -> str:
@@ -52,8 +52,8 @@ class MagicDataSink(ArrowSink, DataSink):
         return Schema.from_pydict({"job_id": DataType.string(), "files": DataType.int64()})
 
     def start(self) -> None:
-        """Set the job up, unless it is."""
-        self.job.setup()
+        """Set the job up, unless it is; Daft pickles the sink for the tasks afterwards."""
+        self._set_up()
 
     def write(self, micropartitions: Iterator[Any]) -> Iterator[Any]:
         """Write some micropartitions, in a worker; yields one commit."""
@@ -76,6 +76,7 @@ def write_parquet(
     partition_by: str | Sequence[str] = (),
     conflict: Conflict = "fail",
     run_id: str | None = None,
+    check_schema: bool = True,
     **job: Any,
 ) -> JobReport:
     """Publish a frame of Daft as Parquet, all or nothing, on its native runner or on Ray's.
@@ -90,6 +91,8 @@ def write_parquet(
         conflict: What to do about data that is there: ``fail``, ``append``, ``replace`` or
             ``replace_partitions``.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
+        check_schema: With ``append`` or ``replace_partitions``, whether to look first at one file that is
+            there, and to refuse rows that do not fit it.
         **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
             process, or ``progress``, for which Daft shows its own while it writes.
 
@@ -97,8 +100,11 @@ def write_parquet(
         What was published.
 
     Raises:
+        UsageError: The rows do not fit those that stay; no task has run.
         MagicError: As ``Job.setup`` and ``Job.commit``.
         Exception: What Daft raises for a task that failed.
     """
-    sink = MagicDataSink(url, partition_by=partition_by, conflict=conflict, run_id=run_id, **job)
-    return sink.publish(lambda: df.write_sink(sink))
+    sink = MagicDataSink(
+        url, partition_by=partition_by, conflict=conflict, run_id=run_id, check_schema=check_schema, **job
+    )
+    return sink.publish(lambda: df.write_sink(sink), df.schema().to_pyarrow_schema())

@@ -45,6 +45,7 @@ def to_parquet(
     run_id: str | None = None,
     retries: int = 3,
     client: Any = None,
+    check_schema: bool = True,
     **job: Any,
 ) -> JobReport:
     """Publish a Dask frame as Parquet, all or nothing: each of its partitions is a task.
@@ -64,6 +65,9 @@ def to_parquet(
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
         retries: How often the cluster runs a partition again that has failed; local schedulers run it once.
         client: Dask's client; by default the scheduler that Dask would use.
+        check_schema: With ``append`` or ``replace_partitions``, whether to look first at one file that is
+            there, and to refuse rows that do not fit it: by the frame's meta before a partition is computed,
+            and object columns, whose type only partitions know, before the partition is written.
         **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
             process.
 
@@ -71,15 +75,19 @@ def to_parquet(
         What was published.
 
     Raises:
-        UsageError: A partition column is missing; nothing was changed.
+        UsageError: A partition column is missing, or rows do not fit those that stay; nothing was changed.
         MagicError: As ``Job.setup`` and ``Job.commit``.
         Exception: What a partition raised last.
     """
     output = ArrowOutput.of(partition_by, "parquet")
-    output.check(_schema(ddf, write_index=write_index))
+    schema = _schema(ddf, write_index=write_index)
+    output.check(schema)
     with Job(url, conflict=conflict, run_id=run_id, **{"tracking": "memory", **job}) as made:
         if (report := report_of_same_run(made)) is not None:
             return report
+        if check_schema:
+            output = output.beside_rows_of(made.spec)
+            output.check(schema)
         if client is None:
             client = getattr(get_scheduler(collections=[ddf]), "__self__", None)
         parts = ddf.to_delayed()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from magicfs.errors import UsageError
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from magicfs.formats.task_commit import TaskCommit
+    from magicfs.job.spec import JobSpec
     from magicfs.job.task import Task
+    from magicfs.tables.append_check import RowsThere
 
 __all__ = ["ArrowOutput"]
 
@@ -27,6 +29,7 @@ class ArrowOutput:
 
     partition_by: tuple[str, ...] = ()  # columns whose values become directories, outermost first
     file_format: str = "parquet"  # as pyarrow.dataset names it
+    there: RowsThere | None = None  # what the rows must fit
 
     @classmethod
     def of(cls, partition_by: str | Sequence[str], file_format: str) -> ArrowOutput:
@@ -36,11 +39,18 @@ class ArrowOutput:
             raise UsageError(f"partition_by={list(columns)!r} names a column twice; name each once")
         return cls(columns, file_format)
 
+    def beside_rows_of(self, job: JobSpec) -> ArrowOutput:
+        """The same, with what its rows must fit, for which one file that is there is looked at."""
+        from magicfs.tables.append_check import rows_there
+
+        return replace(self, there=rows_there(job, self.file_format))
+
     def write(self, task: Task, tables: Iterable[pa.Table]) -> int:
         """Write tables of one schema below the path of a task that is set up; returns the number of rows.
 
         Memory holds about one table and the open row groups, however many tables there are. Without any rows
-        no file is written. Raises UsageError if a partition column is missing.
+        no file is written. Raises UsageError if a partition column is missing, or the rows do not fit those
+        that stay.
         """
         import pyarrow as pa
         import pyarrow.dataset
@@ -84,10 +94,12 @@ class ArrowOutput:
         return commit
 
     def check(self, schema: pa.Schema) -> None:
-        """Raise UsageError if a partition column is missing, or nothing else is left."""
+        """Raise UsageError if a partition column is missing, nothing else is left, or rows do not fit."""
         if missing := [name for name in self.partition_by if name not in schema.names]:
             raise UsageError(
                 f"partition_by names {', '.join(missing)}, and the data has only {', '.join(schema.names)}"
             )
         if self.partition_by and len(self.partition_by) == len(schema.names):
             raise UsageError("partition_by names every column; leave one for the files")
+        if self.there is not None:
+            self.there.check(schema, partition_by=self.partition_by)

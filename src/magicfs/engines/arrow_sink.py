@@ -27,6 +27,8 @@ class ArrowSink:
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
         file_format: As pyarrow names it: ``parquet``, ``csv``, ``feather`` or ``orc``.
+        check_schema: With Parquet, and ``append`` or ``replace_partitions``, whether to look first at one
+            file that is there, and to refuse rows that do not fit it.
         **job: What ``magicfs.Job`` takes; ``tracking`` is ``memory`` if it is not given.
 
     Attributes:
@@ -34,26 +36,46 @@ class ArrowSink:
     """
 
     def __init__(
-        self, url: str, *, partition_by: str | Sequence[str] = (), file_format: str = "parquet", **job: Any
+        self,
+        url: str,
+        *,
+        partition_by: str | Sequence[str] = (),
+        file_format: str = "parquet",
+        check_schema: bool = True,
+        **job: Any,
     ) -> None:
         self.job = Job(url, **{"tracking": "memory", **job})
         self._output = ArrowOutput.of(partition_by, file_format)
+        self._checks = check_schema
 
-    def publish(self, run: Callable[[], Any]) -> JobReport:
+    def publish(self, run: Callable[[], Any], schema: pa.Schema | None = None) -> JobReport:
         """Set the job up, have the engine run, which commits it, and abort it if that raises.
 
-        Where the same run is published already, nothing is run. An engine that has failed ends its other
-        tasks a little later: what these leave is looked for once more, for some seconds.
+        Where the same run is published already, nothing is run. Nor is it where the rows' schema is known and
+        does not fit: UsageError. An engine that has failed ends its other tasks a little later: what these
+        leave is looked for once more, for some seconds.
         """
+        began = False
         try:
             with self.job as made:
                 if (report := report_of_same_run(made)) is not None:
                     return report
+                self._set_up()
+                if schema is not None:
+                    self._output.check(schema)
+                began = True
                 run()
         except Exception:
-            sweep_again(self.job.spec)
+            if began:
+                sweep_again(self.job.spec)
             raise
         return made.report
+
+    def _set_up(self) -> None:
+        """Set the job up, unless it is, and learn what its rows must fit, which is pickled for tasks."""
+        self.job.setup()
+        if self._checks and self.job.found.published is None:
+            self._output, self._checks = self._output.beside_rows_of(self.job.spec), False
 
     def _commit(self, task_id: TaskId, tables: Iterable[pa.Table]) -> TaskCommit:
         """The whole of one task, in a worker."""

@@ -38,14 +38,14 @@ __all__ = ["MagicDatasink", "RayExecutor", "write_parquet"]
 class MagicDatasink(ArrowSink, Datasink):
     """Publishes what ``ds.write_datasink`` writes, all or nothing, as files.
 
-    One sink is one job: it is used once. Its arguments are ``url``, ``partition_by``, ``file_format`` and
-    what ``magicfs.Job`` takes; ``job.report`` says what was published. Ray runs a write task again whose
-    worker died; a task that raised, only with ``ray_remote_args={"retry_exceptions": True}``.
+    One sink is one job: it is used once. Its arguments are ``url``, ``partition_by``, ``file_format``,
+    ``check_schema`` and what ``magicfs.Job`` takes; ``job.report`` says what was published. Ray runs a write
+    task again whose worker died; one that raised, only with ``ray_remote_args={"retry_exceptions": True}``.
     """
 
     def on_write_start(self, schema: Any = None) -> None:  # noqa: ARG002 - Ray's
-        """Set the job up, unless it is."""
-        self.job.setup()
+        """Set the job up, unless it is; Ray pickles the sink for the tasks afterwards."""
+        self._set_up()
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> TaskCommit:
         """Write one task's blocks, in a worker; returns its commit."""
@@ -74,6 +74,7 @@ def write_parquet(
     run_id: str | None = None,
     retries: int | None = None,
     concurrency: int | None = None,
+    check_schema: bool = True,
     **job: Any,
 ) -> JobReport:
     """Publish a dataset of Ray Data as Parquet, all or nothing.
@@ -92,6 +93,9 @@ def write_parquet(
         retries: How often Ray runs a write again that has raised. The write is a task of its own then, and
             its blocks go through Ray's object store; without it, Ray writes where the blocks are made.
         concurrency: Most write tasks at once; Ray decides by default.
+        check_schema: With ``append`` or ``replace_partitions``, whether to look first at one file that is
+            there, and to refuse rows that do not fit it. The write tasks compare, for Ray knows no schema
+            before it runs.
         **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
             process, or ``progress``, for which Ray shows its own while it writes.
 
@@ -100,9 +104,11 @@ def write_parquet(
 
     Raises:
         MagicError: As ``Job.setup`` and ``Job.commit``.
-        Exception: What Ray raises for a task that failed.
+        Exception: What Ray raises for a task that failed, also of rows that do not fit those that stay.
     """
-    sink = MagicDatasink(url, partition_by=partition_by, conflict=conflict, run_id=run_id, **job)
+    sink = MagicDatasink(
+        url, partition_by=partition_by, conflict=conflict, run_id=run_id, check_schema=check_schema, **job
+    )
     again = {} if retries is None else {"max_retries": retries, "retry_exceptions": True}
     return sink.publish(lambda: ds.write_datasink(sink, ray_remote_args=again, concurrency=concurrency))
 

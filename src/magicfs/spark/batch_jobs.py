@@ -9,7 +9,7 @@ destination and run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from magicfs.datasets.abort import abort_job
@@ -102,17 +102,26 @@ async def published_batch(engine: Engine, location: Location, *, sink_id: str, b
     return await job_of_run_by(store, location.key, READING, seen[0], run)
 
 
-def commit_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCommit]) -> JobReport:
+def commit_batch(
+    job: Job,
+    sink_id: str,
+    batch_id: int,
+    commits: Sequence[TaskCommit],
+    check: Callable[[Job], None] | None = None,
+) -> JobReport:
     """Publish a batch, or discard what a replay of it has written.
 
     What an earlier commit of the batch has left is brought to its end first: past its commit point it is
     finished, and this call publishes nothing. The job is of ``job_id_of`` and ``run_of``, and not set up yet;
-    the commits are those that the engine accepted. After an error Spark runs the batch again.
+    the commits are those that the engine accepted. ``check`` raises where their rows may not be published
+    here; it is not asked about a replay. After an error Spark runs the batch again.
     """
     spec = job.spec
     before = run_on(spec.loop, _settled, spec, sink_id, batch_id, commits)
     if before is None:
         job.setup()
+        if check is not None:
+            check(job)
         for _ in range(_COMMIT_TRIES - 1):
             try:
                 return _told(job.commit(commits), sink_id, batch_id)

@@ -22,6 +22,7 @@ from magicfs.job.job import Job
 from magicfs.spark import options, schema
 from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.logged_reports import log_report
+from magicfs.spark.schema_check import check_rows
 from magicfs.spark.writing import COMMIT_TRIES, job_of, write_partition
 from magicfs.stores.conditions import assume, remembered
 
@@ -41,12 +42,15 @@ def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) ->
     """Check everything that can be checked before a task runs, the destination included.
 
     ``overwrite``: whether ``mode("overwrite")`` was asked for. Raises UsageError for a wrong option, column
-    or mode, OutputExists for ``conflict=fail`` and old data, ObjectNotFound for a missing bucket, which is
-    not created.
+    or mode, and for rows that do not fit those that stay, OutputExists for ``conflict=fail`` and old data,
+    ObjectNotFound for a missing bucket, which is not created.
     """
     chosen = options.parse(given, frame.fieldNames(), overwrite=overwrite)
     schema.check(frame, chosen.partition_cols, chosen.file_format)
-    return MagicWriter(chosen, frame, job_of(chosen).setup())
+    job = job_of(chosen).setup()
+    if job.found.published is None:
+        check_rows(job, chosen, frame)
+    return MagicWriter(chosen, frame, job)
 
 
 class MagicWriter(DataSourceArrowWriter):

@@ -44,6 +44,7 @@ class WriteOptions:
     conflict: Conflict = "append"  # what to do about data that is there already
     run_id: str | None = None  # name of the run, by which a second one finds the first
     allow_empty: bool = False  # whether a frame without rows may replace what is there
+    check_schema: bool = True  # whether rows must fit those that stay
     also_replace: tuple[str, ...] = ()  # URLs of other datasets whose files may be deleted
     keep_replaced: str | None = None  # for how long replaced files stay; None if they are deleted
     keep_in_place: bool = False  # whether they stay where they are in a bucket with versions, too
@@ -327,6 +328,7 @@ _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "conflict": ("conflict", _conflict_of),
     "runId": ("run_id", name_of),
     "allowEmpty": ("allow_empty", _flag_of),
+    "checkSchema": ("check_schema", _flag_of),
     "alsoReplace": ("also_replace", _urls_of),
     "keepReplaced": ("keep_replaced", name_of),
     "keepInPlace": ("keep_in_place", _flag_of),

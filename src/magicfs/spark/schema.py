@@ -7,11 +7,19 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import __version__ as spark_version
-from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructType
 
 from magicfs.errors import UsageError
 
-__all__ = ["ROW_METADATA", "SPARK_VERSION", "check", "converter", "month_columns", "row_metadata"]
+__all__ = [
+    "ROW_METADATA",
+    "SPARK_VERSION",
+    "arrow_schema",
+    "check",
+    "converter",
+    "month_columns",
+    "row_metadata",
+]
 
 ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 """Where Spark keeps its own schema in a Parquet file: comments, varchar lengths, user types."""
@@ -44,6 +52,23 @@ _PARTITION_CLASSES = frozenset(
         *("ByteType", "ShortType", "IntegerType", "LongType", "TimestampType", "TimestampNTZType"),
     }
 )
+_IN_FILES: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(("StringType", "VarcharType", "CharType"), pa.string()),
+    "BinaryType": pa.binary(),
+    "BooleanType": pa.bool_(),
+    "ByteType": pa.int8(),
+    "DateType": pa.date32(),
+    "DayTimeIntervalType": pa.duration("us"),
+    "DoubleType": pa.float64(),
+    "FloatType": pa.float32(),
+    "IntegerType": pa.int32(),
+    "LongType": pa.int64(),
+    "ShortType": pa.int16(),
+    "TimeType": pa.time64("us"),
+    "TimestampNTZType": pa.timestamp("us"),
+    "TimestampType": pa.timestamp("us", "UTC"),
+    "YearMonthIntervalType": pa.int32(),
+}
 _CONVERTED = frozenset({"TimeType", "VariantType", *_GEO})
 
 
@@ -84,6 +109,27 @@ def check(
                 f"partition column {name!r} has type {kind.simpleString()}; use a string, whole number, "
                 "decimal, boolean, date or timestamp, or cast it to string"
             )
+
+
+def arrow_schema(schema: StructType, partition_cols: Sequence[str]) -> pa.Schema:
+    """What the files of a frame hold, and what its directories name; null where only its batches tell."""
+    fields = {one.name: _in_files(one.dataType) for one in schema.fields}
+    named = {name: pa.timestamp("us") for name in partition_cols if pa.types.is_timestamp(fields[name])}
+    return pa.schema(list((fields | named).items()))
+
+
+def _in_files(kind: DataType) -> Any:
+    match kind:
+        case DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+        case StructType():
+            return pa.struct([(one.name, _in_files(one.dataType)) for one in kind.fields])
+        case ArrayType():
+            return pa.list_(_in_files(kind.elementType))
+        case MapType():
+            return pa.map_(_in_files(kind.keyType), _in_files(kind.valueType))
+        case _:
+            return _IN_FILES.get(type(kind).__name__, pa.null())
 
 
 def row_metadata(

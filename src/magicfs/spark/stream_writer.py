@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -21,6 +22,7 @@ from magicfs.spark import batch_jobs, options, schema
 from magicfs.spark.datasource import TaskMessage
 from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.options import WriteOptions
+from magicfs.spark.schema_check import check_rows
 from magicfs.spark.writing import job_of, write_partition
 
 __all__ = ["MagicStreamWriter", "make_stream_writer"]
@@ -102,8 +104,9 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Publish a batch; a replay of a published one discards what it wrote.
 
-        Raises ProtocolViolation if the message of a task is missing. After an error Spark calls ``abort``,
-        and runs the batch again when the query is started again.
+        Raises ProtocolViolation if the message of a task is missing, UsageError for rows that do not fit
+        those that stay: no earlier call knows the batch. After an error Spark calls ``abort``, and runs the
+        batch again when the query is started again.
         """
         commits = [one.commit for one in messages if isinstance(one, TaskMessage)]
         if len(commits) < len(messages):
@@ -112,7 +115,8 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
                 f"{len(messages)} tasks; nothing was published; start the query again"
             )
         job = self.job(batchId)
-        report = batch_jobs.commit_batch(job, self.sink_id, batchId, commits)
+        check = partial(check_rows, chosen=self.settings, frame=self.frame)
+        report = batch_jobs.commit_batch(job, self.sink_id, batchId, commits, check)
         if not report.published_before:
             sweep_late(job, self.settings.late_writers)
 

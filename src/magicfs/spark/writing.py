@@ -28,7 +28,7 @@ from magicfs.job.task import Task
 from magicfs.protocol.conflict import Conflict
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.spark import late_writers as late
-from magicfs.spark import options
+from magicfs.spark import options, schema_check
 from magicfs.spark.options import LateWriters, WriteOptions
 from magicfs.spark.worker_python import check_worker_python
 from magicfs.spark.writers import COMMIT_SCHEMA, batch_of, collect_commits, current_task
@@ -90,6 +90,7 @@ def write(
     worker_storage_options: Mapping[str, Any] | None = None,
     progress: ProgressCallback | None = None,
     allow_empty: bool = False,
+    check_schema: bool = True,
     also_replace: Sequence[str] = (),
     keep_replaced: str | None = None,
     keep_in_place: bool = False,
@@ -129,12 +130,15 @@ def write(
             which then travel with the function. ``{}`` lets executors find their own.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
         allow_empty: Whether a frame without rows may replace what is there.
+        check_schema: With Parquet, and ``append`` or ``replace_partitions``, whether to look first at one
+            file that is there, and to refuse rows that do not fit it: a column that has another type or does
+            not come, other partition columns.
         also_replace: URLs of other datasets below the destination or above it whose files may be deleted.
         keep_replaced: For how long replaced files stay where they are, such as ``7d``: ``docs/history.md``.
         keep_in_place: Whether they stay there on a bucket with versions, too.
 
     Raises:
-        UsageError: An argument or a column is wrong; no task has run.
+        UsageError: An argument or a column is wrong, or the rows do not fit those that stay; no task has run.
         OutputExists: ``errorifexists``, and data is there; nothing was changed.
         CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
         CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
@@ -155,6 +159,7 @@ def write(
         conflict=meant,
         run_id=run_id,
         allow_empty=allow_empty,
+        check_schema=check_schema,
         also_replace=also_replace,
         keep_replaced=keep_replaced,
         keep_in_place=keep_in_place,
@@ -179,6 +184,7 @@ def write(
         job.setup()
         if job.found.published is not None:
             return job.commit(())
+        schema_check.check_rows(job, chosen, df.schema)
         given = storage_options if worker_storage_options is None else worker_storage_options
         workers = replace(chosen, input_sorted=sort, storage_options=dict(given or {}))
         return _run(job, plain, _Function(job.spec, workers, df.schema), commit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,40 +19,62 @@ from magicfs.protocol import paths
 from magicfs.tables import partition_names
 from magicfs.tables.partition_names import Partitioning
 
-__all__ = ["check_rows_fit", "clashes"]
+__all__ = ["RowsThere", "check_rows_fit", "clashes", "rows_there"]
 
 _ENDING = ".parquet"
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d+)?Z?")
 _SHOWN = 5
 
 
-def check_rows_fit(
-    job: JobSpec, schema: pa.Schema, *, partition_by: Sequence[str], partitioning: Partitioning
-) -> None:
-    """Compare what is to be written with one Parquet file of those that are there.
+@dataclass(frozen=True, slots=True)
+class RowsThere:
+    """What one file of a dataset tells about those that are there. Pickles, for tasks in other processes."""
 
-    Reads the pointer, a manifest and the end of that file. Where there is no such file, or it cannot be read,
-    nothing is compared: whatever is wrong with the store shows when the job is set up.
+    url: str
+    key: str
+    schema: pa.Schema
 
-    Raises UsageError if a column is lost or has another type, or the partition columns are others.
+    def check(
+        self,
+        schema: pa.Schema,
+        *,
+        partition_by: Sequence[str],
+        partitioning: Partitioning = "hive",
+        advice: str = "cast the columns, or check_schema=False writes them as they are",
+    ) -> None:
+        """Raise UsageError if a column is lost or has another type, or the partition columns are others."""
+        wrong = list(
+            clashes(self.schema, self.key, schema, partition_by=partition_by, partitioning=partitioning)
+        )
+        if wrong:
+            more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
+            raise UsageError(
+                f"the new rows do not fit {self.url}, as its file {self.key} shows: "
+                f"{'; '.join([*wrong[:_SHOWN], *more])}; nothing was changed; {advice}"
+            )
+
+
+def rows_there(job: JobSpec, file_format: str = "parquet") -> RowsThere | None:
+    """Look at one Parquet file that stays beside what a job writes; None if none does, or it is unreadable.
+
+    Reads the pointer, a manifest and the end of that file. Whatever is wrong with the store, others tell.
     """
+    if file_format != "parquet" or job.conflict not in {"append", "replace_partitions"}:
+        return None
     destination = open_destination(job.location.url, None, job.wrapped())
     found = one_file(destination, _ENDING)
     if found is None:
-        return
+        return None
     key, size = found
     path = f"{paths.prefix_of(destination.location.path)}{key}"
-    there = _schema_of(destination.filesystem, path, size)
-    if there is None:
-        return
-    wrong = list(clashes(there, key, schema, partition_by=partition_by, partitioning=partitioning))
-    if wrong:
-        more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
-        raise UsageError(
-            f"the new rows do not fit {destination.location.url}, as its file {key} shows: "
-            f"{'; '.join([*wrong[:_SHOWN], *more])}; nothing was changed; cast the columns, pass schema=, or "
-            "check_schema=False writes them as they are"
-        )
+    schema = _schema_of(destination.filesystem, path, size)
+    return None if schema is None else RowsThere(destination.location.url, key, schema)
+
+
+def check_rows_fit(job: JobSpec, schema: pa.Schema, file_format: str = "parquet", **how: Any) -> None:
+    """Compare rows to be written with what is there; raises as ``RowsThere.check``, which takes ``how``."""
+    if (there := rows_there(job, file_format)) is not None:
+        there.check(schema, **how)
 
 
 def _schema_of(filesystem: AbstractFileSystem, path: str, size: int) -> pa.Schema | None:
@@ -63,9 +86,16 @@ def _schema_of(filesystem: AbstractFileSystem, path: str, size: int) -> pa.Schem
     try:
         files = {path: ManifestFile(key=path, size=size, etag="")}
         with PyFileSystem(PublishedFiles(filesystem, files)).open_input_file(path) as file:
-            return pyarrow.parquet.read_schema(file)
+            return _without_old_moments(pyarrow.parquet.ParquetFile(file))
     except (pa.ArrowException, MagicError, OSError):  # gone by now, not ours to read, or no Parquet
         return None
+
+
+def _without_old_moments(file: Any) -> pa.Schema:
+    """The schema of a Parquet file. Moments as Spark writes them by default, INT96, tell no zone: null."""
+    schema, columns = file.schema_arrow, map(file.schema.column, range(len(file.schema)))
+    old = {one.path.partition(".")[0] for one in columns if one.physical_type == "INT96"}
+    return pa.schema([one.with_type(pa.null()) if one.name in old else one for one in schema])
 
 
 def clashes(

@@ -158,12 +158,10 @@ def write(
         progress=progress,
         **_with_tracking(job),
     )
-    if check_schema and conflict in {"append", "replace_partitions"} and format == "parquet":
-        from magicfs.tables.append_check import check_rows_fit
-
-        check_rows_fit(made.spec, files.types.schema, partition_by=columns, partitioning=partitioning)
     with made:
         if made.found.published is None:
+            if check_schema:
+                _check_rows(made, files)
             _run(made, source, files, tasks, executor)
     return made.report
 
@@ -340,6 +338,19 @@ def _run(job: Job, source: Source, files: _Files, tasks: int, executor: Executor
     finally:
         stream.stop()
         pool.shutdown()
+
+
+def _check_rows(job: Job, files: _Files) -> None:
+    from magicfs.tables.append_check import check_rows_fit
+
+    check_rows_fit(
+        job.spec,
+        files.types.schema,
+        files.file_format,
+        partition_by=files.partition_by,
+        partitioning=files.partitioning,
+        advice="cast the columns, pass schema=, or check_schema=False writes them as they are",
+    )
 
 
 def _write_shared(files: _Files, stream: Any, task: Task) -> None:
