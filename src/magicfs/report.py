@@ -85,7 +85,8 @@ class JobReport:
         manifest: URL of the list of all files; empty if there is none.
         published_before: Whether an earlier job of the same run had published, and nothing was done now.
         filenames: URLs of the first 100 files.
-        warnings: Troubles after the files were published, such as work objects that could not be removed.
+        warnings: Troubles after the files were published, such as work objects that could not be removed; and
+            partitions that ``replace`` deleted and the job did not write.
         statistics: What tasks and job counted, under Hadoop's names.
         task_figures: What each task wrote, in the order of their ids; empty if the commits were not handed
             over. Left out of ``to_dict``.

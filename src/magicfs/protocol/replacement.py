@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.other_datasets import Others, may_be_others
 
-__all__ = ["OldFile", "Replacement", "Scope"]
+__all__ = ["OldFile", "Replacement", "Scope", "lost_partitions"]
 
 
 class OldFile(NamedTuple):
@@ -121,3 +123,27 @@ class Replacement:
             return True
         directories = paths.parents(relative)
         return any(one in self._partitions for one in directories) or "" in self._partitions
+
+
+def lost_partitions(destination: str, old: Iterable[str], new: Iterable[str]) -> list[str]:
+    """Partitions of Hive's kind, ``day=mon``, that hold old files and get no new one, sorted.
+
+    Only partitions by the same columns as those of the new files are compared. Keys of both are full.
+    """
+    written = _partitions(destination, new)
+    columns = {_columns(one) for one in written.values()}
+    there = _partitions(destination, old)
+    return sorted(name for one, name in there.items() if one not in written and _columns(name) in columns)
+
+
+def _partitions(destination: str, keys: Iterable[str]) -> dict[str, str]:
+    """The partition directories that files lie in, by what their names stand for."""
+    prefix = paths.prefix_of(destination)
+    directories = {key.rpartition("/")[0] for key in keys}
+    relative = (one[len(prefix) :].split("/") for one in directories if one.startswith(prefix))
+    names = ("/".join(takewhile(lambda name: "=" in name, one)) for one in relative)
+    return {unquote(name): name for name in names if name}
+
+
+def _columns(partition: str) -> tuple[str, ...]:
+    return tuple(name.partition("=")[0] for name in partition.split("/"))

@@ -35,6 +35,7 @@ from magicfs.transaction import (
     removal,
 )
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.lost_partitions import warn_of_lost
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
 from magicfs.transaction.outcome import has_no_files, undecided
@@ -67,8 +68,8 @@ async def prepare(
     output: JobOutput,
     warnings: list[str],
 ) -> JobVersion:
-    """Move an open or prepared job to ``committing``. Nothing is visible yet. What could not be looked at is
-    told in ``warnings``.
+    """Move an open or prepared job to ``committing``. Nothing is visible yet. What could not be looked at,
+    and which partitions are replaced by nothing, is told in ``warnings``.
 
     Raises OutputExists if the conflict mode forbids to publish onto what is there; CommitDenied if another
     job is changing the same files, or another driver moved this one; UsageError if nobody could tell what is
@@ -116,7 +117,7 @@ async def prepare(
             await _leave_landed(engine, context, output, found.replacement)
         version, in_the_way = await _announce_and_look(engine, context, record, version, output, found, since)
         if not in_the_way:
-            warnings += in_the_way.warnings
+            warnings += [*in_the_way.warnings, *warn_of_lost(context, output, found.replacement)]
             if context.restores is not None:
                 await past.check_restored(engine, context, output.restored)
             return await _pass_commit_point(context, record, version, changes)
