@@ -17,9 +17,9 @@ import pytest
 import magicfs
 from magicfs.engines.arrow_output import ArrowOutput
 from magicfs.engines.arrow_sink import ArrowSink
-from magicfs.engines.late_tasks import sweep_again
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.late_tasks import sweep_again
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import task_id
 from magicfs.testing.store_faults import Fault, Kind
@@ -231,8 +231,12 @@ def test_late_task_of_a_published_job_discards_its_own_files_alone(scene: JobSce
     sink = Sink(scene.url, filesystem=scene.filesystem)
     sink.publish(lambda: sink.job.commit([sink.write(0, [TABLE])]))
     before = scene.data()
+    late = magicfs.Task(sink.job.spec, task_id(0)).setup()
+    sink._output.write(late, [TABLE])
+    late._is_elsewhere = True
     with pytest.raises(ProtocolViolation, match="ended while"):
-        sink.write(0, [TABLE])
+        late.commit()
+    assert late.committed is None
     assert (scene.data(), scene.uploads(), scene.work()) == (before, [], [])
 
 

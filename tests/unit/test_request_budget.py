@@ -98,6 +98,20 @@ def run_tasks(job: Job, tasks: int, files: int) -> list[TaskCommit]:
     return list(job.commits)
 
 
+def test_task_in_another_process_looks_at_its_job_twice_and_not_for_each_file(
+    filesystem: CountingFileSystem,
+) -> None:
+    job = make(filesystem, tracking="memory")
+    counted = []
+    for task in (job.task(0), Task(job.spec, job.task(1).id, is_elsewhere=True)):
+        with task:
+            counted.append(filesystem.since())
+            write(task, 3)
+            filesystem.since()
+        counted.append(filesystem.since())
+    assert counted == [{}, {}, {"head": 1}, {"head": 1, "get": 1}]
+
+
 def new(filesystem: CountingFileSystem, url: str = "memory://bucket/sales", **options: Any) -> Job:
     """A job that is not set up yet."""
     return Job(url, filesystem=filesystem, **{"conflict": "append", **options})

@@ -113,7 +113,7 @@ class _Tasks:
             raise ProtocolViolation(
                 f"task {self._id} was not begun: another of job {self._spec.job} has failed"
             )
-        return Task(self._spec, self._id)
+        return Task(self._spec, self._id, is_elsewhere=True)
 
 
 def _stop_name(job: str) -> str:
@@ -124,20 +124,24 @@ def _on_cluster(client: Any, writes: Sequence[Any], job: str, retries: int) -> l
     """Compute on a cluster. Raises what a partition raised, once no partition is being written any more.
 
     A partition that the scheduler starts while others are being cancelled sees the event and writes nothing.
+    Nothing stays with the scheduler: it would compute what a worker holds again once that has died.
     """
     from distributed import Event, as_completed, wait
 
     stop = Event(_stop_name(job), client=client)
     futures = client.compute(list(writes), retries=retries)
-    for future in as_completed(futures):
-        if future.status != "finished":
-            stop.set()
-            begun = {key for keys in client.processing().values() for key in keys}
-            client.cancel([one for one in futures if not one.done() and one.key not in begun])
-            wait([one for one in futures if one.key in begun])
-            stop.clear()
-            future.result()
-    commits: list[TaskCommit] = client.gather(futures)
+    try:
+        for future in as_completed(futures):
+            if future.status != "finished":
+                stop.set()
+                begun = {key for keys in client.processing().values() for key in keys}
+                client.cancel([one for one in futures if not one.done() and one.key not in begun])
+                wait([one for one in futures if one.key in begun])
+                stop.clear()
+                future.result()
+        commits: list[TaskCommit] = client.gather(futures)
+    finally:
+        client.cancel(futures, force=True)
     return commits
 
 

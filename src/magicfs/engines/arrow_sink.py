@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from magicfs.engines.arrow_output import ArrowOutput
-from magicfs.engines.late_tasks import discard_if_ended, sweep_again
 from magicfs.job.job import Job
+from magicfs.job.late_tasks import sweep_again
 from magicfs.job.task import Task
 from magicfs.report import JobReport
 
@@ -79,9 +79,7 @@ class ArrowSink:
 
     def _commit(self, task_id: TaskId, tables: Iterable[pa.Table]) -> TaskCommit:
         """The whole of one task, in a worker."""
-        commit = self._output.commit(Task(self.job.spec, task_id), tables)
-        discard_if_ended(self.job.spec, commit)
-        return commit
+        return self._output.commit(Task(self.job.spec, task_id, is_elsewhere=True), tables)
 
 
 def report_of_same_run(job: Job) -> JobReport | None:

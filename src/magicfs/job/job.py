@@ -287,7 +287,7 @@ class Job(Twins[JobReport], Maps):
             task: A number from 0, or text that is safe in a key.
         """
         if self._state == "open" and self._is_forked:
-            return Task(self.spec, ids.task_id(task))  # as one that was pickled
+            return Task(self.spec, ids.task_id(task), is_elsewhere=True)  # as one that was pickled
         self._require_open("task")
         note = self._attempts.note
         return Task(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job import late_tasks
 from magicfs.job.progress import UploadMeter
 from magicfs.job.spec import JobSpec
 from magicfs.job.twins import Twins
@@ -39,7 +40,8 @@ class Task(Twins[TaskCommit]):
     """One task of a job. As a context manager it sets itself up, commits, and aborts if the body raises.
 
     A task may be pickled before it is set up, and may run more than once, even at the same time: each
-    ``setup`` makes an attempt of its own. What is pickled is the task, never an attempt.
+    ``setup`` makes an attempt of its own. What is pickled is the task, never an attempt. Where it is loaded
+    nobody tells it of the job's end: it looks at the job before it writes and when it has committed.
 
     Args:
         spec: The job.
@@ -47,6 +49,7 @@ class Task(Twins[TaskCommit]):
         on_commit: Told what ``commit`` persisted; forgotten by pickling.
         check: Called with the name of each call that needs its job open; forgotten by pickling.
         on_state: Told when an attempt is set up, committed or aborted; forgotten by pickling.
+        is_elsewhere: Whether it runs where nobody tells it of the job's end, as a pickled one does.
 
     Attributes:
         id: The task's id.
@@ -60,12 +63,14 @@ class Task(Twins[TaskCommit]):
         on_commit: Callable[[TaskCommit], None] | None = None,
         check: Callable[[str], None] | None = None,
         on_state: OnState | None = None,
+        is_elsewhere: bool = False,
     ) -> None:
         self.id = task
         self._spec = spec
         self._on_commit = on_commit
         self._check = check
         self._on_state = on_state
+        self._is_elsewhere = is_elsewhere
         self._is_lent = False  # set up for a function that may do so itself
         self._attempt: AttemptId | None = None
         self._work_place: WorkPlace | None = None
@@ -149,7 +154,7 @@ class Task(Twins[TaskCommit]):
         return found
 
     def setup(self, suffix: str | None = None) -> Self:
-        """Start an attempt, here and now. No request is made.
+        """Start an attempt, here and now. No request is made, but for one look at the job if it is elsewhere.
 
         Where it writes files of this machine, their directory is made. With ``committer="directory"`` or
         ``"partitioned"`` that is empty, and what dead attempts of the job have left on this machine is
@@ -163,7 +168,7 @@ class Task(Twins[TaskCommit]):
             ProtocolViolation: The task was set up already, or its job has ended; or the same attempt is being
                 run on this machine.
             UsageError: The local directory cannot be made.
-            StoreError: The same, of a directory in the destination.
+            StoreError: The same, of a directory in the destination; or the job could not be looked at.
         """
         if self._is_lent and suffix is None and self._state == "open":
             self._is_lent = False
@@ -173,6 +178,8 @@ class Task(Twins[TaskCommit]):
                 f"task {self.id} is {self._state}; use a new job.task({self.id!r}) for another attempt"
             )
         self._require_job("setup")
+        if self._is_elsewhere:
+            late_tasks.refuse_if_ended(self._spec, self.id)
         attempt = ids.attempt_id(self.id, suffix or secrets.token_hex(6))
         work_place = self._spec.work_place(self.id, attempt)
         work_place.prepare()
@@ -267,7 +274,16 @@ class Task(Twins[TaskCommit]):
         finally:
             if meter is not None and meter.trouble:
                 _LOGGER.warning("task %s: %s", self.id, meter.trouble)
+        if self._is_elsewhere:
+            self._leave_nothing_behind(call.result())
         return self._committed(call.result())
+
+    def _leave_nothing_behind(self, commit: TaskCommit) -> None:
+        try:
+            late_tasks.discard_if_ended(self._spec, commit)
+        except BaseException:
+            self._move("aborted")
+            raise
 
     def _committed(self, commit: TaskCommit) -> TaskCommit:
         self._commit = commit
@@ -345,7 +361,7 @@ class Task(Twins[TaskCommit]):
             self._on_state(self._require_attempt(), state)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._spec, self.id)
+        return partial(type(self), is_elsewhere=True), (self._spec, self.id)
 
     def __repr__(self) -> str:
         return f"<Task {self.id} of job {self.job_id}, {self._state}>"

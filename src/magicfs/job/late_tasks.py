@@ -1,9 +1,9 @@
-"""Tasks that an engine lets run on, or kills, once it has told the driver that the job has failed.
+"""Tasks in other processes that an engine lets run on, kills, or begins anew, once the job has failed.
 
-The driver has aborted the job by then, and what such a task writes nobody collects. So a task looks, when it
-has written everything, whether its job still waits for it. Either it sees that the job has ended, and
-discards its own files; or the job ends later, and finds them. For what tasks leave that are killed meanwhile
-the driver looks again, for some seconds.
+The driver has aborted the job by then, and what such a task writes nobody collects. So a task looks before it
+writes whether its job is there, and when it has written everything whether that still waits. Either it sees
+that the job has ended, and discards its own files; or the job ends later, and finds them. For what tasks
+leave that are killed meanwhile the driver looks again, for some seconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from magicfs.errors import MagicError, ProtocolViolation
+from magicfs.committers.registry import committer_info
+from magicfs.errors import MagicError, ObjectNotFound, ProtocolViolation
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.stores.interrupt import run_on
@@ -21,11 +22,27 @@ if TYPE_CHECKING:
     from magicfs.engine import Engine
     from magicfs.formats.task_commit import TaskCommit
     from magicfs.job.spec import JobSpec
+    from magicfs.protocol.ids import TaskId
     from magicfs.transaction.context import JobContext
 
-__all__ = ["discard_if_ended", "sweep_again"]
+__all__ = ["discard_if_ended", "refuse_if_ended", "sweep_again"]
 
 _PAUSES_S: Final = (0.0, 0.5, 1.0, 2.0)
+
+
+def refuse_if_ended(spec: JobSpec, task: TaskId) -> None:
+    """Raise ProtocolViolation if a job has ended. One request; none for a committer without job objects.
+
+    Raises StoreError if the job could not be looked at.
+    """
+    if not committer_info(spec.committer).driven:
+        return
+    try:
+        run_on(spec.loop, spec.store().head, spec.work_layout.job_object_key)
+    except ObjectNotFound:
+        raise ProtocolViolation(
+            f"job {spec.job} has ended, or was never set up; task {task} was not begun, and wrote nothing"
+        ) from None
 
 
 def discard_if_ended(spec: JobSpec, commit: TaskCommit) -> None:
