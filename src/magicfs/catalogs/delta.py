@@ -21,7 +21,7 @@ from shlex import quote
 from typing import Any, Final
 from urllib.parse import unquote
 
-from magicfs.catalogs.delta_place import mark, options_of, uri_of
+from magicfs.catalogs.delta_place import mark, options_of, uri_of, warn_of_names
 from magicfs.catalogs.difference import difference
 from magicfs.catalogs.footers import Footer, columns_of, footers
 from magicfs.catalogs.hive_names import are_integers, partition_columns, partition_values
@@ -117,6 +117,7 @@ class _DeltaTable:
             self._create(published, columns, found, actions)
         else:
             self._commit(published, columns, found, actions)
+        warn_of_names(self.place.location, change.added)
         return change.changes
 
     def _held(self) -> Mapping[str, Mapping[str, Any]]:

@@ -1,7 +1,10 @@
-"""Where a Delta table of a dataset is, as ``deltalake`` is told, and the mark of its log."""
+"""Where a Delta table of a dataset is, as ``deltalake`` is told, who cannot read it, the mark of its log."""
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -13,9 +16,12 @@ from magicfs.protocol.conflict import delta_mark
 from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
 
-__all__ = ["mark", "options_of", "uri_of"]
+__all__ = ["mark", "options_of", "uri_of", "warn_of_names"]
 
 _NOTE: Final = b"The versions of this table are made by magicfs register: it shows a dataset of magicfs.\n"
+_LOGGER = logging.getLogger("magicfs")
+_ENCODED: Final = re.compile(r"""[^!-~]|["#<>?^`{}]""")
+_UNENCODED: Final = "!$%&'()*+,/:;=@[\\]|~"
 _LOCAL: Final = frozenset({"file", "local", ""})
 _SCHEMES: Final = {
     "s3": "s3",
@@ -59,6 +65,22 @@ def options_of(place: Destination) -> dict[str, str]:
         "AWS_SKIP_SIGNATURE": "true" if getattr(filesystem, "anon", False) else None,
     }
     return {name: str(value) for name, value in found.items() if value}
+
+
+def warn_of_names(location: Location, keys: Iterable[str]) -> None:
+    """Log which directory of files that a table gains Polars does not find: its name is encoded in URLs.
+
+    No spelling in the log of the table helps: ``deltalake`` decodes it, and gives Polars the URL.
+    """
+    if location.scheme in _LOCAL:
+        return
+    lost = next((key for key in keys if _ENCODED.search(key)), None)
+    if lost is not None:
+        _LOGGER.warning(
+            "%s: pl.read_delta of Polars does not find files below %s in this Delta table, for it looks for "
+            "%s; use pl.scan_pyarrow_dataset(magicfs.dataset(%r)), or read it with deltalake, DuckDB or Spark",
+            *(location.url, lost.rpartition("/")[0] or lost, quote(lost, safe=_UNENCODED), location.url),
+        )
 
 
 async def mark(engine: Engine, location: Location) -> None:
