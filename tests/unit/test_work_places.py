@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from magicfs.committers.registry import COMMITTERS
-from magicfs.errors import StoreError, UsageError
+from magicfs.errors import ProtocolViolation, StoreError, UsageError
 from magicfs.job.job import Job, Task
 from magicfs.protocol import paths
 
@@ -96,10 +96,13 @@ class TestDirectoryOfAnAttempt:
         self, committer: str, tmp_path: Path
     ) -> None:
         job = Job(f"{tmp_path}/sales", committer=committer).setup()
-        late = pickle.loads(pickle.dumps(job.task(0)))
+        late = Task(job.spec, job.task(0).id)
+        elsewhere = pickle.loads(pickle.dumps(late))
         job.abort()
         late.setup()
         late.abort()
+        with pytest.raises(ProtocolViolation, match="was not begun"):
+            elsewhere.setup()
         assert not (tmp_path / "sales" / "_temporary").exists()
 
     def test_a_link_in_its_place_is_not_followed(self, committer: str, tmp_path: Path) -> None:
