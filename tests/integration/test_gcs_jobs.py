@@ -69,6 +69,34 @@ def table(*numbers: int) -> pa.Table:
     return pa.table({"day": [f"day {n % 2}" for n in numbers], "x": list(numbers)})
 
 
+def test_file_that_is_opened_has_the_content_type_that_gcsfs_gives_it(place: Place) -> None:
+    plain = GCSFileSystem(**place.options, skip_instance_cache=True)
+    names = ["día 50%25 a b.html", "b.csv", "c.parquet", "d"]
+    with place.job(unique_names=False) as job, job.task(0) as task:
+        for filesystem, base in ((plain, f"{place.bucket}/plain"), (task.filesystem, task.path)):
+            for name in names:
+                with filesystem.open(f"{base}/{name}", "wb") as file:
+                    file.write(b"x")
+                with filesystem.open(f"{base}/told {name}", "wb", content_type="text/x") as file:
+                    file.write(b"x")
+            filesystem.pipe_file(f"{base}/piped.html", b"x")
+
+    def kinds(directory: str) -> list[str]:
+        keys = [*names, *(f"told {name}" for name in names), "piped.html"]
+        return [place.server.described(place.bucket, f"{directory}/{key}")["contentType"] for key in keys]
+
+    assert kinds("sales") == kinds("plain")
+    assert kinds("sales")[:2] == ["text/html", "text/csv"]
+
+
+def test_small_files_stay_in_hand_whatever_their_names_tell(place: Place) -> None:
+    with place.job(tracking="memory", small_files=1024) as job, job.task(0) as task:
+        with task.filesystem.open(f"{task.path}/a.csv", "wb") as file:
+            file.write(b"x")
+        assert place.server.uploads(place.bucket) == set()
+    assert job.report.files == 1
+
+
 def write(place: Place, name: str = "sales", **more: Any) -> Job:
     job = place.job(name, **more).setup()
     with job.task(0) as task:

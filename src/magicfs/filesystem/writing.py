@@ -11,7 +11,7 @@ from typing import Any
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import copying, in_hand, local_source, wrapped_files
+from magicfs.filesystem import content_type, copying, in_hand, local_source, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
@@ -317,12 +317,18 @@ class Writing(Reading):
         self, path: MagicPath, mode: str, options: Mapping[str, Any], autocommit: bool
     ) -> DelayedFile:
         settings = self._known_settings(path) or run_on(self.loop, self._settings_of, path)
-        upload = self._upload(path, settings, options, mode)
+        upload = self._upload(path, settings, options, mode, guesses=True)
         file = DelayedFile(upload, self.loop, autocommit=autocommit, fs=self, path=path.path, mode=mode)
         return shared_with_threads(file)
 
     def _upload(
-        self, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any], mode: str
+        self,
+        path: MagicPath,
+        settings: WriteSettings,
+        options: Mapping[str, Any],
+        mode: str,
+        *,
+        guesses: bool = False,
     ) -> Upload:
         store = object_settings.store_with(self.store(path.bucket), settings.object_settings)
         key = final_key(path, unique_names=settings.unique_names)
@@ -332,6 +338,8 @@ class Writing(Reading):
             return in_hand.SmallFile(
                 store, path, settings, MemoryRecorder(store, path, exclusive=mode == "xb"), key
             )
+        if guesses:
+            options = content_type.guessed(store, path.path) | dict(options)
         recorder: Recorder
         if settings.tracking == "memory":
             recorder = MemoryRecorder(store, path, exclusive=mode == "xb")

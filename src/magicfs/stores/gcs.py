@@ -50,6 +50,7 @@ _CAPABILITIES = Capabilities(
     bulk_delete_max=gcs_batch.CALLS_MAX,
     parts=PartLimits(object_max=5 * 2**40),
     upload_options=frozenset({METADATA, *HEADERS}),
+    guesses_content_type=True,
     completes_if_absent=False,
     checksums=("CRC32C",),
 )

@@ -61,6 +61,8 @@ class Capabilities:
         list_page_max: Most entries of one page of a listing.
         parts: Limits of part sizes and counts.
         upload_options: Names of the options that ``create_upload`` takes, as in S3's API.
+        guesses_content_type: Whether the store's filesystem gives a file that it opens a content type by its
+            name, as that of no other does.
         prefers_rename: Whether moving a file costs less than delaying its upload, so that of two committers
             that the store can carry the one that renames is the better one.
         uploads_apart: Whether an upload is nothing to others of its key, and to objects there. Where it is
@@ -97,6 +99,7 @@ class Capabilities:
     list_page_max: int = 1000
     parts: PartLimits = field(default_factory=PartLimits)
     upload_options: frozenset[str] = frozenset()
+    guesses_content_type: bool = False
     prefers_rename: bool = False
     uploads_apart: bool = True
     places_parts: bool = False
