@@ -337,7 +337,7 @@ class VerifyReport:
         altered: Files with another size, or with another ETag and write id.
         foreign: Visible objects that are no files of the dataset, and that no job keeps.
         kept: How many visible files jobs have replaced and keep for a time.
-        unfinished: If there are such, jobs that have not ended: files may be of one that is being published.
+        unfinished: Jobs that have not ended. Foreign files may be of one that is being published.
         damaged: With ``deep``, files that have not the bytes that were written, or cannot be read as what
             they are, and what is wrong with each.
         by_store: With ``deep``, how many files were not read: their tasks have left a checksum, and the store
@@ -383,6 +383,11 @@ class VerifyReport:
         if self.foreign and self.unfinished:
             found.append(
                 f"foreign files may be of a half published job: magicfs recover {self.url} --dry-run"
+            )
+        elif self.unfinished:
+            found.append(
+                "jobs that have not ended may hold uploads that are paid for; if no driver of theirs lives: "
+                f"magicfs recover {self.url} --dry-run"
             )
         elif self.foreign:
             found.append(

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from fsspec.asyn import sync
 
 import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets.checkup import DoctorReport, Finding
-from magicfs.errors import PermissionDenied
+from magicfs.datasets.upload_owners import shares_of
+from magicfs.engine import Engine
+from magicfs.errors import AuditFailed, PermissionDenied
+from magicfs.protocol.paths import parse_url
 from magicfs.stores.memory import MemoryVersions
+from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 
@@ -121,3 +130,105 @@ def test_it_says_whether_the_bucket_keeps_versions(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(MemoryVersions, "are_kept", denied)
     found = of(look(scene), "bucket versions")
     assert (found.verdict, "s3:GetBucketVersioning" in found.told) == ("ok", True)
+
+
+class TestUploads:
+    """Whose pending uploads are, and who can still use them."""
+
+    @staticmethod
+    def begun(scene: JobScene, key: str) -> None:
+        store = scene.filesystem.store(BUCKET)
+        sync(scene.filesystem.loop, store.create_upload, key, metadata={})
+
+    @staticmethod
+    def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        at = time.time() + seconds
+        monkeypatch.setattr("magicfs.datasets.upload_owners.time.time", lambda: at)
+
+    @staticmethod
+    def uploads(scene: JobScene, url: str = "") -> list[tuple[str, str, str]]:
+        found = [one for one in look(scene, url, read_only=True).findings if one.subject == "uploads"]
+        return [(one.verdict, one.told, one.advice) for one in found]
+
+    def test_those_of_a_job_that_was_just_seen_are_in_use(self, scene: JobScene) -> None:
+        job = scene.job("append")
+        scene.wrote(job, {"a": b"123"})
+        told = f"1 pending of job {job.id}, seen 0 s ago, the oldest 0 s old, 3 B"
+        assert self.uploads(scene) == [("ok", told, "")]
+
+    def test_those_of_a_job_that_is_silent_are_to_be_looked_at(
+        self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job = scene.job("append")
+        scene.wrote(job, {"a": b"123"})
+        self.later(monkeypatch, 2 * 86_400 + 3 * 3600 + 30)
+        [(verdict, told, advice)] = self.uploads(scene)
+        assert verdict == "look"
+        assert told == (
+            f"1 pending of job {job.id}, of which nothing was seen for 2 d 3 h, the oldest 2 d 3 h old, 3 B"
+        )
+        assert advice == (
+            f"if no driver of theirs lives: magicfs recover {scene.url} --job {job.id}, or "
+            f"magicfs abort {scene.url} --job {job.id}"
+        )
+
+    def test_a_fresh_upload_shows_that_an_old_job_runs(
+        self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job = scene.job("append")
+        self.later(monkeypatch, 7200)
+        monkeypatch.setattr(scene.filesystem.world, "clock", time.time)
+        scene.wrote(job, {"a": b"123"})
+        assert [verdict for verdict, _, _ in self.uploads(scene)] == ["ok"]
+
+    def test_those_of_a_quarantined_job_wait_for_a_decision(self, scene: JobScene) -> None:
+        job = scene.job("append", audit=[lambda _: "never"])
+        with pytest.raises(AuditFailed):
+            job.commit(scene.wrote(job, {"a": b"123"}))
+        [(verdict, told, advice)] = self.uploads(scene)
+        assert (verdict, f"1 pending of job {job.id}, in quarantine" in told) == ("look", True)
+        assert f"magicfs commit {scene.url} --job {job.id} --accept REASON, or magicfs abort" in advice
+
+    def test_those_of_an_ended_job_and_of_nobody_are_paid_for_without_use(self, scene: JobScene) -> None:
+        job = scene.job("append")
+        job.abort()
+        self.begun(scene, f"sales/a-000000-{job.id}.parquet")
+        self.begun(scene, "sales/x.parquet")
+        ended, nobodys = self.uploads(scene)
+        told = f"1 pending of job {job.id}, ended or unknown here, the oldest 0 s old"
+        line = f"magicfs abort {scene.url} --job {job.id} --driver-is-dead"
+        assert ended == ("look", told, line)
+        assert nobodys[:2] == ("look", "1 pending of nobody that magicfs knows, the oldest 0 s old")
+        assert f"magicfs pending {scene.url} lists them" in nobodys[2]
+
+    def test_a_job_in_a_directory_above_is_not_taken_for_ended(self, scene: JobScene) -> None:
+        job = scene.job("append")
+        scene.wrote(job, {"day=1/a": b"123"})
+        [(verdict, told, _)] = self.uploads(scene, f"{scene.url}/day=1")
+        assert (verdict, f"1 pending of job {job.id}, seen" in told) == ("ok", True)
+
+    @pytest.mark.slow
+    def test_requests_are_bounded(self, scene: JobScene) -> None:
+        job = scene.job("append", unique_names=False)
+        scene.wrote(job, *({f"{task}/a": b"1"} for task in range(150)))
+        for number in range(1100):
+            self.begun(scene, f"sales/0/{number:05}/x")
+        counts = Counter[str]()
+        engine = Engine(CountingStore(scene.plain, counts), 8)
+        shares = asyncio.run(shares_of(engine, parse_url(scene.url)))
+        assert counts.total() < 150, counts
+        assert "1000 and more pending of nobody" in shares[0].told
+
+
+def test_ages_are_told_as_people_say_them(scene: JobScene) -> None:
+    scene.job("append")
+    assert re.search(r"open since \d s on ", of(look(scene), "jobs").told)
+
+
+def test_verify_has_a_word_for_jobs_that_have_not_ended(scene: JobScene) -> None:
+    scene.published({"a": b"1"})
+    job = scene.job("append")
+    report = magicfs.verify(scene.url, filesystem=scene.filesystem)
+    assert (report.ok, report.unfinished) == (True, (job.id,))
+    [advice] = report.advice
+    assert advice.endswith(f"if no driver of theirs lives: magicfs recover {scene.url} --dry-run")

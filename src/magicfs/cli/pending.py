@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import human_age, print_json, print_table, printable, write_line
+from magicfs.cli.printing import print_json, print_table, printable, write_line
 from magicfs.cli.storage import add_storage_options, on_store, parse_storage_options
+from magicfs.protocol.period import human_age
 
 if TYPE_CHECKING:
-    from magicfs.cli.open_uploads import OpenUpload, Survey
+    from magicfs.datasets.open_uploads import OpenUpload, Survey
     from magicfs.protocol.paths import Location
 
 __all__ = ["HELP", "configure", "run"]
@@ -21,8 +21,6 @@ __all__ = ["HELP", "configure", "run"]
 HELP = "list the uploads that are pending under a destination"
 _FOUND = 1
 _UNKNOWN = "unknown"
-_ENDS_MAX = 10
-_NOBODYS = "the program that began them, or a lifecycle rule of the bucket; no file of magicfs records them"
 _ENDS_MAX = 10
 _NOBODYS = "uploads of no known job with the program that began them, or by a lifecycle rule of the bucket"
 
@@ -35,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List what is pending; nothing is changed. Returns 0 if nothing is pending, else 1."""
-    from magicfs.cli.open_uploads import survey
+    from magicfs.datasets.open_uploads import survey
     from magicfs.stores import urls
 
     url, options = urls.split(arguments.url, parse_storage_options(arguments.storage_options))
@@ -51,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _document(location: Location, found: Survey, now: float) -> dict[str, object]:
+    from magicfs.datasets.open_uploads import ends
+
     return {
         "destination": location.url,
         "count": len(found.uploads),
@@ -66,7 +66,7 @@ def _document(location: Location, found: Survey, now: float) -> dict[str, object
                 "job_id": upload.job_id,
                 "quarantined": upload.quarantined,
                 "unjudged": upload.unjudged,
-                "end": list(_ends(location, upload)),
+                "end": list(ends(location, upload)),
             }
             for upload in found.uploads
         ],
@@ -109,32 +109,10 @@ def _audited(upload: OpenUpload) -> str:
 
 def _print_ends(location: Location, found: Survey) -> None:
     """Name the commands that end what was listed, each once."""
-    ends = dict.fromkeys(_ends(location, upload) for upload in found.uploads)
-    for commands in list(ends)[:_ENDS_MAX]:
+    from magicfs.datasets.open_uploads import ends
+
+    ways = dict.fromkeys(ends(location, upload) for upload in found.uploads)
+    for commands in list(ways)[:_ENDS_MAX]:
         write_line("to end: " + (", or ".join(map(printable, commands)) or _NOBODYS))
-    if len(ends) > _ENDS_MAX:
-        write_line(f"to end {len(ends) - _ENDS_MAX} more: --json names the commands for each")
-
-
-def _ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
-    """The commands that publish or discard an upload; none if no file of magicfs says whose it is."""
-    from magicfs.protocol.paths import Location
-
-    def url(key: str) -> str:
-        return shlex.quote(Location(location.scheme, location.bucket, key).url)
-
-    if upload.own_path is not None:
-        return f"magicfs publish {url(upload.own_path)}", f"magicfs discard {url(upload.own_path)}"
-    if upload.job_id is None:
-        return ()
-    promise = "--driver-is-dead"
-    if upload.destination is None and not upload.hadoops:
-        # Only its name tells: the job has ended, or nobody knows whose it is.
-        return (f"magicfs abort {url(location.key)} --job {shlex.quote(upload.job_id)} {promise}",)
-    destination = location.key if upload.destination is None else upload.destination
-    job = f"{url(destination)} --job {shlex.quote(upload.job_id)}"
-    if upload.hadoops:
-        return f"magicfs recover {job}", f"magicfs commit {job} {promise}", f"magicfs abort {job} {promise}"
-    if upload.quarantined:
-        return f"magicfs commit {job} --accept REASON", f"magicfs abort {job}"
-    return f"magicfs recover {job}", f"magicfs abort {job}"
+    if len(ways) > _ENDS_MAX:
+        write_line(f"to end {len(ways) - _ENDS_MAX} more: --json names the commands for each")

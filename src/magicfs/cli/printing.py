@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from magicfs.protocol.period import human_age
+
 if TYPE_CHECKING:
     from magicfs.catalogs import CaughtUp
     from magicfs.report import ForeignJob, JobReport, RecoveredJob, RecoverReport
 
 __all__ = [
-    "human_age",
     "human_moment",
     "print_fields",
     "print_job_report",
@@ -24,9 +25,6 @@ __all__ = [
     "write_line",
 ]
 
-_MINUTE = 60
-_HOUR = 60 * _MINUTE
-_DAY = 24 * _HOUR
 _LEFT_OPEN = "left open: it is not committed, and its driver may be alive"
 _LEFT_UNJUDGED = "left open: its audit is still to come, and its driver may be alive"
 _LEFT_HELD = "left in quarantine: its audit failed, and nothing of it is published"
@@ -74,18 +72,6 @@ def print_job_report(report: JobReport, *, as_json: bool) -> None:
         return
     for line in str(report).splitlines():
         write_line(printable(line))
-
-
-def human_age(seconds: float) -> str:
-    """An age in its two largest units, such as ``3 h 20 min``. What lies in the future counts as 0 s."""
-    left = max(0, int(seconds))
-    if left < _MINUTE:
-        return f"{left} s"
-    if left < _HOUR:
-        return f"{left // _MINUTE} min"
-    if left < _DAY:
-        return f"{left // _HOUR} h {left % _HOUR // _MINUTE} min"
-    return f"{left // _DAY} d {left % _DAY // _HOUR} h"
 
 
 def human_moment(milliseconds: int) -> str:

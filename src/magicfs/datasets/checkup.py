@@ -15,6 +15,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.committers import registry
 from magicfs.datasets.connection import open_destination
 from magicfs.datasets.old_flips import with_old_flips
+from magicfs.datasets.upload_owners import Owner, shares_of
 from magicfs.engine import Engine
 from magicfs.errors import (
     FormatError,
@@ -30,6 +31,7 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.paths import Location
+from magicfs.protocol.period import human_age
 from magicfs.stores import conditions
 from magicfs.transaction.context import crowded
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -45,7 +47,6 @@ Verdict = Literal["ok", "look", "wrong"]
 """``ok``: nothing to do. ``look``: somebody should decide. ``wrong``: a job cannot work like this."""
 
 _PACKAGES: Final = ("fsspec", "s3fs", "aiobotocore", "gcsfs", "adlfs", "pyarrow", "pandas", "pyspark")
-_OLD_S: Final = 24 * 3600.0
 _LOOKED_AT: Final = 1000
 _SHOWN: Final = 3
 _TRIED: Final = 20
@@ -144,7 +145,7 @@ def _versions() -> Finding:
 
 async def _look(engine: Engine, location: Location, *, findings: list[Finding], read_only: bool) -> None:
     """Look at one thing after the other; a store that cannot be reached is asked no more."""
-    looks: list[tuple[str, Callable[[Engine, Location], Awaitable[Finding]]]] = [
+    looks: list[tuple[str, Callable[[Engine, Location], Awaitable[Finding | list[Finding]]]]] = [
         ("list", _list),
         ("store", _store),
         ("place", _place),
@@ -159,7 +160,8 @@ async def _look(engine: Engine, location: Location, *, findings: list[Finding], 
     problems: list[str] = []
     for subject, look in looks:
         try:
-            findings.append(await look(engine, location))
+            seen = await look(engine, location)
+            findings += seen if isinstance(seen, list) else [seen]
         except MagicError as error:
             problem = error.problem if isinstance(error, StoreError) else str(error)
             if not any(one in problem for one in problems):  # credentials are missing once
@@ -222,17 +224,12 @@ async def _dataset(engine: Engine, location: Location) -> Finding:
     )
 
 
-async def _uploads(engine: Engine, location: Location) -> Finding:
-    prefix = paths.prefix_of(location.key)
-    found = [one.initiated async for one in engine.store.list_uploads(prefix)]
-    if not found:
-        return Finding("uploads", "ok", "no upload is pending")
-    age = time.time() - min(found)
-    told = f"{len(found)} pending, the oldest since {age / 3600:.1f} h"
-    if age < _OLD_S:
-        return Finding("uploads", "ok", f"{told}; those of jobs that run")
-    advice = f"magicfs pending {location.url} lists them, with the command that ends each"
-    return Finding("uploads", "look", told, advice)
+async def _uploads(engine: Engine, location: Location) -> list[Finding]:
+    shares = await shares_of(engine, location)
+    return [
+        Finding("uploads", "ok" if one.owner is Owner.RUNNING else "look", one.told, one.advice)
+        for one in shares
+    ] or [Finding("uploads", "ok", "no upload is pending")]
 
 
 async def _jobs(engine: Engine, location: Location) -> Finding:
@@ -264,7 +261,7 @@ async def _is_empty(engine: Engine, directory: str) -> bool:
 
 def _told(one: OtherJob) -> str:
     job = one.found()
-    since = f"{(time.time() - job.changed) / 3600:.1f} h on {job.host}"
+    since = f"{human_age(time.time() - job.changed)} on {job.host}"
     return f"job {job.job_id}, {job.state} since {since}" if job.state else f"job {job.job_id}, {job.problem}"
 
 

@@ -34,7 +34,8 @@ def verify(
     """Compare the dataset with what the bucket holds. Nothing is changed; without ``deep`` no file is read.
 
     One listing, and a HEAD for each file whose ETag is another one than in its manifest: with the write id of
-    the manifest it is the same file.
+    the manifest it is the same file. Jobs that have not ended are named, too, which is no fault of the
+    dataset.
 
     With ``deep`` every file that is there is held against its checksum. A job with ``checksums=True`` has
     left that of what its tasks wrote; where the store tells the same one, the file is not read. Every other
@@ -66,7 +67,7 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
     for key, etag in found.foreign.items():
         if etag.strip('"') == kept.get(key):
             del foreign[key]
-    unfinished = await find_unfinished_jobs(engine, location.key) if foreign else []
+    unfinished = await find_unfinished_jobs(engine, location.key)
     bad = {*found.missing, *found.altered}
     there = [file for key, file in view.files.items() if deep and key not in bad]
     looked = await look_into(engine, location.key, there)

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from magicfs.errors import UsageError
 
-__all__ = ["PERIOD_MAX_MS", "Period", "kept_for", "parse_period", "period_text"]
+__all__ = ["PERIOD_MAX_MS", "Period", "human_age", "kept_for", "parse_period", "period_text"]
 
 Period: TypeAlias = str | timedelta
 
@@ -58,3 +58,15 @@ def period_text(milliseconds: int) -> str:
         if milliseconds % length == 0:
             return f"{milliseconds // length}{unit}"
     return f"{milliseconds} ms"
+
+
+def human_age(seconds: float) -> str:
+    """An age in its two largest units, such as ``3 h 20 min``. What lies in the future counts as 0 s."""
+    left = max(0, int(seconds))
+    if left < 60:
+        return f"{left} s"
+    if left < 3600:
+        return f"{left // 60} min"
+    if left < 86_400:
+        return f"{left // 3600} h {left % 3600 // 60} min"
+    return f"{left // 86_400} d {left % 86_400 // 3600} h"

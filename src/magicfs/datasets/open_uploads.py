@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+import shlex
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.errors import FormatError, ObjectNotFound, StoreError
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.parallel import drained
@@ -15,13 +17,15 @@ from magicfs.protocol.final_names import is_named_by, job_named
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
+from magicfs.protocol.paths import Location
 from magicfs.stores.port import Store, UploadInfo
-from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 
-__all__ = ["OpenUpload", "Survey", "survey"]
+__all__ = ["OpenUpload", "Survey", "ends", "survey"]
 
 _CONCURRENCY = 32
 _JOB = "job-"
+_LOOKED_AT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,9 @@ class Survey:
 
     uploads: tuple[OpenUpload, ...]
     unreadable: tuple[FormatError, ...]  # files of jobs that are malformed or inconsistent
+    jobs: Mapping[str, OtherJob] = field(default_factory=dict)  # those that have not ended, by their ids
+    seen: Mapping[str, float] = field(default_factory=dict)  # when work of each job was written last
+    is_whole: bool = True  # whether all was looked at
 
     @property
     def bytes_known(self) -> int:
@@ -69,6 +76,28 @@ class _Records:
     hadoops: set[str] = field(default_factory=set)  # jobs in which tasks of Hadoop's have worked
     ours: set[str] = field(default_factory=set)  # jobs that have a job object
     unreadable: list[FormatError] = field(default_factory=list)
+    seen: dict[str, float] = field(default_factory=dict)  # when work of each was written last
+    left: int | None = None  # how many more requests may be made; None if it does not matter
+    is_whole: bool = True  # whether that was enough
+
+    def within(self, wanted: Iterable[str]) -> list[str]:
+        """Those of some keys for which there are requests left."""
+        every = list(wanted)
+        taken = every[: self.left]
+        if self.left is not None:
+            self.left -= len(taken)
+        self.is_whole &= len(taken) == len(every)
+        return taken
+
+    async def some(self, uploads: AsyncIterator[UploadInfo]) -> AsyncIterator[UploadInfo]:
+        """The uploads of a listing, or the first of them."""
+        number = 0
+        async for one in uploads:
+            if self.left is not None and number == _LOOKED_AT:
+                self.is_whole = False
+                return
+            number += 1
+            yield one
 
     def job_of(self, upload: UploadInfo) -> str | None:
         """The job of an upload: as recorded, else by its name."""
@@ -84,42 +113,78 @@ class _Records:
         return (upload.key, upload.upload_id) in self.uploads or self.job_of(upload) in self.jobs
 
 
-async def survey(store: Store, directory: str) -> Survey:
+async def survey(store: Store, directory: str, *, requests_max: int | None = None) -> Survey:
     """List every pending upload under a directory, with size and job where a job's files have them.
 
     Magic directories are looked for in the directory first, then level by level further down, only above
-    uploads that are not explained yet: a large dataset is never listed whole. Nothing is changed.
-    ``directory`` is a key without a slash at its end; empty for the whole bucket.
+    uploads that are not explained yet: a large dataset is never listed whole. Jobs that work in a directory
+    above are found by their objects. Nothing is changed. ``directory`` is a key without a slash at its end;
+    empty for the whole bucket. With ``requests_max`` no more than the first thousand uploads are looked at,
+    and so many directories and records.
     """
-    uploads = [upload async for upload in store.list_uploads(paths.prefix_of(directory))]
-    records = _Records()
+    records = _Records(left=requests_max)
+    listed = store.list_uploads(paths.prefix_of(directory))
+    uploads = [upload async for upload in records.some(listed)]
     top = len(paths.elements(directory))
     levels = max((len(paths.elements(upload.key)) for upload in uploads), default=0)
     for level in range(top, levels):
         unexplained = [upload for upload in uploads if not records.explains(upload)]
         await _read_records(store, _ancestors(unexplained, level), records)
-    held, unjudged = await _audited(store, set(records.jobs.values()))
-    found = [
-        replace(one, quarantined=one.job_id in held, unjudged=one.job_id in unjudged)
-        for one in [_describe(upload, records) for upload in uploads]
-    ]
+    jobs = await _unfinished(store, {*records.jobs.values(), directory}) if uploads else {}
+    if any(records.job_of(one) not in {None, *records.jobs, *jobs} for one in uploads):
+        jobs = {**await _unfinished_above(store, directory), **jobs}
+    found = [_describe(upload, records, jobs) for upload in uploads]
     return Survey(
         tuple(sorted(found, key=lambda one: (one.initiated, one.key, one.upload_id))),
         tuple(sorted(records.unreadable, key=str)),
+        jobs,
+        records.seen,
+        records.is_whole,
     )
 
 
-async def _audited(store: Store, destinations: Iterable[str]) -> tuple[set[str], set[str]]:
-    """The jobs at some destinations that are in quarantine, and those that are still to be judged."""
-    held: set[str] = set()
-    unjudged: set[str] = set()
-    for destination in destinations:
-        for one in await find_unfinished_jobs(Engine(store, _CONCURRENCY), destination):
-            if one.job is not None and one.job.is_quarantined:
-                held.add(one.job_id)
-            elif one.job is not None and one.job.is_unjudged:
-                unjudged.add(one.job_id)
-    return held, unjudged
+async def _unfinished(store: Store, destinations: Iterable[str]) -> dict[str, OtherJob]:
+    """The jobs at some destinations that have not ended."""
+    engine = Engine(store, _CONCURRENCY)
+    return {
+        one.job_id: one
+        for destination in destinations
+        for one in await find_unfinished_jobs(engine, destination, visitors=True)
+    }
+
+
+async def _unfinished_above(store: Store, directory: str) -> dict[str, OtherJob]:
+    """The same of the directories above, as far as they may be listed."""
+    found: dict[str, OtherJob] = {}
+    for above in (*paths.parents(directory), "") if directory else ():
+        try:
+            found |= await _unfinished(store, [above])
+        except StoreError:
+            break
+    return found
+
+
+def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
+    """The commands that publish or discard an upload; none if no file of magicfs says whose it is."""
+
+    def url(key: str) -> str:
+        return shlex.quote(Location(location.scheme, location.bucket, key).url)
+
+    if upload.own_path is not None:
+        return f"magicfs publish {url(upload.own_path)}", f"magicfs discard {url(upload.own_path)}"
+    if upload.job_id is None:
+        return ()
+    promise = "--driver-is-dead"
+    if upload.destination is None and not upload.hadoops:
+        # Only its name tells: the job has ended, or nobody knows whose it is.
+        return (f"magicfs abort {url(location.key)} --job {shlex.quote(upload.job_id)} {promise}",)
+    destination = location.key if upload.destination is None else upload.destination
+    job = f"{url(destination)} --job {shlex.quote(upload.job_id)}"
+    if upload.hadoops:
+        return f"magicfs recover {job}", f"magicfs commit {job} {promise}", f"magicfs abort {job} {promise}"
+    if upload.quarantined:
+        return f"magicfs commit {job} --accept REASON", f"magicfs abort {job}"
+    return f"magicfs recover {job}", f"magicfs abort {job}"
 
 
 def _ancestors(uploads: Iterable[UploadInfo], level: int) -> list[str]:
@@ -128,14 +193,23 @@ def _ancestors(uploads: Iterable[UploadInfo], level: int) -> list[str]:
     return sorted({"/".join(elements[:level]) for elements in split if len(elements) > level})
 
 
-def _describe(upload: UploadInfo, records: _Records) -> OpenUpload:
+def _describe(upload: UploadInfo, records: _Records, jobs: Mapping[str, OtherJob]) -> OpenUpload:
     length, _ = records.uploads.get((upload.key, upload.upload_id), (None, None))
     own_path = records.own_paths.get((upload.key, upload.upload_id))
-    job = None if own_path else records.job_of(upload)
-    destination = records.jobs.get(job) if job is not None else None
-    hadoops = job in records.hadoops and job not in records.ours
+    name = None if own_path else records.job_of(upload)
+    found = None if name is None else jobs.get(name)
+    job = None if found is None else found.job
     return OpenUpload(
-        upload.key, upload.upload_id, upload.initiated, length, job, own_path, destination, hadoops
+        upload.key,
+        upload.upload_id,
+        upload.initiated,
+        length,
+        name,
+        own_path,
+        records.jobs.get(name or "") if found is None else found.layout.destination,
+        hadoops=found is None and name in records.hadoops and name not in records.ours,
+        quarantined=job is not None and job.is_quarantined,
+        unjudged=job is not None and job.is_unjudged,
     )
 
 
@@ -143,9 +217,11 @@ async def _read_records(store: Store, directories: Iterable[str], records: _Reco
     files: list[str] = []
 
     async def search(directory: str) -> bool:
-        async for info in store.list(paths.prefix_of(directory) + MAGIC):
+        limit = None if records.left is None else _LOOKED_AT
+        async for info in store.list(paths.prefix_of(directory) + MAGIC, limit=limit):
             if (job := _job_of_path(store.bucket, info.key)) is not None:
                 records.jobs.setdefault(job, _destination(store.bucket, info.key))
+                records.seen[job] = max(info.modified or 0.0, records.seen.get(job, 0.0))
                 _note_whose(records, job, info.key)
             if info.key.endswith((PENDING, PENDING_SET)):
                 files.append(info.key)
@@ -155,8 +231,10 @@ async def _read_records(store: Store, directories: Iterable[str], records: _Reco
         await _read(store, key, records)
         return True
 
-    await drained(directories, search, _CONCURRENCY)
-    await drained(files, read, _CONCURRENCY)
+    await drained(records.within(directories), search, _CONCURRENCY)
+    # Sets first: one of them tells of many uploads.
+    files.sort(key=lambda key: (key.endswith(PENDING), key))
+    await drained(records.within(files), read, _CONCURRENCY)
 
 
 def _note_whose(records: _Records, job: str, key: str) -> None:
