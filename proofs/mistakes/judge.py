@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -35,6 +36,7 @@ class Mistake:
     group: str
     what: str
     make: Callable[[User], Rows]
+    user: Callable[[], AbstractContextManager[User]] = a_user
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Judged:
 
 def make(mistake: Mistake) -> Judged:
     """Make a mistake, for real, and judge what came of it."""
-    with a_user() as user:
+    with mistake.user() as user:
         user.publish({"old.txt": "old"})
         user.told.clear()
         error: BaseException | None = None
@@ -96,7 +98,8 @@ def _sees(seen: Seen, wanted: Counter[str]) -> bool:
 
 def _of_error(error: BaseException) -> str:
     name = type(error).__name__
-    return f"{name}: {error}" if isinstance(error, MagicError) else f"{name}: {str(error).splitlines()[0]}"
+    first = next(iter(str(error).splitlines()), "")
+    return f"{name}: {error}" if isinstance(error, MagicError) else f"{name}: {first}"
 
 
 def _timeless(text: str, bucket: str) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 import fsspec
+import pyarrow.parquet as pq
 
 import magicfs
 from magicfs.datasets.read import files_of_dataset
@@ -20,13 +24,14 @@ from magicfs.errors import MagicError, UsageError
 from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
+from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault
 
-__all__ = ["Rows", "Seen", "User", "a_user"]
+__all__ = ["LocalUser", "Rows", "Seen", "User", "a_local_user", "a_user"]
 
 Rows = Iterable[str]
 """Rows of text, in any order; a row that is there twice counts twice."""
@@ -99,7 +104,11 @@ class User:
 
     def hear(self, job: magicfs.Job) -> None:
         """Read the warnings in the report of a job that has ended well."""
-        self.told += job.report.warnings
+        self.heard(job.report)
+
+    def heard(self, report: magicfs.JobReport) -> None:
+        """Read the warnings in a report."""
+        self.told += report.warnings
         self.before = self.sees()
 
     def failing(self, *faults: Fault) -> MemoryFileSystem:
@@ -109,13 +118,23 @@ class User:
     # -- what happens in the bucket --------------------------------------------------------------------
 
     @property
-    def store(self) -> MemoryStore:
+    def store(self) -> Store:
         """The bucket, past every protocol."""
         return MemoryStore(self.bucket, default_world())
 
     def put(self, key: str, body: str) -> None:
         """Write an object past every protocol."""
         asyncio.run(self.store.put(key, body.encode()))
+
+    def move(self, key: str, new: str) -> None:
+        """Move an object, as ``aws s3 mv`` does."""
+
+        async def work() -> None:
+            seen = await self.store.head(key)
+            await self.store.put(new, await self.store.get(key), metadata=seen.metadata)
+            await self.store.delete([key])
+
+        asyncio.run(work())
 
     def delete(self, prefix: str) -> None:
         """Delete every object below a prefix."""
@@ -157,22 +176,46 @@ class User:
         return asyncio.run(self._sees(destination))
 
     async def _sees(self, destination: str) -> Seen:
-        listed = [info.key async for info in self.store.list(paths.prefix_of(destination))]
-        shown = await self._rows(key for key in listed if _is_data(key, destination))
+        location = paths.parse_url(self.at(destination))
+        listed = [info.key async for info in self.store.list(paths.prefix_of(location.key))]
+        shown = await self._rows(key for key in listed if _is_data(key, location.key))
         try:
-            if await chain.view(self.store, destination, Conditions()) is None:
+            if await chain.view(self.store, location.key, Conditions()) is None:
                 return Seen(shown, None)
-            location = paths.parse_url(self.at(destination))
             files = await files_of_dataset(Engine(self.store, 1), location, False)
-            return Seen(shown, await self._rows(paths.join(destination, name) for name in files))
+            return Seen(shown, await self._rows(paths.join(location.key, name) for name in files))
         except UsageError as error:
             return Seen(shown, None, refused=f"magicfs.dataset: {error}")
         except (MagicError, FileNotFoundError) as error:
             return Seen(shown, None, f"{type(error).__name__}: {error}")
 
     async def _rows(self, keys: Iterable[str]) -> tuple[str, ...]:
-        bodies = [await self.store.get(key) for key in keys]
-        return tuple(sorted(row for body in bodies for row in body.decode().splitlines()))
+        bodies = {key: await self.store.get(key) for key in keys}
+        return tuple(sorted(row for key, body in bodies.items() for row in _rows_of(key, body)))
+
+
+@dataclass
+class LocalUser(User):
+    """The same at ``file://``, in a directory of this machine, whose path is ``bucket``."""
+
+    def at(self, place: str) -> str:
+        """The URL of another place in the directory."""
+        return f"file://{self.bucket}/{place}"
+
+    @property
+    def store(self) -> Store:
+        """The files of this machine."""
+        return LocalStore("")
+
+
+def _rows_of(key: str, body: bytes) -> list[str]:
+    """The lines of a file; of a Parquet file its rows, each behind the partition that its directory names."""
+    if not key.endswith(".parquet"):
+        return body.decode().splitlines()
+    names = [unquote(name) for name in key.split("/") if "=" in name]
+    table = pq.ParquetFile(io.BytesIO(body)).read()
+    values = [[f"{name}={value}" for name, value in row.items()] for row in table.to_pylist()]
+    return [" ".join([*names, *row]) for row in values]
 
 
 def _is_data(key: str, destination: str) -> bool:
@@ -186,6 +229,22 @@ def a_user() -> Iterator[User]:
     """A user whose bucket is forgotten afterwards; warnings reach him."""
     user = User(f"mistakes-{uuid4().hex[:8]}")
     default_world().create_bucket(user.bucket)
+    try:
+        with _hearing(user):
+            yield user
+    finally:
+        default_world().delete_bucket(user.bucket)
+
+
+@contextmanager
+def a_local_user() -> Iterator[User]:
+    """A user whose directory is removed afterwards; warnings reach him."""
+    with TemporaryDirectory(prefix="mistakes-") as directory, _hearing(LocalUser(directory)) as user:
+        yield user
+
+
+@contextmanager
+def _hearing(user: User) -> Iterator[User]:
     handler = _Hears(user.told.append)
     log = logging.getLogger("magicfs")
     log.addHandler(handler)
@@ -196,7 +255,6 @@ def a_user() -> Iterator[User]:
         user.told += [str(one.message) for one in caught if not issubclass(one.category, ResourceWarning)]
     finally:
         log.removeHandler(handler)
-        default_world().delete_bucket(user.bucket)
 
 
 class _Hears(logging.Handler):

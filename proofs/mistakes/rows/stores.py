@@ -13,7 +13,7 @@ from unittest import mock
 import magicfs
 from magicfs.errors import PermissionDenied
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.testing.store_faults import Fault, Kind
@@ -123,8 +123,7 @@ def own_magic_path(user: User) -> Rows:
 
 
 def _read(user: User, key: str) -> bytes:
-    store: MemoryStore = user.store
-    return asyncio.run(store.get(key))
+    return asyncio.run(user.store.get(key))
 
 
 MISTAKES = {
