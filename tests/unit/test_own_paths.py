@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from fsspec.asyn import sync
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.errors import CommitDenied, FormatError, OutputExists, UsageError
+from magicfs.datasets.own_paths import discard_found, publish_found
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, FormatError, OutputExists, Unavailable, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
-from magicfs.protocol.magic import PENDING
+from magicfs.protocol import paths
+from magicfs.protocol.magic import PENDING, locate
 from magicfs.stores.delegating import DelegatingStore
+from magicfs.stores.memory import MemoryStore
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from proofs.scenes.memory_scene import MemoryScene
@@ -286,7 +292,7 @@ def test_path_whose_publishing_died_can_be_discarded_or_is_published(after: bool
 @pytest.mark.parametrize("after", [False, True])
 def test_discarding_that_dies_anywhere_is_finished_by_a_second_call(after: bool) -> None:
     died = True
-    for requests in range(1, 50):
+    for requests in range(1, 100):
         scene = MemoryScene()
         write(scene, "a.csv", "b.csv")
         if not (died := dies(scene, magicfs.discard, requests, after=after)):
@@ -325,6 +331,137 @@ def test_file_that_is_written_anew_while_the_old_one_is_published_is_kept(scene:
     assert len(scene.uploads()) == 1
     magicfs.publish(PATH, conflict="replace", filesystem=scene.wrapped)
     assert data(scene) == {"sales/a.csv": b"new\n"}
+
+
+# -- two at once ---------------------------------------------------------------------------------------------
+
+
+class Still(DelegatingStore):
+    """Of a process that stands still before one of its requests, while something else happens."""
+
+    def __init__(self, inner: Store, number: int, meanwhile: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__(inner)
+        self.number, self.meanwhile = number, meanwhile
+
+    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[Any]]) -> Any:
+        self.number -= 1
+        if self.number == 0:
+            await self.meanwhile()
+        return await request()
+
+
+CALLS: dict[str, Callable[[Engine], Awaitable[Any]]] = {}
+for _mode in ("append", "replace", "replace_partitions"):
+    CALLS[_mode] = lambda engine, mode=_mode: publish_found(engine, *_place(), conflict=mode)  # type: ignore[misc]
+CALLS["discard"] = lambda engine: discard_found(engine, *_place())
+
+
+def _place() -> tuple[paths.Location, Any]:
+    return paths.parse_url(PATH), locate(paths.parse_url(PATH).path)
+
+
+def old(scene: MemoryScene, name: str) -> None:
+    write(scene, name, body=b"old\n")
+    magicfs.publish(PATH, filesystem=scene.wrapped)
+
+
+def plain(scene: MemoryScene) -> Store:
+    return MemoryStore("bucket", scene.wrapped.world)
+
+
+async def said(call: str, store: Store) -> str:
+    try:
+        return str((await CALLS[call](Engine(store, 1))).action)
+    except (CommitDenied, UsageError):
+        return "refused"
+
+
+@pytest.mark.sample(most=3)
+@pytest.mark.parametrize("second", CALLS)
+@pytest.mark.parametrize("first", CALLS)
+def test_of_two_calls_at_once_one_has_its_way_and_the_other_says_so(first: str, second: str) -> None:
+    for number in count(1, 3):
+        scene = MemoryScene()
+        old(scene, "day=0/old.csv")
+        write(scene, "day=1/a.csv", "day=2/b.csv")
+        told: list[str] = []
+
+        async def meanwhile(scene: MemoryScene = scene, told: list[str] = told) -> None:
+            told.append(await said(second, plain(scene)))
+
+        told.append(sync(scene.filesystem.loop, said, first, Still(plain(scene), number, meanwhile)))
+        if len(told) < 2:
+            break
+        magicfs.recover("memory://bucket/sales", filesystem=scene.wrapped)
+        second_said, first_said = told
+        new = [key for key in data(scene) if key != "sales/day=0/old.csv"]
+        who = [call for call, one in ((first, first_said), (second, second_said)) if one == "published"]
+        assert len(who) <= 1 or "refused" not in told, (number, told)
+        assert new == (["sales/day=1/a.csv", "sales/day=2/b.csv"] if who else []), (number, told)
+        assert ("sales/day=0/old.csv" in data(scene)) == (who != ["replace"]), (number, told)
+        assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
+        if who or "discarded" in told:
+            assert (left(scene), scene.uploads()) == ([], []), (number, told)
+        else:  # each has ended the other's job
+            assert magicfs.publish(PATH, filesystem=scene.wrapped).action == "published"
+
+
+def test_files_that_another_call_publishes_meanwhile_are_published_before(scene: MemoryScene) -> None:
+    old(scene, "old.csv")
+    write(scene, "a.csv")
+
+    async def meanwhile() -> None:
+        assert await said("append", plain(scene)) == "published"
+
+    store = Still(plain(scene), 5, meanwhile)  # it has seen the records, and has no job yet
+    report = sync(scene.filesystem.loop, CALLS["replace"], Engine(store, 1))
+    assert (report.action, report.files) == ("published before", 1)
+    assert "1 file (4 B) of memory://bucket/sales/__magic/mine had been published before" in str(report)
+    assert "sales/old.csv" in data(scene)
+    assert left(scene) == []
+
+
+def records(scene: MemoryScene) -> dict[str, bytes]:
+    return {key: body for key, body in scene.objects().items() if "__magic" in key}
+
+
+@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+def test_what_is_visible_already_is_never_replaced_by_the_rest_of_its_path(
+    scene: MemoryScene, mode: Any
+) -> None:
+    old(scene, "day=1/old.csv")
+    write(scene, "day=1/a.csv", "day=1/b.csv")
+    before = records(scene)
+    magicfs.publish(f"{BASE}/day=1/a.csv", filesystem=scene.wrapped)
+    for key in before.keys() - records(scene).keys():  # it could not be tidied up
+        scene.put(key, before[key])
+    assert magicfs.publish(PATH, conflict=mode, filesystem=scene.wrapped).files == 2
+    kept = {"sales/day=1/old.csv": b"old\n"} if mode == "append" else {}
+    assert data(scene) == {"sales/day=1/a.csv": b"row\n", "sales/day=1/b.csv": b"row\n"} | kept
+    assert left(scene) == []
+    assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
+
+
+def test_path_whose_discarding_died_is_discarded_before_anything_is_published(scene: MemoryScene) -> None:
+    write(scene, "a.csv", "b.csv")
+    stores = []
+
+    async def die() -> None:
+        stores.append(1)
+        raise Unavailable("abort_upload", "bucket/sales/b.csv", "nobody answers")
+
+    class Dying(Still):
+        async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[Any]]) -> Any:
+            if stores or (operation, key) == ("abort_upload", "sales/b.csv"):
+                await die()
+            return await request()
+
+    with pytest.raises(Unavailable):
+        sync(scene.filesystem.loop, CALLS["discard"], Engine(Dying(plain(scene), 0, die), 1))
+    with pytest.raises(CommitDenied, match=f"being discarded by job .* magicfs discard {PATH}"):
+        magicfs.publish(PATH, filesystem=scene.wrapped)
+    assert magicfs.discard(PATH, filesystem=scene.wrapped).files == 2
+    assert (data(scene), left(scene), scene.uploads()) == ({}, [], [])
 
 
 # -- the commands --------------------------------------------------------------------------------------------

@@ -29,14 +29,18 @@ def tell(report: PathReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report.to_dict())
         return
-    would = report.action.startswith("would")
+    next_step = ""
+    if report.action.startswith("would"):
+        next_step = "nothing was changed; leave --dry-run out to do it"
+    elif report.action == "published before":
+        next_step = "another call has published these files, as its --conflict said; nothing was replaced now"
     rows: list[tuple[str, object]] = [
         ("path", report.path),
         ("destination", report.destination),
         ("done", report.action),
         ("files", f"{report.files} ({human_bytes(report.bytes)})"),
         *(("warning", one) for one in report.warnings),
-        *([("next", "nothing was changed; leave --dry-run out to do it")] if would else []),
+        *([("next", next_step)] if next_step else []),
     ]
     print_fields(rows)
     for url in report.filenames:

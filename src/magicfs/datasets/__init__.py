@@ -13,7 +13,7 @@ Each is in a module of its name. ``read`` and ``verify`` read what is published,
 stocator committer has published, and ``adopt`` adopts files that no job has brought. ``listed_jobs`` finds
 a job by what its tasks left, and ``connection`` is the way to the store.
 ``checkup`` says what is right and what is not. ``own_paths`` publishes and discards what lies
-below a user's own magic path.
+below a user's own magic path, and ``path_turns`` lets one caller at a time do so.
 
 Names are loaded when they are first used: who reads a dataset, such as a task of Spark, needs none of them.
 """

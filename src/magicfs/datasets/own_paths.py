@@ -1,7 +1,8 @@
 """Publishing or discarding what was written below a user's own magic path, ``DEST/__magic/…``, without a job.
 
-What a path means is Hadoop's rule (``protocol.magic``). A job is set up over what is found, so publishing has
-a commit point, and ``recover`` finishes one that died after it.
+What a path means is Hadoop's rule (``protocol.magic``). A job is set up first, and what is recorded is looked
+at under it: so callers take turns (``path_turns``), publishing has a commit point, and ``recover`` finishes a
+call that died after it.
 """
 
 from __future__ import annotations
@@ -10,24 +11,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
-from uuid import uuid4
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets import path_records
+from magicfs.datasets import path_records, path_turns
 from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import open_destination
+from magicfs.datasets.path_records import PathRecords
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, UsageError
+from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.parallel import raise_first
-from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import CONFLICTS, Conflict
-from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
-from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import PENDING, MagicPath, locate
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, human_bytes
@@ -37,7 +35,6 @@ from magicfs.transaction import attempt_output, own_path
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
-from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 
 __all__ = ["PathReport", "discard", "discard_found", "publish", "publish_found"]
@@ -52,7 +49,8 @@ class PathReport:
     Attributes:
         path: URL of the path.
         destination: URL of the directory above its magic element.
-        action: ``published``, ``would publish``, ``discarded`` or ``would discard``.
+        action: ``published``, ``would publish``, ``discarded`` or ``would discard``; ``published before`` if
+            another call had published all files already, and this one only tidied up.
         files: How many files.
         bytes: Their size.
         filenames: URLs of the first 100, as they are or would be visible.
@@ -62,7 +60,7 @@ class PathReport:
 
     path: str
     destination: str
-    action: Literal["published", "would publish", "discarded", "would discard"]
+    action: Literal["published", "published before", "would publish", "discarded", "would discard"]
     files: int
     bytes: int
     filenames: tuple[str, ...] = ()
@@ -75,7 +73,10 @@ class PathReport:
 
     def __str__(self) -> str:
         files = f"{self.files} file{'' if self.files == 1 else 's'}"
-        told = f"{self.action} {files} ({human_bytes(self.bytes)}) of {self.path}"
+        files = f"{files} ({human_bytes(self.bytes)}) of {self.path}"
+        told = f"{self.action} {files}"
+        if self.action == "published before":
+            told = f"{files} had been published before; nothing was replaced"
         return "\n".join([told, *(f"warning: {one}" for one in self.warnings)])
 
 
@@ -91,7 +92,8 @@ def publish(
 
     For paths that no job owns, such as ``DEST/__magic/mine/__base/…`` or a directory of them. A job is set up
     that commits what is recorded there: if this process dies, ``magicfs.recover`` finishes it from its commit
-    point on, and before it nothing has changed, so call again. A second call finds nothing. Files that
+    point on, and before it nothing has changed, so call again. A second call finds nothing. If another call
+    publishes the files meanwhile, the report says ``published before``, and nothing is replaced. Files that
     are being written at the same time belong to the next call.
 
     Args:
@@ -107,7 +109,8 @@ def publish(
             have one name. Nothing was changed.
         FormatError: A record is malformed, or names another place. Nothing was changed.
         OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
-        CommitDenied: Another process publishes or discards the same path, or the same names.
+        CommitDenied: Another process publishes or discards the same path, or the same names. A discard that
+            died is to be finished first: call ``discard`` again.
         CommitFailed: A file could not be published; what had become visible was removed again, and all files
             of the path are discarded.
         CommitOutcomeUnknown: The store did not answer; nothing was removed; run ``magicfs recover``.
@@ -141,7 +144,8 @@ def discard(
         UsageError: No magic path, or a job's, or a file is still being written by this process. Nothing was
             changed.
         FormatError: A record is malformed, or names another place. Nothing was changed.
-        CommitDenied: The path is being published, beyond its commit point; nothing was changed.
+        CommitDenied: The path is being published, beyond its commit point, or another process has discarded
+            it meanwhile; nothing was changed.
         StoreError: Something could not be discarded; call again.
     """
     return _on_path(discard_found, path, storage_options, filesystem, dry_run=dry_run)
@@ -172,43 +176,6 @@ def _on_path(
     return report
 
 
-async def _end_earlier(engine: Engine, location: Location, magic: MagicPath, *, publishing: bool) -> None:
-    """Bring jobs of the same path to an end whose process has died, or which is slower than this one."""
-    for one in await find_unfinished_jobs(engine, magic.destination):
-        job = one.job
-        if job is None or job.own_path is None:
-            continue
-        if not (
-            path_records.is_of(f"{magic.bucket}/{job.own_path}", magic)
-            or paths.is_under(magic.key, job.own_path)
-        ):
-            continue
-        is_open = job.state in BEFORE_COMMIT
-        if not is_open and not publishing:
-            raise CommitDenied(
-                f"{magic.path} is being published by job {job.job_id} on {job.host}; nothing was changed; "
-                f"run magicfs recover {_destination(location, magic).url}"
-            )
-        transaction = JobTransaction(engine, _context(location, magic, one.job_id, "append"))
-        await transaction.finish(Wish.ABORT if is_open else Wish.FINISH, reason="published or discarded anew")
-
-
-def _destination(location: Location, magic: MagicPath) -> Location:
-    return Location(location.scheme, location.bucket, magic.destination)
-
-
-def _context(location: Location, magic: MagicPath, job: ids.JobId, conflict: Conflict) -> JobContext:
-    return JobContext(
-        url=_destination(location, magic).url,
-        layout=WorkLayout(magic.destination, job),
-        conflict=conflict,
-        unique_names=False,
-        tracking="store",
-        etag_format="string",
-        own_path=magic.key,
-    )
-
-
 def _report(
     location: Location,
     magic: MagicPath,
@@ -219,7 +186,7 @@ def _report(
     names = sorted(pending.destination_key for pending in pendings)[:SUCCESS_MARKER_FILE_LIMIT]
     return PathReport(
         path=Location(location.scheme, location.bucket, magic.key).url,
-        destination=_destination(location, magic).url,
+        destination=path_turns.destination_of(location, magic).url,
         action=action,
         files=len(pendings),
         bytes=sum(pending.length for pending in pendings),
@@ -232,6 +199,14 @@ def _report(
 # -- publishing ----------------------------------------------------------------------------------------------
 
 
+class _PublishedBeforeError(UsageError):
+    """All files of a path are visible already."""
+
+    def __init__(self, pendings: Sequence[Pending]) -> None:
+        super().__init__("all files of the path are published already")
+        self.pendings = pendings
+
+
 async def publish_found(
     engine: Engine,
     location: Location,
@@ -241,39 +216,66 @@ async def publish_found(
     dry_run: bool = False,
 ) -> PathReport:
     """``publish``, on the store's loop."""
-    found = await path_records.find_records(engine, magic)
-    if not dry_run:
-        await _end_earlier(engine, location, magic, publishing=True)
-        found = await path_records.find_records(engine, magic)
-    published = await path_records.visible_uploads(engine, found.pendings)
-    left = [pending for pending in found.pendings if pending.upload_id not in published]
-    path_records.check_closed(magic, found)
-    if not found.pendings:
-        raise UsageError(
-            f"nothing is recorded under {magic.path}; nothing was changed; give the path below which files "
-            "were written and closed, or what magicfs pending names"
-        )
-    path_records.check_twice(left)
+    seen = await path_records.find_records(engine, magic)
+    path_records.check_closed(magic, seen)
+    if not seen.pendings:
+        if not dry_run:
+            await path_turns.finish_published(engine, location, magic)
+        raise _nothing(magic)
+    context = path_turns.context_of(location, magic, conflict)
     if dry_run:
-        return _report(location, magic, "would publish", left)
-    context = _context(location, magic, ids.job_id(uuid4()), conflict)
-    report = await _commit(engine, context, left) if left else None
-    path_records.forget(engine, magic, found)
-    before = [pending for pending in found.output.pendings if pending.upload_id in published]
-    # Left by a call that died when all but this was done.
-    raise_first(await own_path.delete_records(engine, context, _packed(engine, context, before)))
-    return _report(location, magic, "published", found.pendings, report)
-
-
-async def _commit(engine: Engine, context: JobContext, pendings: Sequence[Pending]) -> JobReport:
+        return _report(location, magic, "would publish", (await _due(engine, context, seen))[0])
     transaction = JobTransaction(engine, context)
-    setup = await transaction.set_up()
+    found, before = PathRecords(), list[Pending]()
 
     async def load() -> JobOutput:
-        return _packed(engine, context, pendings)
+        nonlocal found, before
+        await path_turns.end_others(engine, location, magic, context)
+        found = await path_records.find_records(engine, magic)
+        path_records.check_closed(magic, found)
+        due, before = await _due(engine, context, found)
+        if due:
+            return _packed(engine, context, due)
+        if not found.pendings and (await _due(engine, context, seen))[0]:
+            raise _nothing(magic)
+        raise _PublishedBeforeError(found.pendings or seen.pendings)
 
-    # If it fails, the uploads stay: they are the path's, not the job's.
-    return await commit_or_abort(transaction, load, setup.driver)
+    setup = await transaction.set_up()
+    try:
+        # If it fails, the uploads stay: they are the path's, not the job's.
+        report = await commit_or_abort(transaction, load, setup.driver)
+        done = _report(location, magic, "published", found.pendings, report)
+    except _PublishedBeforeError as one:
+        done = _report(location, magic, "published before", one.pendings)
+    path_records.forget(engine, magic, found)
+    # Left by a call that died when all but this was done.
+    raise_first(await own_path.delete_records(engine, context, _packed(engine, context, before)))
+    return done
+
+
+async def _due(
+    engine: Engine, context: JobContext, found: PathRecords
+) -> tuple[list[Pending], list[Pending]]:
+    """What a job has to publish, and what is visible already, with a record that is left of it.
+
+    If only a part is visible, a job that replaces publishes all: so that part is its own, and not replaced.
+    """
+    published = await path_records.visible_uploads(engine, found.pendings)
+    due = [one for one in found.pendings if one.upload_id not in published]
+    before = [one for one in found.pendings if one.upload_id in published]
+    path_records.check_twice(due)
+    if due and context.is_replacing:
+        written_over = {one.destination_key for one in due}
+        due += [one for one in before if one.destination_key not in written_over]
+    recorded = {one.upload_id for one in found.output.pendings}
+    return due, [one for one in before if one.upload_id in recorded]
+
+
+def _nothing(magic: MagicPath) -> UsageError:
+    return UsageError(
+        f"nothing is recorded under {magic.path}; nothing was changed; give the path below which files "
+        "were written and closed, or what magicfs pending names"
+    )
 
 
 def _packed(engine: Engine, context: JobContext, pendings: Sequence[Pending]) -> JobOutput:
@@ -295,9 +297,12 @@ async def discard_found(
     found = await path_records.find_records(engine, magic)
     if dry_run:
         return _report(location, magic, "would discard", found.pendings)
-    await _end_earlier(engine, location, magic, publishing=False)
-    cleaner = engine.for_cleanup()
-    raise_first(await attempt_output.abort_uploads(cleaner, found.pendings))
-    path_records.forget(engine, magic, found)
-    raise_first(await attempt_output.delete_keys(cleaner, found.keys))
+    if found.keys or found.remembered or await path_turns.jobs_of(engine, magic):
+        async with path_turns.discarding(engine, location, magic) as turn:
+            found = await path_records.find_records(engine, magic)
+            await turn.confirm()
+            cleaner = engine.for_cleanup()
+            raise_first(await attempt_output.abort_uploads(cleaner, found.pendings))
+            path_records.forget(engine, magic, found)
+            raise_first(await attempt_output.delete_keys(cleaner, found.keys))
     return _report(location, magic, "discarded", found.pendings)

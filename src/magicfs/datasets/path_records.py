@@ -20,6 +20,7 @@ from magicfs.transaction.attempt_output import TaskOutput
 __all__ = ["PathRecords", "check_closed", "check_twice", "find_records", "forget", "is_of", "visible_uploads"]
 
 _JOB = "job-"
+_LOOKS = 3
 
 
 @dataclass(slots=True)
@@ -37,7 +38,23 @@ class PathRecords:
 
 
 async def find_records(engine: Engine, magic: MagicPath) -> PathRecords:
-    """Look below a path. UsageError: it is a job's, or a file is open. FormatError: a record is wrong."""
+    """Look below a path. UsageError: it is a job's, or a file is open. FormatError: a record is wrong.
+
+    Looks again if a record goes while it is read: another call publishes or discards the path.
+    """
+    found = await _look(engine, magic)
+    for _ in range(_LOOKS):
+        if not any(isinstance(one, ObjectNotFound) for one in found.output.problems):
+            break
+        found = await _look(engine, magic)
+    raise_first(found.output.problems)
+    opened = [((p.filename or "").removesuffix(PENDING), p) for p in found.output.pendings]
+    for path, pending in (*opened, *found.remembered):
+        _check_name(magic.below(path.partition("/")[2]), pending)
+    return found
+
+
+async def _look(engine: Engine, magic: MagicPath) -> PathRecords:
     store, found = engine.store, PathRecords()
     async for info in store.list(magic.key):
         if info.key in {magic.key, magic.pending_key} or paths.is_under(info.key, magic.key):
@@ -55,10 +72,6 @@ async def find_records(engine: Engine, magic: MagicPath) -> PathRecords:
     ]
     records = [key for key in found.keys if key.endswith(PENDING)]
     await attempt_output.read_pending(engine, records, store.bucket, [magic.destination], found.output)
-    raise_first(found.output.problems)
-    opened = [((p.filename or "").removesuffix(PENDING), p) for p in found.output.pendings]
-    for path, pending in (*opened, *found.remembered):
-        _check_name(magic.below(path.partition("/")[2]), pending)
     return found
 
 
