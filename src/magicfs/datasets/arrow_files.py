@@ -40,9 +40,13 @@ class PublishedFiles(FSSpecHandler):  # type: ignore[misc]  # published without 
     def __reduce__(self) -> Any:
         return FSSpecHandler, (self.fs,)
 
-    def open_input_file(self, path: str) -> pa.PythonFile:
-        """A file for reads anywhere in it."""
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """A file for reads anywhere in it; one of this machine is read without Python."""
         one = self._files.get(path)
         if one is None:
             return super().open_input_file(path)
-        return pa.PythonFile(open_published(self.fs, path, one, self._reads), mode="r")
+        if not getattr(self.fs, "local_file", False):
+            return pa.PythonFile(open_published(self.fs, path, one, self._reads), mode="r")
+        file = pa.OSFile(path, "rb")
+        self._reads.check_local(path, one)
+        return file
