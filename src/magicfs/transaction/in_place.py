@@ -59,14 +59,14 @@ async def _has_replaced_none(
     if output.bundles or output.renames or output.without_write_id:
         return False
     uploads = _replacing(output, job.equal_keys)
-    if await _first_gone(engine, context, uploads) is None or await _any_visible(engine, uploads):
+    if await _first_gone(engine, context, uploads) is None or any(await _are_visible(engine, uploads)):
         return False
     if dry_run:
         return True
     steps = (Abort(one.destination_key, one.upload_id) for one in uploads)
     result = await engine.run(Batch("abort", steps), stop_on_failure=False)
     raise_first([failure.error for failure in result.failures])
-    return not await _any_visible(engine, uploads)
+    return not any(await _are_visible(engine, uploads))
 
 
 def _replacing(output: JobOutput, equal: Collection[str]) -> list[Pending]:
@@ -81,9 +81,13 @@ async def _first_gone(engine: Engine, context: JobContext, uploads: list[Pending
         return None
     try:
         there, is_whole = await listed(engine, context)
-        missing = (one for one in uploads if write_id_of(one) and one.upload_id not in there)
-        first = next(missing, None)
-        if first is None or not is_whole:
+        missing = [one for one in uploads if write_id_of(one) and one.upload_id not in there]
+        if not missing or not is_whole:
+            return None
+        # Those that are in place have ended as they should.
+        seen = await _are_visible(engine, missing)
+        first = next((one for one, is_there in zip(missing, seen, strict=True) if not is_there), None)
+        if first is None:
             return None
         # Some servers list uploads by whole keys alone.
         async for upload in store.list_uploads(first.destination_key):
@@ -94,7 +98,7 @@ async def _first_gone(engine: Engine, context: JobContext, uploads: list[Pending
     return first
 
 
-async def _any_visible(engine: Engine, uploads: list[Pending]) -> bool:
+async def _are_visible(engine: Engine, uploads: list[Pending]) -> list[bool]:
     async def look(one: Pending) -> bool:
         try:
             info = await engine.store.head(one.destination_key)
@@ -102,4 +106,4 @@ async def _any_visible(engine: Engine, uploads: list[Pending]) -> bool:
             return False
         return shown_of(info, one) == write_id_of(one)
 
-    return any(await gathered(uploads, look, engine.concurrency))
+    return await gathered(uploads, look, engine.concurrency)
