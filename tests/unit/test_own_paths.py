@@ -15,7 +15,7 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets.own_paths import discard_found, publish_found
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, OutputExists, Unavailable, UsageError
+from magicfs.errors import CommitDenied, CommitUnfinished, FormatError, OutputExists, Unavailable, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.protocol import paths
@@ -239,7 +239,7 @@ def dies(scene: MemoryScene, call: Callable[..., Any], requests: int, *, after: 
     filesystem = DyingFileSystem(scene, requests, after=after)
     try:
         call(PATH, filesystem=filesystem)
-    except RuntimeError:
+    except (RuntimeError, CommitUnfinished):
         return True
     return filesystem.left[0] <= 0
 
