@@ -25,8 +25,8 @@ from magicfs.datasets.read import current_view
 from magicfs.datasets.repair import repair_chain
 from magicfs.datasets.verify import verify_files
 from magicfs.engine import Engine
-from magicfs.engines import late_tasks
 from magicfs.errors import CommitDenied
+from magicfs.job import late_tasks
 from magicfs.protocol.paths import Location
 from proofs.commands.places import Place
 from proofs.commands.publishing import PUBLISHING
