@@ -10,6 +10,8 @@ body so many of all combinations, other ones each day.
 ``@pytest.mark.turn(days=COUNT)`` is for a dear test, class or module: each test that is left has its turn on
 one day of so many.
 
+``tox run -e quick`` draws of every body no more than two combinations of parameters, unless files are named.
+
 Hypothesis tries a quarter of its examples; in settings of a test, ``examples(COUNT)`` is that of so many.
 
 The fixture ``some`` is for a test that goes through a long sequence itself, such as the requests of a job:
@@ -39,6 +41,8 @@ _T = TypeVar("_T")
 Some = Callable[[Iterable[Any], int], list[Any]]
 """What the fixture ``some`` returns."""
 _LONG = "not long"
+_QUICK = "not slow"
+_QUICK_MOST = 2
 _SENT = "magicfs_left_out"
 
 
@@ -120,6 +124,9 @@ class Sample:
             or "MAGICFS_EXAMS" in os.environ
             or any("::" in argument for argument in config.args)
         )
+        self.is_quick = _QUICK in config.option.markexpr and not any(
+            ".py" in argument for argument in config.args
+        )
         self.left_out: Counter[str] = Counter()
         self._config = config
 
@@ -140,8 +147,7 @@ class Sample:
         for item in items:
             if not isinstance(item, pytest.Function) or item.get_closest_marker("long"):
                 continue
-            if (marker := item.get_closest_marker("sample")) is not None:
-                how = marker.kwargs
+            if (how := self._how(item)) is not None:
                 of = f"classes {how['classes']}" if "classes" in how else _body(item)
                 key = item.path, of, 1 + bool(how.get("pairs")), how.get("most")
                 products.setdefault(key, []).append(item)
@@ -169,6 +175,14 @@ class Sample:
         for item in items:
             if not item.get_closest_marker("long") and self._waits(item):
                 item.add_marker(pytest.mark.long)
+
+    def _how(self, item: pytest.Function) -> Mapping[str, Any] | None:
+        """How a test is drawn; None if it is always run."""
+        marker = item.get_closest_marker("sample")
+        if self.is_quick and hasattr(item, "callspec"):
+            most = None if marker is None else marker.kwargs.get("most")
+            return {"most": min(most or _QUICK_MOST, _QUICK_MOST)}
+        return None if marker is None else marker.kwargs
 
     def _waits(self, item: pytest.Item) -> bool:
         """Whether a test has no turn today; in a long run, whether there are such days."""
@@ -212,7 +226,8 @@ class Sample:
             if found[what]:
                 of = f"{found[what]:,} of {found[f'of {what}']:,} {what} of large products"
                 terminalreporter.write_line(f"{of} were left out, drawn by --randomly-seed={self.seed}")
-        terminalreporter.write_line("tox run -e long has them all")
+        all_of_them = "tests has more" if self.is_quick else "long has them all"
+        terminalreporter.write_line(f"tox run -e {all_of_them}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,6 @@
-"""A unit test starts no process and no server unless it is marked; `tox run -e quick` runs the unmarked."""
+"""A unit test starts no process and no server, and is not slow, unless it is marked; `tox run -e quick` runs
+the unmarked.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import multiprocessing.process
 import os
 import socket
 import subprocess
+import time
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
@@ -13,6 +17,8 @@ import pytest
 from magicfs.manifests import chain
 from magicfs.transaction import prepare
 
+CPU_S_MAX = 4
+"""Much more than the second after which a test is marked: no test fails because a machine is shared."""
 STARTS = (
     (subprocess.Popen, "__init__"),
     (multiprocessing.process.BaseProcess, "start"),
@@ -31,6 +37,22 @@ def _no_process_without_a_mark(request: pytest.FixtureRequest, monkeypatch: pyte
 
     for owner, name in STARTS:
         monkeypatch.setattr(owner, name, refuse)
+
+
+def refuse_slow(took_s: float, markexpr: str) -> None:
+    """Fail, in a quick run alone, for a test that took so long."""
+    if "not slow" in markexpr:
+        assert took_s < CPU_S_MAX, (
+            f"this test took {took_s:.1f} s of the processor; mark it: pytest.mark.slow"
+        )
+
+
+@pytest.fixture(autouse=True)
+def _no_slow_test_without_a_mark(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Time of the processor counts, that of all threads: it says the same on a busy machine, or nearly so."""
+    before = time.process_time()
+    yield
+    refuse_slow(time.process_time() - before, request.config.option.markexpr)
 
 
 @pytest.fixture(autouse=True)

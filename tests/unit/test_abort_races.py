@@ -54,6 +54,7 @@ def _aborted_at(
     return scene, job, bool(happened), refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbered", [False, True])
 @pytest.mark.parametrize("left", [False, True])
 def test_a_job_that_is_set_up_during_an_abort_of_its_id_is_whole_or_gone(left: bool, numbered: bool) -> None:

@@ -389,6 +389,7 @@ class TestNotJudged:
         with pytest.raises(CommitDenied, match="has ended"):
             plain.lived(lambda: accept_unjudged(engine, context, output, "weekend"))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", CUTS)
     @pytest.mark.parametrize("mode", ["append", "replace"])
     def test_deaths_of_whoever_accepts_it(self, kind: Any, mode: str):
@@ -425,6 +426,7 @@ class TestNotJudged:
         assert 15 < number < 119, "every request"
         assert {"unjudged", "open"} <= ends
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mode", ["append", "replace"])
     def test_deaths_of_a_driver_whose_audit_passes(self, mode: str):
         ends: set[str] = set()
@@ -725,6 +727,7 @@ class TestDeaths:
         assert 5 < number < 98, "every request"
         assert ends == ({"open", "quarantined"} if on_failure == "quarantine" else {"open", "ended"})
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", CUTS)
     @pytest.mark.parametrize("mode", ["append", "replace"])
     @pytest.mark.parametrize("way", ["store", "memory", "small files"])

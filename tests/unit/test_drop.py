@@ -265,6 +265,7 @@ class TestOthers:
         drop(plain, partitions="day=1")
         assert plain.bodies() == [b"22", b"333", b"x"]
 
+    @pytest.mark.slow
     def test_another_replacing_job_at_every_request(self):
         """Whichever comes first: nothing is lost that was added, and nothing shown that was dropped."""
         ends = set()
@@ -301,6 +302,7 @@ class TestOthers:
         # What comes before the drop has announced itself is dropped, too; what comes later waits for it.
         assert ends == {"the other was denied", ("dropped", (b"2",))}
 
+    @pytest.mark.slow
     def test_an_appending_job_at_every_request(self):
         for number in range(1, 100):
             scene = JobScene(DEST)
@@ -325,6 +327,7 @@ class TestOthers:
 
 
 class TestDeaths:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     @pytest.mark.parametrize("keep", [None, DAY_MS])
     def test_at_each_request(self, kind: Kind, keep: int | None):
@@ -359,6 +362,7 @@ class TestDeaths:
         assert 20 < number < 99, "every request"
         assert ends == {(b"2",), (b"1", b"2")}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_the_run_repeated_ends_one_that_died_at_any_request(self, kind: Kind):
         """Nobody runs recover: the second call does what the first could not."""

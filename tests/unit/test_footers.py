@@ -289,6 +289,7 @@ class TestChain:
         assert len(sums) == 1
         assert rows(plain) == [1, 2]
 
+    @pytest.mark.slow
     def test_lists_of_a_compaction_that_died_go_with_the_next(self, plain: JobScene):
         from magicfs.datasets.compact import compact_chain
         from magicfs.protocol import paths
@@ -342,6 +343,7 @@ async def _head(engine: Any) -> Manifest:
 
 
 class TestDeaths:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     @pytest.mark.parametrize("mode", ["append", "replace"])
     def test_whoever_finishes_a_job_writes_the_same(self, kind: Any, mode: str):
@@ -498,6 +500,7 @@ class TestLimits:
         assert one.columns == {}
         assert one.column("a.b") is None
 
+    @pytest.mark.slow
     def test_a_million_files_stay_readable(self, plain: JobScene):
         """Bytes for each file: in the manifest, and in the lists beside it."""
         plain.published({f"{n}.parquet": parquet(n) for n in range(200)}, footers=True)

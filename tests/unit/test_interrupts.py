@@ -189,6 +189,7 @@ def test_ctrl_c_at_every_request_of_an_abort_is_waited_for_and_says_so(
         job.abort()
 
 
+@pytest.mark.slow
 def test_what_two_ctrl_c_leave_is_named_and_the_next_call_resolves_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

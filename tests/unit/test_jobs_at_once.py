@@ -77,6 +77,7 @@ def every_order() -> Iterator[list[int]]:
         yield [0 if step in first else 1 for step in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("published", [True, False])
 @pytest.mark.parametrize(
     ("kind", "places"),
@@ -124,6 +125,7 @@ class StandingStore(DelegatingStore):
         return await request()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("published", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_beside_another_that_stands_still_before_any_of_its_requests(
@@ -230,6 +232,7 @@ def test_jobs_of_equal_options_share_a_filesystem_and_nothing_else() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_job_id_in_two_stores_whose_buckets_have_one_name(kind: str) -> None:
     job_id = str(uuid4())

@@ -295,6 +295,7 @@ class TestRollback:
         assert expire(scene, days=8).files == 1
         assert scene.bodies() == [b"3"]
 
+    @pytest.mark.slow
     def test_expire_beside_a_job_that_replaces_what_is_shown_again_leaves_no_file(self):
         for number in range(1, 100):
             scene = JobScene(DEST)
@@ -351,6 +352,7 @@ class TestRollback:
         assert expire(plain).files == 1
         assert shown(plain) == plain.bodies() == [b"2"]
 
+    @pytest.mark.slow
     def test_expire_before_any_request_of_a_rollback_and_the_other_way_round(self):
         """Whichever comes first: what is shown is there, and what is refused was not changed."""
         refused = {"expire": 0, "rollback": 0}
@@ -528,6 +530,7 @@ class TestDeaths:
         assert 20 < number < 99, "every request"
         assert ends == {(b"3",), (b"1", b"2")}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_a_job_that_hides_what_is_promised(self, kind: Kind):
         ends = set()
@@ -547,6 +550,7 @@ class TestDeaths:
         assert number > 15, "every request"
         assert ends == {(b"1", b"2"), (b"2", b"4")}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_a_drop_of_what_is_promised(self, kind: Kind):
         """It deletes nothing and brings nothing: its list of what it hides may be the first to go."""
@@ -608,6 +612,7 @@ class TestDeaths:
 class TestAnExpiryThatStoodStill:
     """Meanwhile another call has done its work, and a job has published the same files again."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("ignored", ["", "bulk_delete"])
     def test_it_deletes_nothing_that_is_published_again(self, monkeypatch: pytest.MonkeyPatch, ignored: str):
         monkeypatch.setattr(record, "_HEARD_S", 0.0)  # as if it had stood still for long

@@ -368,6 +368,7 @@ async def _view_as_of(engine: Engine, what: str) -> Any:
 
 
 class TestSize:
+    @pytest.mark.slow
     def test_most_of_a_log_is_written_once(self, plain: JobScene):
         """Of many compactions each writes a few files, and those that are not needed go."""
         published(plain, 0, 3000, every=25)
@@ -491,6 +492,7 @@ class TestRepair:
         outdated = {one for one in log_files(scene) if one not in _needed(scene)}
         return sorted(log_files(scene) - outdated)
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("small")
     @pytest.mark.parametrize("how", ["gone", "cut", "altered"])
     def test_each_file_of_a_log_can_be_lost(self, scene: JobScene, how: str, some: Some):

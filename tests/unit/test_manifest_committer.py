@@ -505,6 +505,7 @@ def test_old_data_is_replaced_or_refused_as_the_conflict_mode_says(tmp_path: Pat
     assert sorted(scene.visible().values()) == [b"new"] + [b"old"] * (mode != "replace")
 
 
+@pytest.mark.slow
 def test_151_more_than_200_manifests(tmp_path: Path) -> None:
     scene = ManifestScene(tmp_path, unique_names=True, concurrency=16)
     scene.set_up()

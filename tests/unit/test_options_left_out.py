@@ -161,6 +161,7 @@ def test_options_of_the_filesystem_in_pairs(tmp_path: Path, job: Options, mode: 
         try_filesystem(tmp_path, job, mode, options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS, ids=str)
 @pytest.mark.parametrize("known", [True, False])
 def test_options_of_a_task(tmp_path: Path, job: Options, known: bool) -> None:

@@ -252,6 +252,7 @@ def again(scene: MemoryScene) -> None:
         magicfs.publish(PATH, filesystem=scene.wrapped)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_publishing_that_dies_anywhere_is_finished_by_recover_and_a_second_call(after: bool) -> None:
     died = True
@@ -269,6 +270,7 @@ def test_publishing_that_dies_anywhere_is_finished_by_recover_and_a_second_call(
     assert not died
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_path_whose_publishing_died_can_be_discarded_or_is_published(after: bool) -> None:
     died = True

@@ -106,6 +106,7 @@ def test_a_store_far_away_is_kept_busy() -> None:
     assert far.most <= REQUESTS_MAX
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("a_second", [3500, 1000, 300])
 def test_a_store_that_throttles_gets_little_more_than_it_lets_pass(a_second: int) -> None:
     number = 4 * a_second
@@ -119,6 +120,7 @@ def test_more_in_flight_is_not_held_where_it_is_of_no_use() -> None:
     assert far.most < 4 * START
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("latency_s", "first"), [(0.15, 262), (0.01, START)])
 def test_a_store_that_is_known_to_be_far_away_is_asked_for_more_from_the_start(
     latency_s: float, first: int
@@ -166,6 +168,7 @@ def uploaded_s(files: int, at_once: int, **how: Any) -> tuple[float, FarStore]:
     return virtual_time.run(whole())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("files", "at_once", "a_second"), [(400, 128, 100), (1000, 500, 300)])
 def test_uploads_to_a_store_that_throttles_all_arrive(files: int, at_once: int, a_second: int) -> None:
     seconds, far = uploaded_s(files, at_once, a_second=a_second, throttles=True)

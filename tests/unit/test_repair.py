@@ -273,6 +273,7 @@ class TestPointerAndManifest:
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
         assert scene.job(run_id="run 1").found.published is not None
 
+    @pytest.mark.slow
     def test_it_dies_at_each_request(self):
         for kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER):
             for ignores in ((), ("put_if_match",)):

@@ -347,6 +347,7 @@ class TestRuns:
             rewritten(plain, run_id="tidy")
         assert plain.everything() == before
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("kind", "keep"), [(Kind.CRASH_BEFORE, "7d"), (Kind.CRASH_AFTER, None)])
     def test_the_call_repeated_ends_one_that_died_at_any_request(self, kind: Kind, keep: str | None):
         """Nobody runs recover: the second call does what the first could not."""
@@ -375,6 +376,7 @@ class TestRuns:
 
 
 class TestDeaths:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_the_commit_at_each_request(self, kind: Kind, monkeypatch: pytest.MonkeyPatch):
         """The process dies in its commit, which recover ends one way or the other."""

@@ -100,7 +100,7 @@ class Ran:
         return sum(body in name for name in self.names)
 
 
-def run(directory: Path, *arguments: str, only: str = "") -> Ran:
+def run(directory: Path, *arguments: str, only: str | None = "") -> Ran:
     file = directory / f"test_in_{directory.name}.py"  # modules are kept by their names
     file.write_text(TESTS)
     ran = Ran()
@@ -116,7 +116,8 @@ def run(directory: Path, *arguments: str, only: str = "") -> Ran:
         "-s",
     ]
     markers = ["-o", "markers=long: too long"]
-    assert pytest.main([f"{file}{only}", *given, *markers, *arguments], plugins=[ran]) == 0
+    target = str(directory) if only is None else f"{file}{only}"
+    assert pytest.main([target, *given, *markers, *arguments], plugins=[ran]) == 0
     return ran
 
 
@@ -196,6 +197,7 @@ def test_long_run_has_all_of_what_is_ever_left_out(
     assert "left out" not in told
 
 
+@pytest.mark.slow
 def test_dear_ones_take_turns(tmp_path: Path) -> None:
     days = [run(tmp_path, "-m", "not long", "-p", "randomly", f"--randomly-seed={day}") for day in range(6)]
     turns = {body: [day.of(f"test_dear_{body}") for day in days] for body in range(6)}
@@ -215,3 +217,11 @@ def test_one_that_is_named_is_run_whatever_is_drawn(tmp_path: Path) -> None:
 def test_exams_leave_nothing_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGICFS_EXAMS", "all")
     assert run(tmp_path, "-m", "not long").of("product") == 20
+
+
+def test_a_quick_run_draws_two_combinations_of_each_body_unless_its_file_is_named(tmp_path: Path) -> None:
+    quick = ("-m", "not long and not process and not slow")
+    ran = run(tmp_path, *quick, only=None)
+    bodies = ("test_product", "test_values", "test_at_most", "test_plain", "test_first")
+    assert [ran.of(body) for body in bodies] == [2, 2, 2, 1, 1]
+    assert run(tmp_path, *quick).of("test_values") == 6

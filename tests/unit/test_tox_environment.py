@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 from pathlib import Path
+
+import pytest
+
+from tests.unit.conftest import refuse_slow
 
 TOX = configparser.ConfigParser(interpolation=None)
 TOX.read(Path(__file__).parents[2] / "tox.ini")
@@ -40,6 +45,14 @@ def test_the_fast_lane_leaves_out_what_is_slow_and_installs_no_spark() -> None:
     quick = TOX["testenv:quick"]
     assert '-m "not long and not process and not slow"' in quick["commands"]
     assert not {"spark", "demo", "test"} & set(quick["extras"].split())
+
+
+def test_a_quick_run_fails_for_a_slow_test_without_its_mark() -> None:
+    markers = re.findall(r'-m "([^"]+)"', TOX["testenv:quick"]["commands"])[0]
+    with pytest.raises(AssertionError, match=r"this test took 9.0 s of the processor; mark it"):
+        refuse_slow(9.0, markers)
+    refuse_slow(0.5, markers)
+    refuse_slow(9.0, "not long")
 
 
 def test_coverage_is_measured_over_the_tests_of_every_day() -> None:

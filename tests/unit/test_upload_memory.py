@@ -160,6 +160,7 @@ def test_many_threads_write_at_once(recorded: Recorded, tiny: Peaks) -> None:
     assert tiny.most <= LIMIT + 24 * 2 * PART, "a thread that goes on fills one body, and writes one buffer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 30])
 def test_many_coroutines_write_at_once(recorded: Recorded, tiny: Peaks, steps: int) -> None:
     store = make_store()

@@ -327,6 +327,7 @@ def test_frames_that_arrow_does_not_know_are_told(url: str) -> None:
         magicfs.write(pd.DataFrame([[1, 2]], columns=["a", "a"]), url)
 
 
+@pytest.mark.slow
 def test_files_have_no_more_rows_and_about_as_many_bytes_as_asked(url: str) -> None:
     table = pa.table({"n": range(200_000), "text": [f"{n * 7919 % 200_003:x}" for n in range(200_000)]})
     magicfs.write(table, f"{url}/rows", max_rows_per_file=60_000)

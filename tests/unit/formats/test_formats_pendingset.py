@@ -62,6 +62,7 @@ def test_extra_data_is_written_only_when_there_is_any() -> None:
     assert json.loads(PendingSet(extra_data={"k": "v"}).to_bytes())["extraData"] == {"k": "v"}
 
 
+@pytest.mark.slow
 def test_ten_thousand_commits_are_read_quickly() -> None:
     commits = [pending(f"d/part-{n:05}", uri="s3a://b/d/" + "x" * 150).touched(n) for n in range(10_000)]
     raw = PendingSet.merge("j", commits).to_bytes("object")

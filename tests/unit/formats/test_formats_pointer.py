@@ -9,6 +9,7 @@ from magicfs.errors import FormatError
 from magicfs.formats.pointer import RUNS_KEPT, Pointer
 
 
+@pytest.mark.slow
 def test_moving_remembers_the_last_runs() -> None:
     pointer = Pointer(job_id="j", nonce="n", changed_ms=1, unknown={"zz": 1})
     for number in range(RUNS_KEPT + 5):

@@ -1679,6 +1679,7 @@ def write_back(one: Format, found: Any) -> None:
         found.to_bytes("string")
 
 
+@pytest.mark.slow
 @given(data=st.data(), one=_any_format, value=_json)
 def test_any_value_in_any_place(data: st.DataObject, one: Format, value: object) -> None:
     _, way = data.draw(st.sampled_from(list(ways(one.document))))
@@ -1706,6 +1707,7 @@ def test_any_bytes_under_any_name(path: str, raw: bytes) -> None:
         load(path, raw)
 
 
+@pytest.mark.slow
 @given(one=_any_format, document=_json)
 def test_any_json(one: Format, document: object) -> None:
     with pytest.raises(FormatError):
