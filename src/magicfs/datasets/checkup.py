@@ -227,7 +227,7 @@ async def _dataset(engine: Engine, location: Location) -> Finding:
 async def _uploads(engine: Engine, location: Location) -> list[Finding]:
     shares = await shares_of(engine, location)
     return [
-        Finding("uploads", "ok" if one.owner is Owner.RUNNING else "look", one.told, one.advice)
+        Finding("uploads", "ok" if one.owner is Owner.RUNNING else "look", one.sentence, one.advice)
         for one in shares
     ] or [Finding("uploads", "ok", "no upload is pending")]
 

@@ -232,7 +232,7 @@ async def _read_records(store: Store, directories: Iterable[str], records: _Reco
         return True
 
     await drained(records.within(directories), search, _CONCURRENCY)
-    # Sets first: one of them tells of many uploads.
+    # Sets first: one of them has many uploads.
     files.sort(key=lambda key: (key.endswith(PENDING), key))
     await drained(records.within(files), read, _CONCURRENCY)
 

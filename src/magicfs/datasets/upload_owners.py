@@ -31,7 +31,7 @@ class Owner(Enum):
     QUARANTINED = "quarantined"
     """A job whose audit has failed."""
     ENDED = "ended"
-    """A job that its name alone tells: it has ended, or nobody knows it."""
+    """A job known by its name alone: it has ended, or nobody knows it."""
     NOBODY = "nobody"
     """Nobody that a file of magicfs names."""
 
@@ -48,8 +48,8 @@ class Share:
     is_whole: bool  # whether all uploads under the destination were looked at
 
     @property
-    def told(self) -> str:
-        """What there is, in a sentence."""
+    def sentence(self) -> str:
+        """How many there are, of whom, how old and how large."""
         now = time.time()
         number = f"{len(self.uploads)}{'' if self.is_whole else ' and more'}"
         size = "" if self.bytes is None else f", {human_bytes(self.bytes)}"
@@ -136,7 +136,7 @@ def _owner(upload: OpenUpload, found: Survey, silent_s: float) -> Owner:
 
 
 def _bytes_of(uploads: Sequence[OpenUpload], found: Survey) -> int | None:
-    """Their size: as records tell, else as the objects of their jobs do; None if nothing tells."""
+    """Their size: as records say, else as the objects of their jobs do; None if it is not known."""
     known = [one.length for one in uploads if one.length is not None]
     if known:
         return sum(known)
