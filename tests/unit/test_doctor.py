@@ -207,6 +207,15 @@ class TestUploads:
         [(verdict, told, _)] = self.uploads(scene, f"{scene.url}/day=1")
         assert (verdict, f"1 pending of job {job.id}, seen" in told) == ("ok", True)
 
+    def test_at_an_extra_destination_the_job_is_found_at_its_own(self, scene: JobScene) -> None:
+        extra = f"memory://{BUCKET}/extra"
+        job = scene.job("append", extra_destinations=[extra])
+        with job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path_to(extra)}/a", b"123")
+        report = look(scene, extra, read_only=True)
+        assert f"1 pending of job {job.id}, seen" in of(report, "uploads").told
+        assert f"magicfs recover {scene.url} --dry-run" in of(report, "jobs").advice
+
     @pytest.mark.slow
     def test_requests_are_bounded(self, scene: JobScene) -> None:
         job = scene.job("append", unique_names=False)

@@ -233,10 +233,12 @@ async def _uploads(engine: Engine, location: Location) -> list[Finding]:
 
 
 async def _jobs(engine: Engine, location: Location) -> Finding:
-    found = await with_old_flips(engine, location.key, await find_unfinished_jobs(engine, location.key))
+    listed = await find_unfinished_jobs(engine, location.key, visitors=True)
+    found = await with_old_flips(engine, location.key, listed)
     if found:
         told = "; ".join(map(_told, found[:_SHOWN]))
-        advice = f"if no driver of theirs lives: magicfs recover {location.url} --dry-run, then without"
+        home = Location(location.scheme, location.bucket, found[0].layout.destination)
+        advice = f"if no driver of theirs lives: magicfs recover {home.url} --dry-run, then without"
         advice = crowded(location.url, len(found)) or advice
         return Finding("jobs", "look", f"{len(found)} unfinished: {told}", advice)
     if below := await destinations_below(engine, location):
