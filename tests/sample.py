@@ -10,7 +10,7 @@ body so many of all combinations, other ones each day.
 ``@pytest.mark.turn(days=COUNT)`` is for a dear test, class or module: each test that is left has its turn on
 one day of so many.
 
-``tox run -e quick`` draws of every body no more than two combinations of parameters, unless files are named.
+``tox run -e quick`` draws of every body one combination of parameters, unless files are named.
 
 Hypothesis tries a quarter of its examples; in settings of a test, ``examples(COUNT)`` is that of so many.
 
@@ -42,7 +42,7 @@ Some = Callable[[Iterable[Any], int], list[Any]]
 """What the fixture ``some`` returns."""
 _LONG = "not long"
 _QUICK = "not slow"
-_QUICK_MOST = 2
+_QUICK_MOST = 1
 _SENT = "magicfs_left_out"
 
 
@@ -180,8 +180,7 @@ class Sample:
         """How a test is drawn; None if it is always run."""
         marker = item.get_closest_marker("sample")
         if self.is_quick and hasattr(item, "callspec"):
-            most = None if marker is None else marker.kwargs.get("most")
-            return {"most": min(most or _QUICK_MOST, _QUICK_MOST)}
+            return {"most": _QUICK_MOST}
         return None if marker is None else marker.kwargs
 
     def _waits(self, item: pytest.Item) -> bool:

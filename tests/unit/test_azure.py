@@ -100,6 +100,7 @@ def test_what_is_no_etag_of_a_part_names_no_block(etag: str) -> None:
 # -- metadata ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(metadata=strategies.metadata())
 def test_metadata_comes_back_and_its_names_are_identifiers(metadata: dict[str, str]) -> None:
     made = azure_metadata.encoded(metadata, "c/k")

@@ -58,6 +58,7 @@ def test_a_job_id_elsewhere_in_a_path_neither_makes_it_unique_nor_hides_its_uplo
         writing.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("committer", ["magic", "directory"])
 def test_names_of_files_that_are_rewritten_do_not_grow(scene: JobScene, committer: str) -> None:
     scene.published({"part-0.parquet": b""})

@@ -360,6 +360,7 @@ def _unknown_to_arrow(kind: Any) -> bool:
     return any(name in str(kind) for name in ("Int128", "Object"))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(
     polars_frames(),
@@ -432,6 +433,7 @@ def as_text(relation: Any) -> list[list[str]]:
     return [list(map(str, column)) for column in zip(*relation.fetchall(), strict=True)]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200))
 @given(
     st.lists(
@@ -517,6 +519,7 @@ def arrow_tables(draw: st.DrawFn) -> pa.Table:
     return pa.table(dict(zip(names, columns, strict=True)), metadata={"made.by": "é"})
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(arrow_tables(), st.sampled_from([1, 2]))
 def test_tables_of_arrow_read_back_as_write_table_writes_them(table: pa.Table, tasks: int) -> None:
@@ -544,6 +547,7 @@ def _rows(rows: list[dict[str, Any]]) -> list[list[str]]:
     return sorted([str(value) for value in row.values()] for row in rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(arrow_tables(), st.sampled_from(["arrow", "polars", "pandas"]))
 def test_partitions_read_back_and_each_value_has_a_directory(table: pa.Table, engine: str) -> None:

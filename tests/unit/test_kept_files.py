@@ -589,6 +589,7 @@ class TestDeaths:
         rollback(scene, first.id)
         assert shown(scene) == [b"1"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_an_expire(self, kind: Kind):
         for number in range(1, 60):

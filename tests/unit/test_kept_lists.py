@@ -50,6 +50,7 @@ def many() -> tuple[JobScene, tuple[Keeping, ...]]:
     return scene_of(KEEPERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("written", "requests"), [("now", 1), ("by an older magicfs", 2)])
 def test_many_take_as_long_as_one(
     many: tuple[JobScene, tuple[Keeping, ...]], written: str, requests: int

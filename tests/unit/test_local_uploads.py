@@ -451,6 +451,7 @@ def one_upload(directory: Path) -> tuple[str, list[Part]]:
     return upload_id, [found.put_part(n, body) for n, body in ((2, b"bbb"), (1, b"aaa"), (3, b"c"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("if_absent", [False, True])
 @pytest.mark.parametrize("wish", ["complete", "abort"])
 def test_half_a_completion_is_finished_or_undone(tmp_path: Path, if_absent: bool, wish: str) -> None:
@@ -524,6 +525,7 @@ def test_what_half_an_opening_has_left_goes_once_nobody_can_be_at_work(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["abort", "complete"])
 def test_what_half_an_end_has_left_goes_with_the_next_upload(tmp_path: Path, end: str) -> None:
     def work(directory: Path) -> None:

@@ -94,6 +94,7 @@ def test_path_without_base_means_its_last_element_as_in_hadoop(scene: MemoryScen
     assert list(data(scene)) == ["sales/a.csv"]
 
 
+@pytest.mark.slow
 def test_a_thousand_and_one_files_are_published(scene: MemoryScene) -> None:
     write(scene, *(f"{number}.csv" for number in range(1001)), body=b"")
     assert magicfs.publish(PATH, filesystem=scene.wrapped).files == 1001

@@ -100,6 +100,7 @@ def completed_s(number: int, concurrency: int = START, **how: Any) -> tuple[floa
     return virtual_time.run(whole())
 
 
+@pytest.mark.slow
 def test_a_store_far_away_is_kept_busy() -> None:
     seconds, far = completed_s(10_000, a_second=LIMIT, throttles=False)
     assert seconds < 1.3 * 10_000 / LIMIT

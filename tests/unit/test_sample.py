@@ -183,6 +183,7 @@ def test_default_run_has_each_value_and_says_what_is_left_out(
     assert "tox run -e long has them all" in told
 
 
+@pytest.mark.slow
 def test_long_run_has_all_of_what_is_ever_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,20 +209,22 @@ def test_dear_ones_take_turns(tmp_path: Path) -> None:
     assert run(whole, "-m", "long").of("test_dear_") == 7
 
 
+@pytest.mark.slow
 def test_one_that_is_named_is_run_whatever_is_drawn(tmp_path: Path) -> None:
     for a, b in ((0, 0), (0, 1), (3, 4)):
         ran = run(tmp_path, "-m", "not long", only=f"::test_product[{b}-{a}]")
         assert len(ran.names) == 1
 
 
+@pytest.mark.slow
 def test_exams_leave_nothing_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGICFS_EXAMS", "all")
     assert run(tmp_path, "-m", "not long").of("product") == 20
 
 
-def test_a_quick_run_draws_two_combinations_of_each_body_unless_its_file_is_named(tmp_path: Path) -> None:
+def test_a_quick_run_draws_one_combination_of_each_body_unless_its_file_is_named(tmp_path: Path) -> None:
     quick = ("-m", "not long and not process and not slow")
     ran = run(tmp_path, *quick, only=None)
     bodies = ("test_product", "test_values", "test_at_most", "test_plain", "test_first")
-    assert [ran.of(body) for body in bodies] == [2, 2, 2, 1, 1]
+    assert [ran.of(body) for body in bodies] == [1, 1, 1, 1, 1]
     assert run(tmp_path, *quick).of("test_values") == 6

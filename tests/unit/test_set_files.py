@@ -96,6 +96,7 @@ def compact(document: object) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+@pytest.mark.slow
 @given(pending_sets(), st.sampled_from(["string", "object"]))
 def test_a_set_says_the_same_however_it_is_read(one: PendingSet, etag_format: EtagFormat) -> None:
     raw = one.to_bytes(etag_format)

@@ -346,6 +346,7 @@ def test_files_have_no_more_rows_and_about_as_many_bytes_as_asked(url: str) -> N
         assert read["n"].to_pylist() == table["n"].to_pylist()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_data(url: str) -> None:
     most = 0
 

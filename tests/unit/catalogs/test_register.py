@@ -242,6 +242,7 @@ class TestTables:
         with pytest.raises(UsageError, match="no files"):
             scene.register(kind)
 
+    @pytest.mark.slow
     def test_what_others_did_to_the_table_is_told_and_can_be_undone(self, scene: CatalogScene, kind: str):
         publish_state(scene, 0)
         scene.register(kind)
@@ -331,6 +332,7 @@ class TestIceberg:
         scene.register("iceberg")
         assert scene.table_rows("iceberg") == scene.rows()
 
+    @pytest.mark.slow
     def test_an_older_snapshot_is_the_publication_of_then(self, scene: CatalogScene):
         jobs, rows = [], []
         for number in (0, 1, 2):

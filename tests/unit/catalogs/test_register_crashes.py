@@ -85,6 +85,7 @@ def dies(scene: CatalogScene, kind: str, monkeypatch: pytest.MonkeyPatch, at: in
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 @pytest.mark.parametrize("later", [None, *LATER], ids=["new", "append", "replace"])
 def test_a_call_that_dies_anywhere_is_repeated(
@@ -123,6 +124,7 @@ def shown(scene: CatalogScene, kind: str) -> list[str]:
     return [row.replace(", ('z', None)", "") for row in scene.table_rows(kind)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
 def test_symlinks_of_a_call_that_dies_at_any_request(kind: Kind):
     number, died = 0, True
