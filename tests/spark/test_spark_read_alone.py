@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as ds
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from magicfs.errors import UsageError
+import magicfs
+from magicfs.errors import StoreError, UsageError
 from magicfs.formats.manifest import Hides, KeptFiles, Manifest, ManifestFile
 from magicfs.spark.read import directories, files, options, schema, snapshot
 from magicfs.spark.read.declared import fitted
@@ -303,3 +304,21 @@ def test_a_batch_has_so_many_files_and_whole_jobs() -> None:
     # What a later job took away could not be read any more.
     jobs[2] = manifest(3, "d", hides="all", replaced="job-2")
     assert end_of_batch(jobs, 1) == "job-3"
+
+
+def test_a_file_that_was_written_over_is_an_error(tmp_path: Path) -> None:
+    def published(number: int) -> None:
+        job = magicfs.Job(tmp_path.as_uri(), conflict="replace", unique_names=False)
+        with job, job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/a.csv", f"n\n{number}\n".encode())
+
+    published(1)
+    asked = replace(OPTIONS, path=tmp_path.as_uri())
+    found = snapshot.snapshot(snapshot.connect(asked), None)
+    frame = snapshot.columns(snapshot.connect(asked), found, asked)
+    [task] = snapshot.share(found, frame, asked)
+    [batch] = snapshot.rows(task, frame, asked)
+    assert batch.to_pylist() == [{"n": "1"}]
+    published(2)
+    with pytest.raises(StoreError, match="it was published, and is gone or was written over"):
+        list(snapshot.rows(task, frame, asked))

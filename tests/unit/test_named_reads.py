@@ -17,6 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import magicfs
+from magicfs.datasets.connection import open_destination
+from magicfs.datasets.named_reads import NamedReads
+from magicfs.datasets.published_file import open_published
 from magicfs.errors import ObjectNotFound
 from magicfs.stores.memory import MemoryStore
 from proofs.scenes.job_scene import BUCKET, JobScene
@@ -184,3 +187,14 @@ def test_a_local_file_that_a_backup_restores_is_read(local: Path, tmp_path: Path
     os.utime(file)
     with pytest.raises(ObjectNotFound, match=OVER):
         values(magicfs.dataset(local.as_uri()))
+
+
+def test_checkpoint_readers_get_no_other_file(local: Path) -> None:
+    destination = open_destination(local.as_uri(), None, None, for_reading=True)
+    [file] = magicfs.read_manifest(local.as_uri()).files
+    reads = NamedReads(destination.filesystem, destination.location)
+    with open_published(destination.filesystem, f"{local}/{file.key}", file, reads) as opened_file:
+        assert opened_file.read() == rows(1)
+    published(local, 2)
+    with pytest.raises(ObjectNotFound, match=OVER):
+        open_published(destination.filesystem, f"{local}/{file.key}", file, reads)

@@ -466,9 +466,7 @@ def test_a_recovery_puts_what_a_dead_driver_has_not(lands: bool) -> None:
     finally:
         _Dying.dying = False
     if not lands:
-        with pytest.raises(
-            CommitDenied, match="small files are being put, and what was sent of them"
-        ):
+        with pytest.raises(CommitDenied, match="small files are being put, and what was sent of them"):
             scene.run(_recover(scene, job, rollback=True))
         scene.run(_recover(scene, job))
     assert published(scene, job) == FILES
