@@ -144,7 +144,7 @@ def wishes_of(setting: Setting) -> tuple[Wish, ...]:
 def expired_of(setting: Setting) -> Grid:
     """Let an upload expire at every moment of the commit; the recovery must take the job back.
 
-    Only for jobs that can be: a name that was replaced in place is gone.
+    So it must where names are equal: of these settings each replaces one file, which comes last.
     """
     grid = Grid(setting)
     driver = recorded_job(setting)

@@ -159,7 +159,7 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
             made.append(("model", _REPLAYS))
         made += [("without swap", job) for job in WITHOUT_SWAP.jobs[: 2 if quick else None]]
         expiring = list(all_settings())[:: 7 if quick else 1]
-        made += [("expired", one) for one in expiring if one.names == "unique"]
+        made += [("expired", one) for one in expiring]
         made += [("waited", one) for one in expiring]
         made += [("altered", one) for one in expiring if one.tracking == "small"]
     if "magic" in committers:
