@@ -70,7 +70,7 @@ class MagicError(Exception):
         return _rebuild, (type(self), self.args, self.__dict__.copy())
 
 
-def _rebuild(cls: type[MagicError], args: tuple[Any, ...], state: dict[str, Any]) -> MagicError:
+def _rebuild(cls: type[MagicError], args: tuple[object, ...], state: dict[str, object]) -> MagicError:
     error = cls.__new__(cls)
     error.args = args
     error.__dict__.update(state)

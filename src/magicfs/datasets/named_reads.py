@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from magicfs.errors import ObjectNotFound, PermissionDenied, PreconditionFailed
 from magicfs.manifests import chain
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from magicfs.stores.version_port import VersionStore
 
 __all__ = ["NamedReads"]
+
+_T = TypeVar("_T")
 
 
 class NamedReads:
@@ -42,22 +45,19 @@ class NamedReads:
 
     def read(self, path: str, file: Named, start: int, end: int) -> bytes:
         """The bytes from one to before another."""
-        body: bytes
         if not (file.version or file.etag):
-            body = self._filesystem.cat_file(path, start=start, end=end)
+            body: bytes = self._filesystem.cat_file(path, start=start, end=end)
             return body
         bucket, _, key = path.partition("/")
         store = resolve.open_store(self._filesystem, bucket)
         if file.version and not self._is_denied and store.capabilities.versions:
             try:
-                body = self._run(_version, store, key, file.version, start, end - start)
-                return body
+                return self._run(_version, store, key, file.version, start, end - start)
             except PermissionDenied:
                 self._is_denied = True
             except ObjectNotFound:
                 pass
-        body = self._run(self._by_etag, store, path, key, file, start, end - start)
-        return body
+        return self._run(self._by_etag, store, path, key, file, start, end - start)
 
     def check_local(self, path: str, file: Named) -> None:
         """Raise ObjectNotFound if a file of this machine, which is open, is not the one that is named."""
@@ -66,7 +66,7 @@ class NamedReads:
         if not resolve.is_unchanged(path, file.etag) and not self._run(self._is_of_a_copy):
             raise _written_over(path)
 
-    def _run(self, work: Any, *args: Any) -> Any:
+    def _run(self, work: Callable[..., Coroutine[None, None, _T]], *args: object) -> _T:
         return run_on(resolve.loop_of(self._filesystem), work, *args)
 
     async def _by_etag(self, store: Store, path: str, key: str, file: Named, start: int, size: int) -> bytes:
