@@ -39,6 +39,13 @@ _NOT_FOUND: Final = 3
 _CLOCK_MS: Final = 5.0
 
 
+def _taken_back(run: str | None, done: list[Done]) -> Done | None:
+    """Who was killed, and has published a run once more that somebody had taken back at the same time."""
+    takes = [one for one in done if one.deed.kind in {"rollback", "drop"}]
+    again = (one for one in done if one.killed and one.deed.ended_by == "repeat" and one.deed.run_id == run)
+    return next((one for one in again if any(other is not one for other in takes)), None)
+
+
 @dataclass
 class Judge:
     """Compares a place with the ledger.
@@ -103,7 +110,7 @@ class Judge:
         beside: Files = {}
         for one in reversed(new):
             run = rewrite if one.conflict == "rewrite" else one.run_id  # a rewrite has none
-            ours = by_run.pop(run or "", None)
+            ours = by_run.pop(run or "", None) or _taken_back(run, done)
             if ours is None:
                 self.wrong("lost_publications", f"nobody has published {one.run_id}, or twice: {one}")
                 continue

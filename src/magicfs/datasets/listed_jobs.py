@@ -16,7 +16,6 @@ from magicfs.errors import CommitDenied, CommitFailed, UsageError
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import READING
-from magicfs.manifests.runs import job_of_run
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import REMOVALS
 from magicfs.protocol.ids import JobId
@@ -30,6 +29,7 @@ from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import check_empty
+from magicfs.transaction.taken_back import run_in_effect
 from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = ["Found", "find", "hadoop_keys", "work_of"]
@@ -134,7 +134,7 @@ async def _check_run(engine: Engine, location: Location, job: JobObject, others:
             f"job {rival.job_id} of the same run {job.run_id!r} is {rival.state}; nothing was changed; run "
             f"magicfs recover {location.url} --job {rival.job_id} first, or with --abort if this one counts"
         )
-    before = await job_of_run(engine.store, location.key, READING, job.run_id)
+    before = await run_in_effect(engine.store, location.key, READING, job.run_id)
     if before is not None:
         raise CommitDenied(
             f"run {job.run_id!r} was published by job {before} already; nothing was changed; run magicfs "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Literal
 
 from magicfs.errors import UsageError
@@ -26,6 +26,7 @@ __all__ = [
     "is_replaced",
     "is_reserved",
     "is_work",
+    "lies_in",
     "overlap",
     "partitions_to_check",
     "table_format_of",
@@ -168,6 +169,11 @@ def touched_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...]:
             "depth; partition all files by the same columns"
         )
     return tuple(sorted(found))
+
+
+def lies_in(key: str, partitions: Collection[str]) -> bool:
+    """Whether a key lies in one of the directories, or below one; all are relative to the destination."""
+    return any(one in partitions for one in paths.parents(key))
 
 
 def partitions_to_check(keys: Iterable[str], directory: str) -> tuple[str, ...] | None:

@@ -28,7 +28,6 @@ from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.success import SuccessData
 from magicfs.manifests import chain
-from magicfs.manifests.runs import job_of_run
 from magicfs.parallel import raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.steps import Abort, Batch
@@ -57,6 +56,7 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import prepare
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, opened, read_record, taking_over
 from magicfs.transaction.sweep import sweep
+from magicfs.transaction.taken_back import run_in_effect
 
 __all__ = ["JobTransaction"]
 
@@ -127,7 +127,7 @@ class JobTransaction:
         published = await self._end_of_run(of_run(others, self.context))
         if published is not None:
             return published
-        return await job_of_run(self.engine.store, self._destination, conditions, context.run_id)
+        return await run_in_effect(self.engine.store, self._destination, conditions, context.run_id)
 
     async def _end_of_run(self, earlier: Sequence[OtherJob]) -> str | None:
         context, published = self.context, None
