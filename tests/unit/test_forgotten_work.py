@@ -135,8 +135,8 @@ def test_a_run_is_published_again_in_place_of_the_first(scene: JobScene) -> None
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"rerun": "replace"}, "rerun='replace' needs conflict='replace'"),
-        ({"rerun": "replace", "conflict": "replace_partitions"}, "cannot be done yet"),
+        ({"rerun": "replace"}, "rerun='replace' needs conflict='replace' or 'replace_partitions'"),
+        ({"rerun": "replace", "conflict": "fail"}, "replaces nothing"),
         ({"rerun": "fail", "run_id": None}, "name it with run_id"),
         ({"rerun": "again"}, "rerun='again' is unknown; choose one of skip, replace, fail"),
     ],

@@ -184,11 +184,17 @@ def _keep_replaced(job: JobObject, _: Place) -> str | None:
     return None if fits else "longer than a hundred years"
 
 
+def _may_restore(job: JobObject) -> bool:
+    return job.conflict == "replace" or (job.conflict == "replace_partitions" and job.partitions is not None)
+
+
 def _restores(job: JobObject, _: Place) -> str | None:
     if job.restores is None:
         return None
-    if job.conflict != "replace":
-        return f"a rollback replaces everything, and this job has mode {job.conflict!a}"
+    if not _may_restore(job):
+        return (
+            f"a rollback replaces everything or the partitions that it names; this job has {job.conflict!a}"
+        )
     return "the job itself" if job.restores == job.job_id else None
 
 
@@ -272,7 +278,7 @@ JOB_ROWS: Final = (
     Row("successMarker", "true or false"),
     Row("keepReplaced", "at most a hundred years", _keep_replaced),
     Row("keepInPlace", "true or false"),
-    Row("restores", "another job; only mode `replace` has any", _restores),
+    Row("restores", "another job; only mode `replace` has any, or one that names its partitions", _restores),
     Row(
         "restored[].key",
         "the job's own directory of facts; only a rollback has any",

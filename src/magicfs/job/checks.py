@@ -184,11 +184,11 @@ def check_rerun(rerun: Rerun, run_id: str | None, conflict: Conflict) -> None:
     check_choice("rerun", rerun, get_args(Rerun))
     if rerun != "skip" and run_id is None:
         raise UsageError(f"rerun={rerun!r} is about a run that was published before; name it with run_id")
-    if rerun == "replace" and conflict != "replace":
+    if rerun == "replace" and not conflict.startswith("replace"):
         raise UsageError(
-            "rerun='replace' needs conflict='replace', which replaces the earlier run's files with all "
-            f"others; with conflict={conflict!r} only these would have to go, and that cannot be "
-            "done yet: take back or delete the earlier job's files, and publish under another run_id"
+            "rerun='replace' needs conflict='replace' or 'replace_partitions', which replace what the run "
+            f"published before; conflict={conflict!r} replaces nothing; choose one of them, or "
+            "take the earlier files out by magicfs.drop with jobs='run:…', then run again"
         )
 
 

@@ -72,8 +72,9 @@ class Job(Twins[JobReport], Maps):
         run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
             begun to publish, else aborted; ``rerun`` says what happens if the run is published.
         rerun: What to do if the run is published already, which ``found.published`` tells: ``skip`` discards
-            what the tasks write, and report and log say so; ``replace``, with ``conflict="replace"`` only,
-            publishes again; ``fail`` raises at setup.
+            what the tasks write, and report and log say so; ``replace``, with ``conflict="replace"`` or
+            ``"replace_partitions"``, publishes again, and what the run published before goes; ``fail`` raises
+            at setup. A run that a later rollback or drop has taken back is not published.
         attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
         part_size: Bytes of the first parts of every upload; by default 8 MiB, and the very first part of a
             file that is streamed sets out as soon as it has 5 MiB.

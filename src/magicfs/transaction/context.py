@@ -84,6 +84,9 @@ class JobContext:
     restores: str | None = None
     """Of a rollback, the job whose files it shows again."""
 
+    partitions: tuple[str, ...] | None = None
+    """Of a rollback of some partitions, these; None for all other jobs."""
+
     renames: RenameSettings = RenameSettings()
     footers: bool = False  # whether what its files say of themselves is kept
     checksums: bool = False  # whether a checksum of each file is kept
@@ -165,6 +168,7 @@ class JobContext:
             keep_replaced_ms=job.keep_replaced_ms,
             keep_in_place=job.keep_in_place,
             restores=job.restores,
+            partitions=None if job.restores is None else job.partitions,
             begun_by=job.begun_by,
             footers=job.footers,
             checksums=job.checksums,

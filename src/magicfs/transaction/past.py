@@ -24,7 +24,7 @@ from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by
 from magicfs.manifests.log import is_published
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data
+from magicfs.protocol.conflict import is_data, lies_in
 from magicfs.protocol.final_names import job_named, unique_name
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.replacement import OldFile, Replacement
@@ -93,6 +93,25 @@ async def leave_kept(
     found.deleted = [one for one in found.deleted if goes(one)]
     shown_keys = {paths.join(destination, key) for key in shown if key not in restored}
     found.left += [one for one in stays if one.key in shown_keys]
+    if context.partitions is not None:
+        found.left += _missing(context, context.partitions, found, shown_keys, shown)
+
+
+def _missing(
+    context: JobContext,
+    partitions: Sequence[str],
+    found: Replacement,
+    shown_keys: Collection[str],
+    shown: Mapping[str, ManifestFile],
+) -> list[OldFile]:
+    """What is shown in the partitions of a rollback, and is not there any more."""
+    listed = {one.key for one in (*found.deleted, *found.left)}
+    destination = context.layout.destination
+    return [
+        OldFile(key, shown[relative].etag, shown[relative].size)
+        for key in shown_keys
+        if key not in listed and lies_in(relative := paths.relative_to(key, destination), partitions)
+    ]
 
 
 async def shown_by(
@@ -143,7 +162,8 @@ async def restored_files(
     return {
         key: file
         for key, file in view.files.items()
-        if not copied or copied_key(destination, key, context.job) not in copied
+        if (not copied or copied_key(destination, key, context.job) not in copied)
+        and (context.partitions is None or lies_in(key, context.partitions))
     }
 
 

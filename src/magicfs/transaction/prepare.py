@@ -17,6 +17,7 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, Unavailable
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
+from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import Seen, chain, read_pointer, view_of
 from magicfs.parallel import at_once, drained
 from magicfs.protocol import conflict, paths
@@ -33,6 +34,7 @@ from magicfs.transaction import (
     older_files,
     past,
     removal,
+    rerun,
 )
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.lost_partitions import warn_of_lost
@@ -43,14 +45,14 @@ from magicfs.transaction.output import JobOutput, keys_that_may_be_taken
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
 from magicfs.transaction.renames import is_there
 
-__all__ = ["check_empty", "prepare", "touched_by"]
+__all__ = ["check_empty", "look", "prepare", "touched_by"]
 
 _TRIES = 5
 _PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """What lies in a job's scope, and the pointer that was read before."""
 
     replacement: Replacement
@@ -89,7 +91,7 @@ async def prepare(
         facts.write_output(engine, context, nonce, output),
         facts.copy_success(engine, context, nonce),
         _extra_destinations(engine, context, record),
-        _look(engine, context, record, output),
+        look(engine, context, record, output),
     )
     changes: dict[str, Any] = {
         **output.figures(),
@@ -113,7 +115,7 @@ async def prepare(
     for attempt in range(_TRIES):
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-            found = await _look(engine, context, record, output)
+            found = await look(engine, context, record, output)
             await _leave_landed(engine, context, output, found.replacement)
         version, in_the_way = await _announce_and_look(engine, context, record, version, output, found, since)
         if not in_the_way:
@@ -122,7 +124,7 @@ async def prepare(
                 await past.check_restored(engine, context, output.restored)
             return await _pass_commit_point(context, record, version, changes)
         version = await record.move(
-            version, JobState.OPEN, deletions=(), hidden=(), equal_keys=(), partitions=None
+            version, JobState.OPEN, deletions=(), hidden=(), equal_keys=(), partitions=context.partitions
         )
         if in_the_way.datasets:
             raise in_the_way.denied(context)
@@ -173,7 +175,7 @@ async def _announce_and_look(
     record: JobRecord,
     version: JobVersion,
     output: JobOutput,
-    found: _Found,
+    found: Found,
     since: float | None,
 ) -> tuple[JobVersion, InTheWay]:
     """Announce what will be replaced, then look for others; returns who or what is in the way.
@@ -220,7 +222,7 @@ async def _others_and_pointer(
     return others, await _pointer(engine, context, record, expected=expected)
 
 
-def _deleted(context: JobContext, found: _Found) -> list[OldObject]:
+def _deleted(context: JobContext, found: Found) -> list[OldObject]:
     if context.conflict == "fail":
         return []
     written_over = set(found.replacement.equal_keys)
@@ -237,17 +239,20 @@ def _obstacles(output: JobOutput, found: Replacement) -> list[OldObject]:
     return [OldObject(one.key, one.etag, one.size) for one in found.equal if one.key in places]
 
 
-async def _look(engine: Engine, context: JobContext, record: JobRecord, output: JobOutput) -> _Found:
-    """Read the pointer, then list the scope."""
+async def look(engine: Engine, context: JobContext, record: JobRecord, output: JobOutput) -> Found:
+    """Read the pointer, then list what a job replaces. Nothing is changed."""
     seen = await read_pointer(engine.store, context.layout.destination, record.conditions)
     pointer = _seen_by(seen)
-    destination, partitions = context.layout.destination, None
+    destination, touched = context.layout.destination, None
+    earlier: Mapping[str, ManifestFile] = {}
     if output.choice is not None:
         chosen = await removal.chosen(engine, context, record.conditions, seen, output.choice)
-        partitions = removal.partitions_of(chosen)
+        touched = removal.partitions_of(chosen)
     elif context.is_partition_scoped:
-        partitions = touched_by(context, output.final_keys())
-    whole = (output.choice is not None or context.conflict in {"fail", "replace"}) and partitions is None
+        touched = touched_by(context, output.final_keys())
+        earlier = await rerun.earlier_files(engine, context, record.conditions, seen, touched)
+    partitions = rerun.with_earlier(touched, earlier)
+    whole = partitions is None and context.conflict != "append"
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
     ours = keys_that_may_be_taken(context, output) | dict.fromkeys(output.obstacles)
     also = tuple(key for key in context.also_replace if paths.is_under(key, destination))
@@ -261,6 +266,7 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
         await removal.take_only(engine, context, found, chosen)
     elif found.hidden and pointer is not None and context.conflict != "fail":
         found.remove_known(await _published(engine, context, record, pointer))
+    rerun.leave_others(destination, found, touched, earlier)
     versions: Mapping[str, str] = {}
     keeps = context.keep_replaced_ms is not None
     keeps_versions = keeps and record.keeps_versions and not context.keep_in_place
@@ -275,7 +281,7 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     if pointer is None and found.older_files:
         own = output.final_keys() if context.renames.at_task_commit else ()
         found.older_files = await older_files.are_there(engine, context, record.conditions, destination, own)
-    return _Found(found, pointer, listed_all, versions)
+    return Found(found, pointer, listed_all, versions)
 
 
 async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, found: Replacement) -> None:
@@ -321,6 +327,8 @@ def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | No
 
     Files for extra destinations lie in none: nothing is ever replaced there.
     """
+    if context.partitions is not None:
+        return context.partitions
     destination = context.layout.destination
     keys = (key for key in keys if paths.is_under(key, destination))
     if context.conflict == "fail":

@@ -224,6 +224,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         keep_replaced_ms=context.keep_replaced_ms,
         keep_in_place=context.keep_in_place and context.keep_replaced_ms is not None,
         restores=context.restores,
+        partitions=context.partitions,
         begun_by=context.begun_by,
         footers=context.footers,
         checksums=context.checksums,

@@ -188,11 +188,13 @@ def _check_extra_destinations(context: JobContext, job: JobObject) -> None:
 
 def _check_settings(context: JobContext, job: JobObject) -> None:
     """What tasks have followed already cannot change: it says how the job's uploads are named and found."""
+    old_partitions = None if job.restores is None else job.partitions
     for name, old, new in (
         ("unique_names", job.unique_names, context.unique_names),
         ("tracking", job.tracking, context.tracking),
         ("small_files", job.small_files, context.small_files),
         ("restores", job.restores, context.restores),
+        ("partitions", old_partitions, context.partitions),
     ):
         if old != new:
             raise UsageError(
