@@ -51,6 +51,10 @@ _DEEDS: Final[dict[Other, Deed]] = {
 }
 PAST_MEETINGS: Final[tuple[Meeting, ...]] = (
     *(("rollback", other) for other in get_args(Other)),
+    *(
+        ("rollback of a partition", other)
+        for other in ("append", "replace", "rollback", "expire", "compact", "recover")
+    ),
     *(("drop", other) for other in ("append", "replace", "rollback", "expire", "recover")),
     *(
         ("rewrite", other)
@@ -264,7 +268,7 @@ def _after(deed: Deed | Other, job: JobId, shown: frozenset[str]) -> frozenset[s
             return shown
         case "rollback" if job == _OTHER:
             return C
-        case "drop":
+        case "drop" | "rollback of a partition":
             return outcome_of(deed, job, shown)
     return A_AND_B
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
@@ -41,6 +41,8 @@ Deed = Literal[
     "rollback",
     "rollback that keeps",
     "rollback to what is marked",
+    "rollback of a partition",
+    "rollback of a partition beside what stays",
     "expire",
     "expire what is shown",
     "keep",
@@ -52,7 +54,8 @@ Deed = Literal[
     "rewrite that keeps",
 ]
 """What is done: a rollback to the first job; one to the second that keeps what it replaces; one to
-files that an expiry has marked, which died, and that another job keeps for longer; an expiry; one after a
+files that an expiry has marked, which died, and that another job keeps for longer; one of one partition to
+the first job, and one to the second while another partition stays as it is; an expiry; one after a
 rollback has shown the files again; a job that replaces and keeps; one that replaces a partition which a
 rollback has shown again; one that writes no ``_SUCCESS``; a drop of a partition; one of files that an earlier
 job keeps; a rewrite of what is shown; one that keeps the old files.
@@ -62,9 +65,9 @@ AFTER_ROLLBACK: Final = (
     "expire what is shown",
     "partitions",
     "rollback to what is marked",
+    "rollback of a partition beside what stays",
     "drop what is promised",
 )
-ROLLBACKS: Final = ("rollback", "rollback that keeps", "rollback to what is marked")
 KEEPS: Final = ("rollback that keeps", "keep", "rewrite that keeps")
 DROPS: Final = ("drop", "drop what is promised")
 REWRITES: Final = ("rewrite", "rewrite that keeps")
@@ -74,6 +77,13 @@ DAY_MS: Final = 86_400_000
 PARTITION: Final = "p=0"
 JOBS: Final = tuple(JobId(f"0000000{number}-8a4b-4f0e-9d5a-0c1b2a3d4e5f") for number in range(1, 4))
 FOURTH: Final = JobId("0000000d-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
+ROLLBACKS: Final[dict[Deed, dict[str, Any]]] = {
+    "rollback": {"to": f"job:{JOBS[0]}"},
+    "rollback that keeps": {"to": f"job:{JOBS[1]}", "keep_replaced_ms": 7 * DAY_MS},
+    "rollback to what is marked": {"to": f"job:{JOBS[0]}"},
+    "rollback of a partition": {"to": f"job:{JOBS[0]}", "partitions": (PARTITION,)},
+    "rollback of a partition beside what stays": {"to": f"job:{JOBS[1]}", "partitions": (PARTITION,)},
+}
 SHOWN_AGAIN: Final = JobId("0000000c-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
 PLACE: Final = Location("memory", BUCKET, DESTINATION)
 NEIGHBOURS: Final = (f"{DESTINATION}0/p=0/a.bin", f"{DESTINATION}/_note", f"{DESTINATION}/.hidden")
@@ -102,6 +112,10 @@ def outcome_of(deed: Deed, job: JobId, old: frozenset[str]) -> frozenset[str]:
             return A_AND_B
         case "rollback that keeps":
             return C
+        case "rollback of a partition":
+            return (A_AND_B - _elsewhere(A_AND_B)) | _elsewhere(old)
+        case "rollback of a partition beside what stays":
+            return C | _elsewhere(old)
         case "expire" | "expire what is shown":
             return old
         case "partitions":

@@ -292,11 +292,10 @@ class PastScene:
 
     def program(self, process: Process) -> Coroutine[Any, Any, JobReport | ExpireReport | DropReport | None]:
         """What is done, as a process does it; a second call is the same call again."""
+        if self.deed in ROLLBACKS:
+            how = {**ROLLBACKS[self.deed], "run_id": "the rollback", "job": self.job}
+            return roll_back(process.engine, PLACE, **how)
         match self.deed:
-            case "rollback" | "rollback to what is marked":
-                return self._roll_back(process, JOBS[0], None)
-            case "rollback that keeps":
-                return self._roll_back(process, JOBS[1], 7 * DAY_MS)
             case "expire" | "expire what is shown":
                 return expire_kept(process.engine, PLACE)
             case "partitions":
@@ -310,12 +309,8 @@ class PastScene:
                 return drop_files(process.engine, PLACE, order=order, run_id="the drop", job=self.job)
             case "rewrite":
                 return rewrite(process, self.job, None)
-            case "rewrite that keeps":
+            case _:
                 return rewrite(process, self.job, 7 * DAY_MS)
-
-    def _roll_back(self, process: Process, to: JobId, keep: int | None) -> Coroutine[Any, Any, JobReport]:
-        how = {"keep_replaced_ms": keep, "run_id": "the rollback", "job": self.job}
-        return roll_back(process.engine, PLACE, to=f"job:{to}", **how)  # type: ignore[arg-type]
 
     def compact(self, process: Process) -> Coroutine[Any, Any, Any]:
         """Sum the chain up."""

@@ -44,6 +44,20 @@ class WrongPast:
 
 PAST_MUTANTS: Final = (
     WrongPast(
+        "a rollback of a partition shows what lay in others, too",
+        _PAST,
+        "and (context.partitions is None or lies_in(key, context.partitions))",
+        "and True",
+        ("rollback of a partition",),
+    ),
+    WrongPast(
+        "a rollback of a partition replaces what it shows",
+        "magicfs.transaction.prepare",
+        "return context.partitions",
+        "return ('p=1',)",
+        ("rollback of a partition",),
+    ),
+    WrongPast(
         "a job deletes what an earlier one keeps",
         _PAST,
         "return promised_again or one.etag.strip('\"') != held.get(one.key)",

@@ -226,7 +226,7 @@ def _use(scene: JobScene, steps: _Steps) -> None:
     steps.do("compact", lambda: magicfs.compact(scene.url, **where))
     steps.do("repair", lambda: magicfs.repair(scene.url, dry_run=True, **where))
     steps.do("the next job", lambda: scene.published({"x=5/y.csv": b"a\n"}, conflict="replace", footers=True))
-    steps.do("drop", partial(magicfs.drop, scene.url, where="x = '5'", **where))
+    steps.do("drop", partial(magicfs.drop, scene.url, where="x = '5'", keep_replaced=None, **where))
     if left := scene.work():
         steps.violations.append(f"{steps.name}: the next jobs left {left[:3]}")
 

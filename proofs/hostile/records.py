@@ -109,7 +109,7 @@ COMMANDS: Final[Mapping[str, _Command]] = {
     "dataset": _read,
     "expire": _expire,
     "compact": _of(magicfs.compact),
-    "rollback": _of(magicfs.rollback, to="good"),
+    "rollback": _of(magicfs.rollback, to="good", keep_replaced=None),
     "drop": _of(magicfs.drop, partitions="day=1", keep_replaced="1d"),
     "tag": _of(magicfs.tag, name="another"),
     "untag": _of(magicfs.untag, name="good"),

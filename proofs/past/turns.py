@@ -147,10 +147,10 @@ class Runner:
         match deed.kind:
             case "rollback":
                 named = ("--to", deed.named, "--run-id", deed.run_id)
-                return self._command(way, log, "rollback", *named, *kept)
+                return self._command(way, log, "rollback", *named, *(kept or ("--no-keep",)))
             case "drop":
                 named = ("--partition", f"day={deed.day}", "--run-id", deed.run_id)
-                return self._command(way, log, "drop", *named, *kept)
+                return self._command(way, log, "drop", *named, *(kept or ("--no-keep",)))
             case "rewrite":
                 return self._command(way, log, "rewrite", *kept)
             case "tag":

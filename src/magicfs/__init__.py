@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from magicfs.datasets.read import read_manifest as read_manifest
     from magicfs.datasets.repair import RepairReport as RepairReport
     from magicfs.datasets.repair import repair as repair
+    from magicfs.datasets.rollback import RollbackReport as RollbackReport
     from magicfs.datasets.rollback import rollback as rollback
     from magicfs.datasets.stocator import stocator_files as stocator_files
     from magicfs.datasets.tags import tag as tag
@@ -71,6 +72,7 @@ _HOMES = {
     "RegisterReport": "magicfs.catalogs.register",
     "RepairReport": "magicfs.datasets.repair",
     "RewriteReport": "magicfs.tables.rewrite",
+    "RollbackReport": "magicfs.datasets.rollback",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
     "VerifyReport": "magicfs.report",
@@ -115,6 +117,7 @@ __all__ = [
     "RegisterReport",
     "RepairReport",
     "RewriteReport",
+    "RollbackReport",
     "Task",
     "TaskCommit",
     "UsageError",

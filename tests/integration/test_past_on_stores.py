@@ -107,10 +107,10 @@ def test_a_rollback_is_published_and_rolled_back(place: Place) -> None:
     report = magicfs.rollback(place.url, to="month-end", keep_replaced="1h", run_id="back", **place.how)
     assert place.rows() == [1, 2]
     assert place.listed() == place.kept(1, 2, 3)
-    again = magicfs.rollback(place.url, to="month-end", run_id="back", **place.how)
+    again = magicfs.rollback(place.url, to="month-end", run_id="back", keep_replaced=None, **place.how)
     assert again.published_before
     assert magicfs.history(place.url, **place.how)[0].restores == first.id
-    magicfs.rollback(place.url, to=f"job:{second.id}", **place.how)
+    magicfs.rollback(place.url, to=f"job:{second.id}", keep_replaced=None, **place.how)
     assert place.rows() == [3]
     assert place.listed() == place.kept(1, 2, 3), "promised for an hour"
     assert report.files == 2
@@ -125,14 +125,14 @@ def test_what_has_expired_is_rolled_back_to_by_nobody(place: Place) -> None:
     assert place.rows(as_of=first.id) == [1], "its time is over, and nobody has expired it"
     assert magicfs.expire(place.url, **place.how).files == 1
     with pytest.raises(ObjectNotFound, match="nothing was changed"):
-        magicfs.rollback(place.url, to=first.id, **place.how)
+        magicfs.rollback(place.url, to=first.id, keep_replaced=None, **place.how)
     assert (place.rows(), place.listed(), place.left()) == ([3], [3], [])
 
 
 def test_partitions_hide_what_a_rollback_has_shown_again(place: Place) -> None:
     first = place.publish({1: 1, 2: 2})
     place.publish({1: 3}, conflict="replace", keep_replaced="1h")
-    magicfs.rollback(place.url, to=first.id, **place.how)
+    magicfs.rollback(place.url, to=first.id, keep_replaced=None, **place.how)
     place.publish({1: 4}, conflict="replace_partitions")
     assert place.rows() == [2, 4]
     assert place.rows(as_of=first.id) == [1, 2]
@@ -142,7 +142,7 @@ def test_a_job_that_is_open_meanwhile_replaces_what_the_rollback_shows(place: Pl
     first = place.publish({1: 1})
     place.publish({1: 2}, conflict="replace", keep_replaced="1h")
     job = magicfs.Job(place.url, conflict="replace", **place.how).setup()
-    magicfs.rollback(place.url, to=first.id, **place.how)
+    magicfs.rollback(place.url, to=first.id, keep_replaced=None, **place.how)
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/p=1/a.csv", b"n\n5\n")
     job.commit([task.committed])

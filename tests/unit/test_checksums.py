@@ -258,10 +258,10 @@ class TestTravel:
         scene = JobScene(DEST)
         first = scene.published(FILES, checksums=True)
         scene.published({"z.bin": b"1"}, conflict="replace", keep_replaced="1d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem)
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
         magicfs.compact(scene.url, filesystem=scene.filesystem)
         assert verified(scene).confirmed == len(FILES)
-        magicfs.drop(scene.url, where="file.size = 0", filesystem=scene.filesystem)
+        magicfs.drop(scene.url, where="file.size = 0", filesystem=scene.filesystem, keep_replaced=None)
         assert verified(scene).confirmed == len(FILES) - 1
 
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct"])

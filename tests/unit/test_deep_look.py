@@ -97,5 +97,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (found["read"], len(found["damaged"]), len(found["advice"])) == (2, 1, 2)
     assert "magicfs rollback" in found["advice"][1]
     [key] = found["damaged"]
-    assert main(["drop", url, "--where", f"file.key = '{key}'"]) == 0
+    assert main(["drop", url, "--where", f"file.key = '{key}'", "--no-keep"]) == 0
     assert main(["verify", url, "--deep"]) == 0

@@ -57,7 +57,7 @@ def shown(scene: JobScene, job: str | None = None) -> list[bytes]:
 
 
 def drop(scene: JobScene, **how: Any) -> magicfs.DropReport:
-    return magicfs.drop(scene.url, filesystem=scene.filesystem, **how)
+    return magicfs.drop(scene.url, filesystem=scene.filesystem, **{"keep_replaced": None, **how})
 
 
 def expire(scene: JobScene, *, days: float) -> int:
@@ -203,7 +203,7 @@ class TestKeeping:
         assert shown(scene, first.id) == [b"1", b"22", b"333"]
         assert magicfs.verify(scene.url, filesystem=scene.filesystem).kept == 1
         assert drop(scene, partitions="day=1").files == 0
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem)
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
         assert shown(scene) == [b"1", b"22", b"333"]
 
     @pytest.mark.parametrize("again", [None, "1d", "30d"])
@@ -211,7 +211,7 @@ class TestKeeping:
         """Since a rollback files are shown that another job has promised to keep."""
         first = scene.published({"p=1/a": b"1"}, {"p=2/b": b"2"})
         scene.published({"p=1/a": b"3"}, conflict="replace", keep_replaced="7d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem)
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
         drop(scene, partitions="p=1", keep_replaced=again)
         assert shown(scene) == [b"2"]
         assert shown(scene, first.id) == [b"1", b"2"], "as was promised"
@@ -225,7 +225,7 @@ class TestKeeping:
     def test_so_does_a_job_that_replaces_partitions(self, scene: JobScene, again: str | None):
         first = scene.published({"p=1/a": b"1"}, {"p=2/b": b"2"})
         scene.published({"p=1/a": b"3"}, conflict="replace", keep_replaced="7d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem)
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
         scene.published({"p=1/a": b"4"}, conflict="replace_partitions", keep_replaced=again)
         assert shown(scene) == [b"2", b"4"]
         assert shown(scene, first.id) == [b"1", b"2"]
@@ -417,7 +417,7 @@ class TestCommand:
             return capsys.readouterr().out
 
         assert "would drop" in said("--where", "day < 2", "--dry-run")
-        assert "2 B" in said("--where", "day < 2", "--run-id", "tidy")
+        assert "2 B" in said("--where", "day < 2", "--run-id", "tidy", "--no-keep")
         assert "was dropped before" in said("--where", "day < 2", "--run-id", "tidy")
         assert "nothing to drop" in said("--where", "day < 2")
         found = json.loads(

@@ -69,7 +69,7 @@ def shown(scene: JobScene, job: str | None = None) -> list[bytes]:
 
 
 def rollback(scene: JobScene, to: str, **how: Any) -> magicfs.JobReport:
-    return magicfs.rollback(scene.url, to=to, filesystem=scene.filesystem, **how)
+    return magicfs.rollback(scene.url, to=to, filesystem=scene.filesystem, **{"keep_replaced": None, **how})
 
 
 class TestKeeping:
@@ -234,14 +234,14 @@ class TestCounting:
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
         scene.published({"p=1/c.bin": b"3"}, conflict="replace", keep_replaced="1d")
         rollback(scene, first.id)
-        magicfs.drop(scene.url, partitions="p=2", filesystem=scene.filesystem)
+        magicfs.drop(scene.url, partitions="p=2", filesystem=scene.filesystem, keep_replaced=None)
         assert shown(scene) == [b"1"]
         assert expire(scene, days=2, dry_run=True).files == 1
         assert expire(scene, days=2).files == 1
         assert expire(scene, days=2, dry_run=True).files == 0
         again = expire(scene, days=2)
         assert (again.files, again.bytes, len(again.jobs)) == (0, 0, 1)
-        magicfs.drop(scene.url, partitions="p=1", filesystem=scene.filesystem)
+        magicfs.drop(scene.url, partitions="p=1", filesystem=scene.filesystem, keep_replaced=None)
         assert expire(scene, days=2).files == 1
         assert expire(scene, days=2).jobs == ()
         assert scene.data() == {}

@@ -51,7 +51,9 @@ def as_of(scene: JobScene, job: magicfs.Job) -> list[int]:
 
 
 def rolled_back(scene: JobScene, job: magicfs.Job, **how: Any) -> magicfs.JobReport:
-    return magicfs.rollback(scene.url, to=f"job:{job.id}", filesystem=scene.filesystem, **how)
+    return magicfs.rollback(
+        scene.url, to=f"job:{job.id}", filesystem=scene.filesystem, **{"keep_replaced": None, **how}
+    )
 
 
 def expired(scene: JobScene) -> ExpireReport:
@@ -265,11 +267,16 @@ class TestRollback:
         magicfs.compact(scene.url, filesystem=scene.filesystem)
         rolled_back(scene, plain, keep_replaced="1h")
         assert footers(scene) == [None, (1, 3, 3), (2, 1, 2), (3, 4, 6)]
-        magicfs.rollback(scene.url, to=f"job:{report.job_id}", filesystem=scene.filesystem)
+        magicfs.rollback(
+            scene.url, to=f"job:{report.job_id}", filesystem=scene.filesystem, keep_replaced=None
+        )
         assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)], "copies of copies"
         magicfs.compact(scene.url, filesystem=scene.filesystem)
         assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)]
-        assert magicfs.drop(scene.url, where="n >= 4", filesystem=scene.filesystem).files == 1
+        assert (
+            magicfs.drop(scene.url, where="n >= 4", filesystem=scene.filesystem, keep_replaced=None).files
+            == 1
+        )
 
     def test_lists_of_footers_that_are_lost_keep_nobody_from_rolling_back(self, scene: JobScene) -> None:
         first = scene.published({"a.parquet": rows(1, 2)}, footers=True)

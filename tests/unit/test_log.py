@@ -189,7 +189,7 @@ class TestHistory:
         first = plain.published({"a.bin": b"12"}, run_id="monday")
         plain.published({"b.bin": b"1"}, conflict="replace", keep_replaced="7d")
         magicfs.tag(plain.url, "quarter", first.id, filesystem=plain.filesystem)
-        magicfs.rollback(plain.url, to="quarter", filesystem=plain.filesystem)
+        magicfs.rollback(plain.url, to="quarter", filesystem=plain.filesystem, keep_replaced=None)
         before = magicfs.history(plain.url, filesystem=plain.filesystem)
         assert compact(plain).manifest is not None
         assert magicfs.history(plain.url, filesystem=plain.filesystem) == before

@@ -61,7 +61,7 @@ def test_what_it_keeps_is_kept_and_expires_at_its_time(tmp_path: Path, how: str)
     published(new, "c", conflict="replace")
     assert names(new) == ["a", "c"], "no job deletes what is kept"
     assert magicfs.verify(new.as_uri()).kept == 1
-    magicfs.rollback(new.as_uri(), to=f"job:{first.id}")
+    magicfs.rollback(new.as_uri(), to=f"job:{first.id}", keep_replaced=None)
     assert names(new) == ["a"]
     published(new, "d", conflict="replace")
     assert (expired(new, 0).keeping, names(new)) == (1, ["a", "d"])

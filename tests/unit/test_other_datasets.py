@@ -204,7 +204,7 @@ def test_replaced_files_that_a_dataset_above_keeps_are_refused_by_name(lake: Lak
     with pytest.raises((UsageError, CommitDenied), match=reason):
         lake.publish("d/sub", "p=1/new.txt", conflict=mode)
     assert lake.data() == {"d/sub/p=1/a.txt", "d/b.txt"}
-    magicfs.rollback(lake.url("d"), to=f"job:{first.id}", filesystem=lake.filesystem)
+    magicfs.rollback(lake.url("d"), to=f"job:{first.id}", filesystem=lake.filesystem, keep_replaced=None)
     assert lake.data() == {"d/sub/p=1/a.txt"}
 
 

@@ -80,7 +80,7 @@ class TestRepair:
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
         magicfs.compact(scene.url, filesystem=scene.filesystem)
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
-        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem)
+        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem, keep_replaced=None)
         assert shown(scene) == scene.bodies() == [b"1", b"2", b"3"]
 
     def test_what_jobs_have_replaced_and_keep_does_not_come_back(self, scene: JobScene):
@@ -188,7 +188,7 @@ class TestPointerAndManifest:
             assert scene.job(run_id=f"run {n}").found.published == jobs[n].id
         scene.published({"p=3/d.bin": b"3"})
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
-        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem)
+        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem, keep_replaced=None)
         assert shown(scene) == scene.bodies() == [b"1", b"2", b"3"]
 
     @pytest.mark.parametrize("pointer", ["gone", "malformed"])

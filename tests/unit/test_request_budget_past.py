@@ -72,7 +72,9 @@ def test_rollback_and_expiry_cost_the_same_whatever_they_bring_back(filesystem: 
         first = published(filesystem, "replace", files)
         published(filesystem, "replace", keep_replaced=timedelta(milliseconds=1))
         filesystem.since()
-        magicfs.rollback("memory://bucket/sales", to=f"job:{first.id}", filesystem=filesystem)
+        magicfs.rollback(
+            "memory://bucket/sales", to=f"job:{first.id}", filesystem=filesystem, keep_replaced=None
+        )
         rolled = filesystem.since()
         published(filesystem, "replace", keep_replaced=timedelta(milliseconds=1))
         filesystem.since()

@@ -164,7 +164,7 @@ class TestRewriting:
         assert rewritten(scene, keep_replaced="7d").kept
         assert len(scene.data()) == 3
         assert rows(scene) == rows(scene, as_of=first.id) == [1, 2]
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem)
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
         assert len(names(scene)) == 2
         assert rewritten(scene).files == 2
         assert rows(scene) == rows(scene, as_of=first.id) == [1, 2], "as an earlier job has promised"

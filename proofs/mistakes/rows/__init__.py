@@ -5,6 +5,7 @@ from proofs.mistakes.rows import (
     destinations,
     drivers,
     frames,
+    going_back,
     interruptions,
     kept,
     local_files,
@@ -20,7 +21,10 @@ __all__ = ["MISTAKES"]
 MISTAKES: tuple[Mistake, ...] = (
     *(
         Mistake(room.GROUP, what, make)
-        for room in (options, tasks, drivers, interruptions, frames, destinations, maintenance, kept, stores)
+        for room in (
+            *(options, tasks, drivers, interruptions, frames, destinations, maintenance),
+            *(going_back, kept, stores),
+        )
         for what, make in room.MISTAKES.items()
     ),
     *(Mistake(local_files.GROUP, what, make, a_local_user) for what, make in local_files.MISTAKES.items()),

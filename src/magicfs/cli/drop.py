@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.keeping import add_keeping
+from magicfs.cli.keeping import add_asked_keeping
 from magicfs.cli.printing import print_fields, print_json, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         help="a condition on partition values and on what manifests know, such as \"day < '2026-01-01'\"",
     )
-    add_keeping(parser, "keep what is dropped for so long, such as 7d; by default it is deleted")
+    add_asked_keeping(parser, "keep what is dropped for so long, such as 7d")
     parser.add_argument("--run-id", metavar="ID", help="name of the run: a second drop of it does nothing")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
     add_storage_options(parser)
@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
                 ("dataset", report.url),
                 (done, f"{report.files} files ({human_bytes(report.bytes)}), such as {report.keys[0]}"),
                 ("kept", f"for {arguments.keep_replaced}" if report.kept else ""),
+                ("of", report.effects.said_publications),
+                ("deleted", f"for good: {report.effects.lost}" if report.effects.lost.files else ""),
                 ("job", report.job_id or ""),
                 *(("warning", one) for one in report.warnings),
             ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.keeping import add_keeping
+from magicfs.cli.keeping import add_asked_keeping
 from magicfs.cli.printing import print_job_report
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
@@ -23,7 +23,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the publication: a job id, a run id, a tag, or a time such as 2026-03-31T12:00Z; magicfs log "
         "shows them",
     )
-    add_keeping(parser, "keep what was published since for so long, such as 7d; by default it is deleted")
+    parser.add_argument(
+        "--partition",
+        metavar="DIRECTORY",
+        action="append",
+        help="only this directory relative to it goes back, such as day=2026-01-01, with all below; may be "
+        "given several times",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing; print what would go and what would come back"
+    )
+    add_asked_keeping(parser, "keep what was published since for so long, such as 7d")
     parser.add_argument(
         "--run-id", metavar="ID", help="name of the run: a second rollback of it does nothing"
     )
@@ -31,12 +41,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Roll back, and print what was published. Returns 0."""
+    """Roll back, and print what was published and what that changed. Returns 0."""
     from magicfs.datasets.rollback import rollback
 
     report = rollback(
         arguments.url,
         to=arguments.to,
+        partitions=arguments.partition,
+        dry_run=arguments.dry_run,
         keep_replaced=arguments.keep_replaced,
         keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,

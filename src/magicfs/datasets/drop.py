@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from os import PathLike
 from types import MappingProxyType
@@ -14,9 +14,11 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.datasets.effects import Effects, log_effects, of_drop, refuse_loss
 from magicfs.datasets.file_facts import PublishedFile, columns_of, published_file
 from magicfs.datasets.footers import footers_of_view
 from magicfs.datasets.history import job_as_of
+from magicfs.datasets.partition_names import partition_names
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -28,11 +30,12 @@ from magicfs.protocol import ids
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import kept_for
+from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
 from magicfs.protocol.row_condition import Condition, parse_condition
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.taken_back import run_in_effect
 
 __all__ = ["DropReport", "Where", "drop", "drop_files"]
 
@@ -55,6 +58,8 @@ class DropReport:
         kept: Whether they stay where they are for a time, as ``keep_replaced`` says.
         published_before: Whether a job of the same ``run_id`` had dropped before, and nothing was done now.
         warnings: What could not be done once they were dropped; ``magicfs recover`` finishes it.
+        effects: The same as was found before anything was changed, with the publications whose files these
+            are, and with what is deleted for good; empty if nothing was to be done.
     """
 
     url: str | PathLike[str]
@@ -65,10 +70,11 @@ class DropReport:
     kept: bool = False
     published_before: bool = False
     warnings: tuple[str, ...] = ()
+    effects: Effects = field(default_factory=Effects)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return asdict(self)
+        return {**asdict(replace(self, effects=Effects())), "effects": self.effects.to_dict()}
 
 
 def drop(
@@ -78,7 +84,7 @@ def drop(
     jobs: str | Sequence[str] | None = None,
     where: Where | None = None,
     dry_run: bool = False,
-    keep_replaced: str | timedelta | None = None,
+    keep_replaced: str | timedelta | NotSaid | None = NOT_SAID,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
@@ -104,7 +110,8 @@ def drop(
             function that is given a ``PublishedFile``.
         dry_run: Change nothing; report what would be dropped.
         keep_replaced: For how long the files stay where they are, such as ``"7d"``, so that this can be
-            rolled back. By default they are deleted.
+            rolled back; None deletes them for good. You can leave it out only if no file would be deleted
+            that nothing else keeps.
         keep_in_place: Whether they stay there on a bucket with versions, too, for readers who know names and
             no versions, such as those of Iceberg and Delta tables.
         run_id: Name of the run: a second drop of it finds the first.
@@ -113,10 +120,10 @@ def drop(
         filesystem: That filesystem itself, in place of options.
 
     Raises:
-        UsageError: No choice was given, or it is malformed; or ``keep_in_place`` came without
-            ``keep_replaced``; or files hold rows that meet ``where`` and others
-            that do not, as far as anybody knows; or there are files that no manifest knows. Nothing was
-            changed.
+        UsageError: Files would be deleted for good, and ``keep_replaced`` was not given; or no choice was
+            given, or it is malformed; or ``keep_in_place`` came without ``keep_replaced``; or files hold rows
+            that meet ``where`` and others that do not, as far as anybody knows; or there are files that no
+            manifest knows. Nothing was changed.
         ObjectNotFound: Nothing was published there, or not what ``jobs`` names.
         CommitDenied: Another job is changing the same files, or somebody wrote over one; nothing was
             changed.
@@ -128,6 +135,8 @@ def drop(
     how = {
         "order": Order.of(partitions, jobs, where),
         "dry_run": dry_run,
+        "look": True,
+        "may_lose": keep_replaced is not NOT_SAID,
         "keep_replaced_ms": kept_for(keep_replaced, keep_in_place=keep_in_place),
         "keep_in_place": keep_in_place,
         "run_id": run_id,
@@ -153,34 +162,23 @@ class Order:
         where: Where | None = None,
     ) -> Order:
         """The order of the arguments of ``drop``, checked."""
-        named = [partitions] if isinstance(partitions, str) else partitions
         if partitions is None and jobs is None and where is None:
             raise UsageError(
                 "nothing says what to drop; give partitions, jobs or where; a job with conflict='replace' "
                 "and allow_empty=True empties a dataset"
             )
         return cls(
-            tuple(_partition(one) for one in named or ()),
+            partition_names(partitions) or (),
             tuple([jobs] if isinstance(jobs, str) else jobs or ()),
             parse_condition(where) if isinstance(where, str) else None,
             where if callable(where) else None,
-        ).checked(partitions, jobs)
+        ).checked(jobs)
 
-    def checked(self, partitions: object, jobs: object) -> Order:
+    def checked(self, jobs: object) -> Order:
         """The same; raises UsageError for an empty list, which may not have been meant."""
-        if (partitions is not None and not self.partitions) or (jobs is not None and not self.jobs):
-            raise UsageError("partitions=[] and jobs=[] name nothing to drop; leave them out, or name some")
+        if jobs is not None and not self.jobs:
+            raise UsageError("jobs=[] names none; name some, or leave it out; nothing was changed")
         return self
-
-
-def _partition(text: str) -> str:
-    found = text.strip("/")
-    if not found or any(one in {"", ".", ".."} for one in found.split("/")) or not is_data(f"{found}/x", ""):
-        raise UsageError(
-            f"{text!r} is no partition: give a directory relative to the destination, such as "
-            "'day=2026-01-01'; nothing was changed"
-        )
-    return found
 
 
 async def drop_files(
@@ -189,12 +187,14 @@ async def drop_files(
     *,
     order: Order,
     dry_run: bool = False,
+    look: bool = False,
+    may_lose: bool = True,
     keep_replaced_ms: int | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job: ids.JobId,
 ) -> DropReport:
-    """``drop``, on the store's loop."""
+    """``drop``, on the store's loop. ``look``: whether to find out first what it changes."""
     of_jobs = await _files_of_jobs(engine, location, order.jobs) if order.jobs else None
     view = await current_view(engine, location)
     known = await _footers(engine, location, order, view)
@@ -207,7 +207,7 @@ async def drop_files(
         return DropReport(location.url, job, len(files), size, names, keep_replaced_ms is not None, **how)
 
     found = choice(shown_files(location, view))
-    if dry_run or (not found and run_id is None):
+    if not found and (dry_run or run_id is None):
         return report(None, found)
     context = JobContext(
         url=location.url,
@@ -220,6 +220,14 @@ async def drop_files(
         keep_replaced_ms=keep_replaced_ms,
         keep_in_place=keep_in_place,
     )
+    effects = Effects()
+    if dry_run or (look and found and not await _is_done(engine, location, run_id)):
+        effects = await of_drop(engine, location, context, choice)
+        if dry_run:
+            return report(None, found, effects=effects)
+        if not may_lose:
+            refuse_loss(effects, location.url, "drop files of")
+        log_effects(effects, location.url, "dropping files of")
     transaction = JobTransaction(await told_as_newest(engine, location), context)
     setup = await transaction.set_up()
     if setup.published is not None or not found:
@@ -231,7 +239,13 @@ async def drop_files(
         return JobOutput(choice=last)
 
     done = await commit_or_abort(transaction, load, setup.driver)
-    return report(done.job_id, last.files, warnings=done.warnings)
+    return report(done.job_id, last.files, warnings=done.warnings, effects=effects)
+
+
+async def _is_done(engine: Engine, location: Location, run_id: str | None) -> bool:
+    if run_id is None:
+        return False
+    return await run_in_effect(engine.store, location.key, READING, run_id) is not None
 
 
 @dataclass(slots=True)

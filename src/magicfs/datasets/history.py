@@ -22,7 +22,7 @@ from magicfs.manifests.tags import all_tags, read_tag
 from magicfs.protocol.as_of import AsOf, is_moment, parse_as_of, parse_moment
 from magicfs.protocol.paths import Location
 
-__all__ = ["Publication", "history", "history_of", "job_as_of", "publications"]
+__all__ = ["Publication", "as_publication", "history", "history_of", "job_as_of", "publications"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ async def history_of(engine: Engine, location: Location, limit: int | None) -> l
         tags.setdefault(one.job_id, []).append(one.name)
     async with aclosing(publications(engine, location, few=limit is not None)) as below:
         async for job in below:
-            found.append(_publication(job, tags.get(job.job_id, ())))
+            found.append(as_publication(job, tags.get(job.job_id, ())))
             if len(found) == limit:
                 break
     return found
@@ -174,7 +174,8 @@ def _not_found(engine: Engine, location: Location, problem: str) -> ObjectNotFou
     )
 
 
-def _publication(job: LoggedJob, tags: Sequence[str]) -> Publication:
+def as_publication(job: LoggedJob, tags: Sequence[str] = ()) -> Publication:
+    """What a log remembers of a job, for people."""
     return Publication(
         job_id=job.job_id,
         run_id=job.run_id,

@@ -2,56 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Any
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.datasets.effects import Effects, log_effects, of_rollback, refuse_loss
 from magicfs.datasets.history import job_as_of
+from magicfs.datasets.partition_names import partition_names
 from magicfs.engine import Engine
 from magicfs.manifests.chain import READING
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import kept_for
+from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
 from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.taken_back import run_in_effect
 from magicfs.transaction.version_copies import copy_what_is_gone
 
-__all__ = ["roll_back", "rollback"]
+__all__ = ["RollbackReport", "roll_back", "rollback"]
+
+_ADVICE: Final = "give partitions= to take back only what lies in some directories"
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackReport(JobReport):
+    """A rollback that was published, or with ``dry_run`` would be.
+
+    Attributes:
+        effects: Which publications it takes back, which files go and come back, and which are deleted for
+            good; empty if the run was published before.
+        dry_run: Whether nothing was changed.
+    """
+
+    effects: Effects = field(default_factory=Effects)
+    dry_run: bool = False
+
+    @classmethod
+    def of(cls, report: JobReport, effects: Effects, *, dry_run: bool = False) -> RollbackReport:
+        """The report of a rollback's job, with what it changes."""
+        known = {one.name: getattr(report, one.name) for one in fields(JobReport)}
+        return cls(**known, effects=effects, dry_run=dry_run)
+
+    @property
+    def published(self) -> bool:
+        """Whether this call has published the rollback."""
+        return not (self.dry_run or self.published_before)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        plain = JobReport.to_dict(replace(self, effects=Effects()))
+        return {**plain, "effects": self.effects.to_dict()}
+
+    def __str__(self) -> str:
+        first = f"dry run     {self.destination} would be rolled back; nothing was changed"
+        lines = [f"{name:<12}{value}" for name, value in self.effects.lines() if value]
+        return "\n".join([first if self.dry_run else JobReport.__str__(self), *lines])
 
 
 def rollback(
     url: str | PathLike[str],
     *,
     to: str | datetime,
-    keep_replaced: str | timedelta | None = None,
+    partitions: str | Sequence[str] | None = None,
+    dry_run: bool = False,
+    keep_replaced: str | timedelta | NotSaid | None = NOT_SAID,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
-) -> JobReport:
+) -> RollbackReport:
     """Publish the dataset as it was when a job had been published, as a new job, all or nothing.
 
+    What was published since is taken back, other days included, unless you name the ``partitions`` that go
+    back. A run that was taken back counts as not published: call it again, and it publishes.
+
     No file is copied that is still there, as ``keep_replaced`` of the jobs since has kept it. Of one that is
-    kept by its version the store makes a copy, under another name. What was published since is replaced, as
-    by a job with ``conflict="replace"``. If this process dies, ``magicfs recover`` brings the rollback to its
-    end. A second call is one more job that shows the same;
+    kept by its version the store makes a copy, under another name. If this process dies, ``magicfs recover``
+    brings the rollback to its end. A second call is one more job that shows the same;
     with the same ``run_id`` it changes nothing.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
-        to: The publication: a job id, a run id, a tag or a time, as for ``magicfs.dataset(url, as_of=…)``.
+        to: The publication: a job id, a run id, a tag or a time, as for ``magicfs.dataset(url, as_of=…)``. A
+            run id means the newest publication of the run.
+        partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below:
+            these go back, and everything else stays as it is. By default everything goes back.
+        dry_run: Change nothing; report what would go and what would come back.
         keep_replaced: For how long what was published since stays where it is, such as ``"7d"``, so that this
-            rollback can be rolled back. By default it is deleted.
+            rollback can be rolled back; None deletes it for good. You can leave it out only if no file would
+            be deleted that nothing else keeps.
         keep_in_place: Whether it stays there on a bucket with versions, too, for readers who know names and
             no versions, such as those of Iceberg and Delta tables.
         run_id: Name of the run: a second rollback of it finds the first.
@@ -59,11 +109,15 @@ def rollback(
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 
+    Returns:
+        What was published, and what that changes: publications, files that go, files that come back.
+
     Raises:
         ObjectNotFound: No such publication, or files of then were deleted or written over since; nothing was
             changed.
-        UsageError: ``to`` means several publications, or it cannot be told what readers saw then; or
-            ``keep_in_place`` came without ``keep_replaced``. Nothing was changed.
+        UsageError: Files would be deleted for good, and ``keep_replaced`` was not given; or ``to`` means
+            several publications, or it cannot be told what readers saw then; or a partition is not there now
+            and was not then; or ``keep_in_place`` came without ``keep_replaced``. Nothing was changed.
         CommitDenied: Another job is changing the destination; nothing was changed.
         CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
         CommitUnfinished: It is published, but readers may not see that; run ``magicfs recover URL``.
@@ -71,12 +125,33 @@ def rollback(
     """
     how = {
         "to": to,
+        "partitions": partition_names(partitions),
         "keep_replaced_ms": kept_for(keep_replaced, keep_in_place=keep_in_place),
         "keep_in_place": keep_in_place,
         "run_id": run_id,
         "job": ids.job_id(uuid4() if job_id is None else job_id),
     }
-    return on_destination(roll_back, url, storage_options, filesystem, **how)
+    ask = {"dry_run": dry_run, "may_lose": keep_replaced is not NOT_SAID}
+    return on_destination(_look_and_roll_back, url, storage_options, filesystem, **ask, **how)
+
+
+async def _look_and_roll_back(
+    engine: Engine, location: Location, *, dry_run: bool, may_lose: bool, **how: Any
+) -> RollbackReport:
+    context = await _context(engine, location, **how)
+    if dry_run:
+        effects = await of_rollback(engine, location, context)
+        nothing = JobReport("", location.url, context.committer, context.conflict, 0, 0, 0, 0.0)
+        return RollbackReport.of(nothing, effects, dry_run=True)
+    run, effects = context.run_id, Effects()
+    if run is None or await run_in_effect(engine.store, location.key, READING, run) is None:
+        effects = await of_rollback(engine, location, context)
+        if not may_lose:
+            refuse_loss(effects, location.url, "roll back")
+        advice = _ADVICE if context.partitions is None and len(effects.publications) > 1 else ""
+        log_effects(effects, location.url, "rolling back", advice=advice)
+    report = await _publish(engine, location, context)
+    return RollbackReport.of(report, Effects() if report.published_before else effects)
 
 
 async def roll_back(
@@ -84,16 +159,32 @@ async def roll_back(
     location: Location,
     *,
     to: str | datetime,
+    partitions: tuple[str, ...] | None = None,
     keep_replaced_ms: int | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job: ids.JobId,
 ) -> JobReport:
-    """``rollback``, on the store's loop."""
-    context = JobContext(
+    """``rollback``, on the store's loop, for callers who have looked before what it changes."""
+    asked = (to, partitions, keep_replaced_ms, keep_in_place, run_id, job)
+    context = await _context(engine, location, *asked)
+    return await _publish(engine, location, context)
+
+
+async def _context(
+    engine: Engine,
+    location: Location,
+    to: str | datetime,
+    partitions: tuple[str, ...] | None,
+    keep_replaced_ms: int | None,
+    keep_in_place: bool,
+    run_id: str | None,
+    job: ids.JobId,
+) -> JobContext:
+    return JobContext(
         url=location.url,
         layout=WorkLayout(location.key, job),
-        conflict="replace",
+        conflict="replace" if partitions is None else "replace_partitions",
         unique_names=True,
         tracking="store",
         etag_format="string",
@@ -101,7 +192,11 @@ async def roll_back(
         keep_replaced_ms=keep_replaced_ms,
         keep_in_place=keep_in_place,
         restores=await job_as_of(engine, location, to),
+        partitions=partitions,
     )
+
+
+async def _publish(engine: Engine, location: Location, context: JobContext) -> JobReport:
     transaction = JobTransaction(await told_as_newest(engine, location), context)
     found = await transaction.set_up()
     if found.published is not None:

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from enum import Enum
 from typing import Final, TypeAlias
 
 from magicfs.errors import UsageError
 
-__all__ = ["PERIOD_MAX_MS", "Period", "human_age", "kept_for", "parse_period", "period_text"]
+__all__ = [
+    "NOT_SAID",
+    "PERIOD_MAX_MS",
+    "NotSaid",
+    "Period",
+    "human_age",
+    "kept_for",
+    "parse_period",
+    "period_text",
+]
 
 Period: TypeAlias = str | timedelta
+
+
+class NotSaid(Enum):
+    """The value of ``keep_replaced`` where the caller said neither how long nor None."""
+
+    NOT_SAID = "not said"
+
+    def __repr__(self) -> str:
+        return "NOT_SAID"
+
+
+NOT_SAID: Final = NotSaid.NOT_SAID
 
 _UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 _PERIOD: Final = re.compile(r"(?P<number>[1-9][0-9]{0,5})(?P<unit>[dhms])")
@@ -37,12 +59,12 @@ def parse_period(name: str, value: object) -> int:
     return found
 
 
-def kept_for(keep_replaced: Period | None, *, keep_in_place: bool) -> int | None:
+def kept_for(keep_replaced: Period | NotSaid | None, *, keep_in_place: bool) -> int | None:
     """For how many milliseconds replaced files are kept; None if they are not.
 
     Raises UsageError as ``parse_period``, and where files that nobody keeps should stay where they are.
     """
-    if keep_replaced is not None:
+    if keep_replaced is not None and keep_replaced is not NOT_SAID:
         return parse_period("keep_replaced", keep_replaced)
     if keep_in_place:
         raise UsageError(

@@ -1,0 +1,249 @@
+"""What a rollback or a drop changes, found before anything is changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+
+from magicfs.datasets.history import Publication, as_publication, publications
+from magicfs.engine import Engine
+from magicfs.errors import UsageError
+from magicfs.formats.manifest import ManifestFile
+from magicfs.manifests import chain
+from magicfs.manifests.chain import READING
+from magicfs.manifests.comparison import compare
+from magicfs.parallel import gathered
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import lies_in
+from magicfs.protocol.final_names import job_named
+from magicfs.protocol.paths import Location
+from magicfs.report import human_bytes
+from magicfs.transaction import past
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.output import Choice, JobOutput
+from magicfs.transaction.prepare import look
+from magicfs.transaction.record import JobRecord
+from magicfs.transaction.taken_back import in_effect
+
+__all__ = ["Effects", "Files", "log_effects", "of_drop", "of_rollback", "refuse_loss"]
+
+_LOGGER = logging.getLogger("magicfs")
+_NAMED_MAX: Final = 100
+_SAID_MAX: Final = 3
+_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Some files of a dataset.
+
+    Attributes:
+        files: How many.
+        bytes: Their size.
+        keys: The first 100 of them, relative to the destination.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    keys: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int]) -> Files:
+        """The files of these keys and sizes."""
+        return cls(len(sizes), sum(sizes.values()), tuple(sorted(sizes)[:_NAMED_MAX]))
+
+    def __str__(self) -> str:
+        if not self.files:
+            return ""
+        count = "1 file" if self.files == 1 else f"{self.files:,} files"
+        return f"{count} ({human_bytes(self.bytes)}), such as {', '.join(self.keys[:_SAID_MAX])}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"files": self.files, "bytes": self.bytes, "keys": list(self.keys)}
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a rollback or a drop changes, as it was found before.
+
+    Attributes:
+        publications: The publications that it takes back, in a drop those whose files go: the newest 100.
+        gone: The files that are no part of the dataset any more.
+        back: The files that are part of it again.
+        lost: The files that are deleted and that nobody keeps.
+    """
+
+    publications: tuple[Publication, ...] = ()
+    gone: Files = Files()
+    back: Files = Files()
+    lost: Files = Files()
+
+    @property
+    def said_publications(self) -> str:
+        """The newest publications by name, for people."""
+        return _named(self.publications)
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The same for people: names and values, of which some may be empty."""
+        return [
+            ("takes back", self.said_publications),
+            ("files gone", str(self.gone)),
+            ("files back", str(self.back)),
+            ("deleted", f"for good: {self.lost}" if self.lost.files else ""),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "publications": [one.to_dict() for one in self.publications],
+            "gone": self.gone.to_dict(),
+            "back": self.back.to_dict(),
+            "lost": self.lost.to_dict(),
+        }
+
+
+async def of_rollback(engine: Engine, location: Location, context: JobContext) -> Effects:
+    """What a rollback changes.
+
+    Raises ObjectNotFound if files of then are gone, or being deleted; UsageError if it cannot be known what
+    readers saw then, or a partition is neither there now nor was then.
+    """
+    then = await past.restored_files(engine, context, READING)
+    now = await _shown(engine, context)
+    _refuse_unknown_partitions(context, then, now)
+    await _refuse_gone(engine, context, then)
+    gone = {key: one for key, one in now.items() if key not in then}
+    back = {key: one.size for key, one in then.items() if key not in now}
+    lost = await _lost(engine, context, JobOutput(restored=then), now)
+    return Effects(await _taken_back(engine, location, context), _files(gone), Files.of(back), lost)
+
+
+async def of_drop(engine: Engine, location: Location, context: JobContext, choice: Choice) -> Effects:
+    """What a drop changes, as a choice from the files that are shown."""
+    now = await _shown(engine, context)
+    gone = choice(now)
+    lost = await _lost(engine, context, JobOutput(choice=choice), now) if gone else Files()
+    return Effects(await _brought(engine, location, gone), _files(gone), lost=lost)
+
+
+def refuse_loss(effects: Effects, url: str, verb: str) -> None:
+    """Raise UsageError if files would be deleted for good that the caller has said nothing about."""
+    lost = effects.lost
+    if lost.files:
+        whose = f"; publications: {_named(effects.publications)}" if effects.publications else ""
+        raise UsageError(
+            f"this would {verb} {url} and delete for good {lost}{whose}; no job keeps them; nothing was "
+            "changed; give keep_replaced='7d' (--keep 7d) to keep them for that time, so that this can be "
+            "rolled back, or keep_replaced=None (--no-keep) to delete them for good"
+        )
+
+
+def log_effects(effects: Effects, url: str, verb: str, *, advice: str = "") -> None:
+    """Log what is about to be done; as a warning if there is advice."""
+    said = [f"{name} {value}" for name, value in effects.lines() if value] or ["no file of it changes"]
+    level = logging.WARNING if advice else logging.INFO
+    _LOGGER.log(level, "%s %s: %s", verb, url, "; ".join([*said, *filter(None, [advice])]))
+
+
+def _named(found: Sequence[Publication]) -> str:
+    names = [f"{one.run_id} (job {one.job_id})" if one.run_id else f"job {one.job_id}" for one in found]
+    more = f" and {len(names) - _SAID_MAX} more" if len(names) > _SAID_MAX else ""
+    return ", ".join(names[:_SAID_MAX]) + more
+
+
+def _files(files: Mapping[str, ManifestFile]) -> Files:
+    return Files.of({key: one.size for key, one in files.items()})
+
+
+async def _shown(engine: Engine, context: JobContext) -> dict[str, ManifestFile]:
+    """What readers of manifests see now, of a rollback of partitions in these."""
+    destination = context.layout.destination
+    seen = await chain.read_pointer(engine.store, destination, READING)
+    shown = {} if seen is None else await past.shown_by(engine, destination, READING, seen[0].job_id)
+    where = context.partitions
+    return {key: one for key, one in shown.items() if where is None or lies_in(key, where)}
+
+
+def _refuse_unknown_partitions(
+    context: JobContext, then: Mapping[str, ManifestFile], now: Mapping[str, ManifestFile]
+) -> None:
+    keys = [*then, *now]
+    for one in context.partitions or ():
+        if not any(key.startswith(f"{one}/") for key in keys):
+            raise UsageError(
+                f"{context.url} has no partition {one!r}, neither now nor when job {context.restores} was "
+                "published; nothing was changed; give directories as they stand in the keys of files"
+            )
+
+
+async def _refuse_gone(engine: Engine, context: JobContext, then: Mapping[str, ManifestFile]) -> None:
+    """Refuse files of then that neither are there nor are kept by a version."""
+    found = await compare(engine, context.layout.destination, then)
+    versions = engine.store.capabilities.versions
+    gone = [key for key in (*found.missing, *found.altered) if not (versions and then[key].version)]
+    if gone:
+        raise past.files_gone(engine, context, gone)
+
+
+async def _lost(
+    engine: Engine, context: JobContext, output: JobOutput, shown: Mapping[str, ManifestFile]
+) -> Files:
+    """What is deleted, and kept neither by a promise nor by a version."""
+    if context.keep_replaced_ms is not None:
+        return Files()
+    record = JobRecord(engine.store, context.layout, READING)
+    found = (await look(engine, context, record, output)).replacement
+    versions = past.versions_of(context, found, shown) if engine.store.capabilities.versions else {}
+    destination = context.layout.destination
+    return Files.of(
+        {
+            paths.relative_to(one.key, destination): one.size
+            for one in found.deleted
+            if one.key not in versions
+        }
+    )
+
+
+async def _taken_back(engine: Engine, location: Location, context: JobContext) -> tuple[Publication, ...]:
+    """The publications since then that are in effect; with partitions, those that changed them."""
+    found = []
+    async with (
+        aclosing(publications(engine, location)) as jobs,
+        aclosing(in_effect(jobs)) as effective,
+    ):
+        async for one in effective:
+            if one.job_id == context.restores:
+                break
+            found.append(one)
+    if context.partitions is not None:
+        where = context.partitions
+
+        async def touches(job: str) -> bool:
+            manifest = await chain.read(engine.store, location.key, job, READING)
+            if manifest is None or manifest.hides == "all":
+                return True
+            return any(
+                lies_in(key, where) for key in (*(one.key for one in manifest.files), *manifest.deleted)
+            )
+
+        touched = await gathered([one.job_id for one in found], touches, _AT_ONCE)
+        found = [one for one, is_touched in zip(found, touched, strict=True) if is_touched]
+    return tuple(as_publication(one) for one in found[:_NAMED_MAX])
+
+
+async def _brought(engine: Engine, location: Location, keys: Iterable[str]) -> tuple[Publication, ...]:
+    """The publications that files are named after."""
+    wanted = {job_named(key.rpartition("/")[2]) for key in keys} - {None}
+    found: list[Publication] = []
+    async with aclosing(publications(engine, location)) as jobs:
+        async for one in jobs:
+            if not wanted or len(found) == _NAMED_MAX:
+                break
+            if one.job_id in wanted:
+                wanted.remove(one.job_id)
+                found.append(as_publication(one))
+    return tuple(found)
