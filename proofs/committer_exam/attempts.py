@@ -138,10 +138,13 @@ class AttemptsExam(Examined):
     ) -> None:
         """HADOOP-16632: what it leaves is harmless, and another abort of the job removes it."""
         job = self.job(bench, **mode)
-        zombie = pickle.loads(pickle.dumps(job.task(0)))  # noqa: S301 - our own bytes
+        zombie = Task(job.spec, job.task(0).id)  # which does not look whether its job is there
+        pickled = pickle.loads(pickle.dumps(job.task(0)))  # noqa: S301 - our own bytes
         chosen = self.run_task(job, 0, "a.txt")
         job.commit([chosen])
         before = {key: bench.read(key) for key in bench.listed()}
+        with pytest.raises(ProtocolViolation, match="was not begun, and wrote nothing"):
+            pickled.setup()
         zombie.setup()  # a process that has not heard of the end
         self.write(zombie, {"a.txt": b"zombie\n"})
         if self.place.makes_uploads:
