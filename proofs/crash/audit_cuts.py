@@ -100,12 +100,12 @@ def beside_audit(begun: AuditScene, rival: Rival, seed: int) -> list[str]:
 
     outcomes = one.stage(both(), order=str(seed))
     one.watch()
-    if rival == "rerun" and outcomes[1].error is not None:
+    if rival == "rerun" and not outcomes[1].done:
         one.stage(_give_up(one))
     one.stage(one.settle("forward"))
     if one.step == "accept unjudged" and rival in {"accept", "driver"}:
         one.stage(_sweep(one))  # one that stood still has written facts of a job that had ended
-    done = [outcome.error is None and not outcome.died for outcome in outcomes]
+    done = [outcome.done for outcome in outcomes]
     problems = [f"ended with {each.error!r}" for each in outcomes if each.surprising]
     problems += [*_ended(one, rival, done, outcomes[1]), *one.violations]
     return [
@@ -151,7 +151,7 @@ def _ended(scene: AuditScene, rival: Rival, done: list[bool], second: Outcome) -
         case "discard":
             right = [own] if published else [D] if done[1] else [own, D]
         case "rerun":
-            right = [theirs] if done[1] and second.result is not None else [own] if published else [own, D]
+            right = [theirs] if done[1] and (second.result or second.error) else [own] if published else [own, D]
             if len(runs := _published_runs(scene)) > 1:
                 yield f"one run was published by {runs}"
         case "append" if done[1]:

@@ -220,7 +220,7 @@ def beside(begun: PastScene, other: Other, seed: int) -> list[str]:
     outcomes = one.stage(both(), order=str(seed))
     one.watch()
     one.stage(one.settle("forward"))
-    done = [outcome.error is None and not outcome.died for outcome in outcomes]
+    done = [outcome.done for outcome in outcomes]
     problems = [f"ended with {each.error!r}" for each in outcomes if each.surprising]
     problems += [*_ended(one, other, done), *one.violations, *two.violations]
     return [

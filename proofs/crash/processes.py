@@ -12,7 +12,7 @@ from typing import Any
 
 from magicfs.committers.staging import attempts
 from magicfs.engine import Engine
-from magicfs.errors import MagicError
+from magicfs.errors import CommitUnfinished, MagicError
 from magicfs.filesystem import tracking
 from magicfs.filesystem.tracking import PlaceName, Scope, Tracker
 from magicfs.stores.conditions import assume
@@ -98,6 +98,11 @@ class Outcome:
     result: Any = None
     error: BaseException | None = None
     died: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether what it was to do counts; perhaps a recovery has to finish it."""
+        return not self.died and (self.error is None or isinstance(self.error, CommitUnfinished))
 
     @property
     def surprising(self) -> bool:
