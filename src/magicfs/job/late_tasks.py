@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from magicfs.committers.registry import committer_info
-from magicfs.errors import MagicError, ObjectNotFound, ProtocolViolation
+from magicfs.errors import MagicError, ObjectNotFound, PermissionDenied, ProtocolViolation
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.stores.interrupt import run_on
@@ -33,12 +33,13 @@ _PAUSES_S: Final = (0.0, 0.5, 1.0, 2.0)
 def refuse_if_ended(spec: JobSpec, task: TaskId) -> None:
     """Raise ProtocolViolation if a job has ended. One request; none for a committer without job objects.
 
-    Raises StoreError if the job could not be looked at.
+    A worker that may only write cannot look, and goes on. Raises StoreError if the store does not answer.
     """
     if not committer_info(spec.committer).driven:
         return
     try:
-        run_on(spec.loop, spec.store().head, spec.work_layout.job_object_key)
+        with suppress(PermissionDenied):
+            run_on(spec.loop, spec.store().head, spec.work_layout.job_object_key)
     except ObjectNotFound:
         raise ProtocolViolation(
             f"job {spec.job} has ended, or was never set up; task {task} was not begun, and wrote nothing"
@@ -48,7 +49,8 @@ def refuse_if_ended(spec: JobSpec, task: TaskId) -> None:
 def discard_if_ended(spec: JobSpec, commit: TaskCommit) -> None:
     """Discard the files of a committed task whose job does not wait for it any more.
 
-    A second call finds them discarded. One request, and none for files that only a listing shows.
+    A second call finds them discarded. One request, and none for files that only a listing shows. A worker
+    that may only write cannot look, and its files stay until the job is swept.
 
     Raises:
         ProtocolViolation: The job has ended, or is being ended; nothing of the task is published.
@@ -57,7 +59,10 @@ def discard_if_ended(spec: JobSpec, commit: TaskCommit) -> None:
     if commit.content is None or not _is_known(spec):
         return
     committer = spec.make_committer()
-    if run_on(spec.loop, _discarded, committer.engine, committer.context, commit):
+    has_ended = False
+    with suppress(PermissionDenied):
+        has_ended = run_on(spec.loop, _discarded, committer.engine, committer.context, commit)
+    if has_ended:
         raise ProtocolViolation(
             f"job {commit.job_id} ended while task {commit.task_id} was still writing; its files were "
             "discarded, and nothing of it is published"
