@@ -463,7 +463,7 @@ _OF_MODES: Final[dict[int, Behaviour]] = {
     ),
     115: _by(
         "partitioned: a delete that fails",
-        f"{_STAGED_JOBS}test_replace_that_cannot_delete_is_published_and_says_what_stays",
+        f"{_STAGED_JOBS}test_replace_that_cannot_delete_is_published_and_says_so",
         otherwise="the new files are visible by then, so that it is a warning",
     ),
     116: _by(
