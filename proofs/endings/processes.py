@@ -1,11 +1,12 @@
 """``python -m proofs.endings.processes``: forks of this process, each of which goes through one front door.
 
-This process has imported everything and started nothing, and each fork ends as every Python process does: no
-block is around it. So a run takes a tenth of a second rather than two.
+This process imports what the first fork has imported, and starts nothing. Each fork ends as every Python
+process does: no block is around it. So a run takes half a second rather than three.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
@@ -13,7 +14,9 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from proofs.endings.doors import DOORS
 
@@ -32,13 +35,28 @@ def _main() -> None:
     door, url, options, runs = json.loads(sys.argv[1])
     logging.disable(logging.WARNING)
     statuses = Counter[int]()
-    for run in range(runs):
-        child = os.fork()
-        if not child:
-            DOORS[door](f"{url}-{run}", options)
-            sys.exit(0)
-        statuses[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])] += 1
-    print(json.dumps(statuses))  # noqa: T201
+    with TemporaryFile("w+") as imported:
+        for run in range(runs):
+            child = os.fork()
+            if not child:
+                break
+            statuses[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])] += 1
+            if not run:
+                _import(imported)
+        else:
+            print(json.dumps(statuses))  # noqa: T201
+            return
+        DOORS[door](f"{url}-{run}", options)
+        if not run:
+            imported.write("\n".join(sys.modules))
+    sys.exit(0)
+
+
+def _import(names: IO[str]) -> None:
+    names.seek(0)
+    for name in names.read().splitlines():
+        with suppress(Exception):  # some exist under other names alone
+            importlib.import_module(name)
 
 
 if __name__ == "__main__":
