@@ -121,9 +121,9 @@ def first(ground: Ground) -> str:
 CALLS: dict[str, Callable[[Ground], object]] = {
     "write": lambda ground: write(ground, 2),
     "replace": lambda ground: write(ground, 2, conflict="replace"),
-    "drop": lambda ground: magicfs.drop(URL, jobs=[first(ground)], filesystem=ground),
+    "drop": lambda ground: magicfs.drop(URL, jobs=[first(ground)], keep_replaced=None, filesystem=ground),
     "rewrite": lambda ground: magicfs.rewrite(URL, filesystem=ground),
-    "rollback": lambda ground: magicfs.rollback(URL, to=first(ground), filesystem=ground),
+    "rollback": lambda ground: magicfs.rollback(URL, to=first(ground), keep_replaced=None, filesystem=ground),
 }
 
 
