@@ -151,7 +151,9 @@ def _ended(scene: AuditScene, rival: Rival, done: list[bool], second: Outcome) -
         case "discard":
             right = [own] if published else [D] if done[1] else [own, D]
         case "rerun":
-            right = [theirs] if done[1] and (second.result or second.error) else [own] if published else [own, D]
+            right = (
+                [theirs] if done[1] and (second.result or second.error) else [own] if published else [own, D]
+            )
             if len(runs := _published_runs(scene)) > 1:
                 yield f"one run was published by {runs}"
         case "append" if done[1]:

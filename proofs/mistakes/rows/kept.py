@@ -104,6 +104,13 @@ def aborted_beside_equal_names(user: User) -> Rows:
     return ["second"]
 
 
+def read_by_an_old_list(user: User) -> Rows:
+    user.publish({"a.txt": "first"}, "replace", unique_names=False)
+    opened = magicfs.dataset(user.url, format="csv")
+    user.publish({"a.txt": "other"}, "replace", unique_names=False)
+    return [str(row) for row in opened.to_table().to_pylist()]
+
+
 MISTAKES = {
     "replaced files are kept, and `magicfs expire` runs where the clock is a day ahead": (
         expired_by_a_machine_ahead
@@ -113,4 +120,5 @@ MISTAKES = {
     "`replace` of a directory of which a dataset above keeps files": replaced_further_down,
     '`publish="flip"`, which is gone, over kept files': flipped,
     "`magicfs abort` of an ended job while another writes its names again": aborted_beside_equal_names,
+    "a dataset is read that was opened before a `replace` wrote its names again": read_by_an_old_list,
 }

@@ -11,7 +11,7 @@ from typing import TypeVar
 from unittest import mock
 
 import magicfs
-from magicfs.errors import PermissionDenied
+from magicfs.errors import CommitUnfinished, PermissionDenied
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
@@ -112,6 +112,16 @@ def no_conditional_writes(user: User) -> Rows:
     return ["old", "new"]
 
 
+def no_manifest(user: User) -> Rows:
+    refused = Fault(Kind.ERROR_BEFORE, operation="put", prefix="sales/_magicfs/", times=None)
+    try:
+        user.publish({"new.txt": "new"}, filesystem=user.failing(refused))
+    except CommitUnfinished as error:
+        user.told.append(f"CommitUnfinished: {error}")
+    magicfs.recover(user.url)
+    return ["old", "new"]
+
+
 def own_magic_path(user: User) -> Rows:
     from magicfs import MagicFileSystem
 
@@ -136,5 +146,6 @@ MISTAKES = {
     "the clock of one machine is a day ahead": clock_a_day_ahead,
     "a newer magicfs has an open job at the destination, and an older one replaces": newer_job_object,
     "a store that ignores conditional writes": no_conditional_writes,
+    "manifests cannot be written once the files are visible, and `magicfs recover` follows": no_manifest,
     "a magic path of one's own, which nobody publishes": own_magic_path,
 }
