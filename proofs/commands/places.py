@@ -105,9 +105,12 @@ class Place:
 
     @property
     def shown(self) -> Rows:
-        """What manifests show, and what somebody has put there by hand."""
-        data, seen = self.scene.data(), self._seen()
-        return rows_of([body for name, body in data.items() if name in seen or body == BY_HAND])
+        """What manifests show, and what somebody has put there by hand and no job has replaced."""
+        data, seen, kept = self.scene.data(), self._seen(), self.scene.elsewhere(self._kept)
+        bodies = [
+            body for name, body in data.items() if name in seen or (body == BY_HAND and name not in kept)
+        ]
+        return rows_of(bodies)
 
     def check_end(self) -> None:
         """Listing and manifests agree but for what is kept, nothing is left over, kept files are there, and
@@ -115,14 +118,15 @@ class Place:
         """
         scene, seen = self.scene, self._seen()
         kept = scene.elsewhere(self._kept)
-        there = {name for name, body in scene.data().items() if body != BY_HAND}
+        data = scene.data()
+        there = {name for name, body in data.items() if body != BY_HAND}
         if seen - there or there - seen - kept.keys():
             raise Trouble(
                 f"manifests show {sorted(seen)}, {sorted(there)} are there, and {sorted(kept)} kept"
             )
         if (left := scene.work()) or scene.uploads():
             raise Trouble(f"left over: {left} {scene.uploads()}")
-        if lost := [name for name, is_due in kept.items() if not is_due and name not in there]:
+        if lost := [name for name, is_due in kept.items() if not is_due and name not in data]:
             raise Trouble(f"not kept as was promised: {lost}")
         scene.published({"p=9/last.bin": b"last"})
         if len(self._seen()) != len(seen) + 1:
