@@ -41,6 +41,9 @@ _END_JOBS: Final = frozenset({"recover", "rollback", "commit", "abort", "accept"
 """Verbs that may have done a part, or find their work done by another one."""
 
 
+_OF_PATHS: Final = ("publish", "publish_over")
+
+
 class Outcome(Enum):
     """What became of a verb, as it says."""
 
@@ -66,6 +69,8 @@ def outcome_of(verb: Callable[[], object]) -> Outcome:
 def check(place: Place, name: str, store: str, told: Told) -> None:
     """Raise Trouble if no order explains what is there, once all is tidy, and what readers have seen."""
     verbs = [(verb, said) for verb, said in told if verb not in _KEEP_ROWS]
+    if ("rollback", Outcome.DONE) in verbs and any((one, Outcome.REFUSED) in verbs for one in _OF_PATHS):
+        verbs.append(("discard", Outcome.UNKNOWN))  # what is taken back of a path is discarded
     ends = {end for end, _ in _explained(name, store, verbs)}
     if place.shown not in ends:
         raise Trouble(f"rows are {_shown(place.shown)}, and no order leaves them: {_said(told)} {_all(ends)}")

@@ -38,6 +38,11 @@ def test_a_wrong_line_that_two_verbs_show_is_noticed(mutant: VerbMutant) -> None
     assert (bool(told), sound) == (True, "")
 
 
+def test_a_job_that_replaces_while_files_are_adopted_leaves_no_manifest_of_files_that_are_gone() -> None:
+    cell = meet("files by hand", "adopt", "replace_partitions", every=1)
+    assert (cell.troubles, cell.runs > 20) == ([], True)
+
+
 def test_verbs_that_all_succeeded_but_in_no_order_are_noticed() -> None:
     place = PLACES["no job"]("s3")
     orders.run(place, "append")

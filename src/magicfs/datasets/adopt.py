@@ -12,7 +12,7 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import open_destination
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, UsageError
+from magicfs.errors import CommitDenied, FormatError, PreconditionFailed, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import ADOPT, READING
@@ -102,12 +102,16 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
     )
     store = object_settings.store_as_recorded(store, told)
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
-    if await _head(store, destination) != before:
+    seen = await chain.read_pointer(store, destination, READING)
+    try:
+        if (seen[0].nonce if seen else None) != before:
+            raise PreconditionFailed("adopt", destination, "the pointer was moved")
+        await chain.publish(store, conditions, destination, adopted, looked=(seen,), only_there=True)
+    except PreconditionFailed as error:
         raise CommitDenied(
             f"a job was published to {location.url} meanwhile; nothing was adopted; call adopt again when no "
             "job runs"
-        )
-    await chain.publish(store, conditions, destination, adopted)
+        ) from error
     return await chain.read(store, destination, adopted.job_id, READING)
 
 

@@ -248,6 +248,7 @@ async def publish(
     manifest: Manifest,
     *,
     looked: tuple[Seen | None] | None = None,
+    only_there: bool = False,
 ) -> bool:
     """Write a job's manifest and link it at the head of the chain.
 
@@ -256,13 +257,15 @@ async def publish(
     the pointer afterwards, has not found the job in the chain between the pointer and that ``previous``, and
     replaces exactly the version that it read: so a manifest that is linked never changes. The ``previous``
     that is given counts only where there is no pointer: the job that it named when this one looked.
-    ``looked`` has what the pointer was shortly before, so that the first try need not read it.
+    ``looked`` has what the pointer was shortly before, so that the first try need not read it. With
+    ``only_there`` that must still hold.
 
     Returns True if this call moved the pointer, False if the job was linked before.
 
     Raises FormatError if what is there is malformed or inconsistent.
     Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
     Raises UsageError if the job's id can have no manifest.
+    Raises PreconditionFailed with ``only_there`` if the pointer is not what it was; nothing is left.
     """
     job = manifest.job_id
     own = Register(store, manifest_key(destination, job), conditions, lasting=True)
@@ -288,7 +291,10 @@ async def publish(
                     again = replace(found, previous=linked.previous, older_files=linked.older_files)
                     await own.swap(there, again.to_bytes())
             await _move(head, seen, manifest)
-        except (ObjectExists, PreconditionFailed):
+        except (ObjectExists, PreconditionFailed) as error:
+            if only_there:
+                await store.delete([own.key])
+                raise PreconditionFailed("publish", head.key, "it was moved meanwhile") from error
             # Another process was faster, with this job or with another.
             await asyncio.sleep(random.uniform(0, min(_PAUSE_S * 2**attempt, _PAUSE_MAX_S)))  # noqa: S311
         else:
