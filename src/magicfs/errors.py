@@ -185,7 +185,7 @@ class CommitUnfinished(MagicError):
     old files not be deleted.
 
     Readers of manifests may not see the files yet. Nothing is lost: fix the cause, then commit again or run
-    ``magicfs recover URL``. It is no ``CommitError``, for the job must not be run anew under another name.
+    ``magicfs recover URL``. It is no ``CommitError``, for the job must not be run again under another name.
 
     Attributes:
         report: The ``JobReport`` of what was published.

@@ -116,7 +116,7 @@ def rollback(
         ObjectNotFound: No such publication, or files of then were deleted or written over since; nothing was
             changed.
         UsageError: Files would be deleted for good, and ``keep_replaced`` was not given; or ``to`` means
-            several publications, or it cannot be told what readers saw then; or a partition is not there now
+            several publications, or what readers saw then is not known; or a partition is not there now
             and was not then; or ``keep_in_place`` came without ``keep_replaced``. Nothing was changed.
         CommitDenied: Another job is changing the destination; nothing was changed.
         CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.

@@ -11,6 +11,6 @@ __all__ = ["guessed"]
 
 
 def guessed(store: Store, path: str) -> dict[str, str]:
-    """The options of an upload that say so; none where it gives none, or the name tells nothing."""
+    """The options of an upload that say so; none where it gives none, or the name gives none."""
     kind = mimetypes.guess_type(path)[0] if store.capabilities.guesses_content_type else None
     return {} if kind is None else {CONTENT_TYPE: kind}

@@ -1,4 +1,4 @@
-"""Tasks in other processes that an engine lets run on, kills, or begins anew, once the job has failed.
+"""Tasks in other processes that an engine lets run on, kills, or begins again, once the job has failed.
 
 The driver has aborted the job by then, and what such a task writes nobody collects. So a task looks before it
 writes whether its job is there, and when it has written everything whether that still waits. Either it sees

@@ -41,7 +41,7 @@ class Task(Twins[TaskCommit]):
 
     A task may be pickled before it is set up, and may run more than once, even at the same time: each
     ``setup`` makes an attempt of its own. What is pickled is the task, never an attempt. Where it is loaded
-    nobody tells it of the job's end: it looks at the job before it writes and when it has committed.
+    it does not hear of the job's end: it looks at the job before it writes and when it has committed.
 
     Args:
         spec: The job.
@@ -49,7 +49,7 @@ class Task(Twins[TaskCommit]):
         on_commit: Told what ``commit`` persisted; forgotten by pickling.
         check: Called with the name of each call that needs its job open; forgotten by pickling.
         on_state: Told when an attempt is set up, committed or aborted; forgotten by pickling.
-        is_elsewhere: Whether it runs where nobody tells it of the job's end, as a pickled one does.
+        is_elsewhere: Whether it runs where it does not hear of the job's end, as a pickled one does.
 
     Attributes:
         id: The task's id.

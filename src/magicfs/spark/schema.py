@@ -112,7 +112,7 @@ def check(
 
 
 def arrow_schema(schema: StructType, partition_cols: Sequence[str]) -> pa.Schema:
-    """What the files of a frame hold, and what its directories name; null where only its batches tell."""
+    """What the files of a frame hold, and what its directories name; null where only its batches show it."""
     fields = {one.name: _in_files(one.dataType) for one in schema.fields}
     named = {name: pa.timestamp("us") for name in partition_cols if pa.types.is_timestamp(fields[name])}
     return pa.schema(list((fields | named).items()))

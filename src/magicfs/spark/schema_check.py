@@ -1,4 +1,4 @@
-"""Whether the rows of a frame fit those that stay beside them, before a task runs or a batch is visible."""
+"""Whether the rows of a frame fit those that stay, before a task runs or a batch is visible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADVICE = "cast the columns, or check_schema=False (as option checkSchema='false
 
 
 def check_rows(job: Job, chosen: WriteOptions, frame: StructType) -> None:
-    """Abort the job and raise UsageError where rows of the frame do not fit those that stay beside them.
+    """Abort the job and raise UsageError where rows of the frame do not fit those that stay.
 
     Three small reads, and none for a format other than Parquet, or a mode that leaves nothing.
     """

@@ -12,7 +12,7 @@ import atexit
 import sys
 import time
 import weakref
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 __all__ = ["shared_with_threads"]
 
@@ -24,7 +24,7 @@ _WAIT_S: Final = 2.0
 _STEP_S: Final = 0.001
 
 _Object = TypeVar("_Object")
-_live: dict[int, weakref.ref[Any]] = {}
+_live: dict[int, weakref.ref[object]] = {}
 
 
 def shared_with_threads(thing: _Object) -> _Object:

@@ -28,7 +28,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class RowsThere:
-    """What one file of a dataset tells about those that are there. Pickles, for tasks in other processes."""
+    """What one file of a dataset shows of those that are there. Pickles, for tasks in other processes."""
 
     url: str
     key: str
@@ -55,9 +55,9 @@ class RowsThere:
 
 
 def rows_there(job: JobSpec, file_format: str = "parquet") -> RowsThere | None:
-    """Look at one Parquet file that stays beside what a job writes; None if none does, or it is unreadable.
+    """Look at one Parquet file that stays when a job writes; None if none does, or it is unreadable.
 
-    Reads the pointer, a manifest and the end of that file. Whatever is wrong with the store, others tell.
+    Reads the pointer, a manifest and the end of that file. Whatever is wrong with the store, others report.
     """
     if file_format != "parquet" or job.conflict not in {"append", "replace_partitions"}:
         return None
@@ -92,7 +92,7 @@ def _schema_of(filesystem: AbstractFileSystem, path: str, size: int) -> pa.Schem
 
 
 def _without_old_moments(file: Any) -> pa.Schema:
-    """The schema of a Parquet file. Moments as Spark writes them by default, INT96, tell no zone: null."""
+    """The schema of a Parquet file. Moments as Spark writes them by default, INT96, have no zone: null."""
     schema, columns = file.schema_arrow, map(file.schema.column, range(len(file.schema)))
     old = {one.path.partition(".")[0] for one in columns if one.physical_type == "INT96"}
     return pa.schema([one.with_type(pa.null()) if one.name in old else one for one in schema])

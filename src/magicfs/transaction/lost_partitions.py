@@ -1,4 +1,4 @@
-"""Partitions that a job replaces by nothing, told before its commit point."""
+"""Partitions that a job replaces by nothing, reported before its commit point."""
 
 from __future__ import annotations
 

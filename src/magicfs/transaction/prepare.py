@@ -71,7 +71,7 @@ async def prepare(
     warnings: list[str],
 ) -> JobVersion:
     """Move an open or prepared job to ``committing``. Nothing is visible yet. What could not be looked at,
-    and which partitions are replaced by nothing, is told in ``warnings``.
+    and which partitions are replaced by nothing, stands in ``warnings``.
 
     Raises OutputExists if the conflict mode forbids to publish onto what is there; CommitDenied if another
     job is changing the same files, or another driver moved this one; UsageError if nobody could tell what is

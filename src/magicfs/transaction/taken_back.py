@@ -48,7 +48,7 @@ async def run_in_effect(store: Store, destination: str, conditions: Conditions, 
     job = None if seen is None else await job_of_run_by(store, destination, conditions, seen[0], run_id)
     if seen is None or job is None or job == seen[0].job_id:
         return job
-    with suppress(FormatError):  # where nobody can tell, the run is not published twice
+    with suppress(FormatError):  # where nobody can know, the run is not published twice
         return job if await _is_in_effect(store, destination, conditions, job) else None
     return job
 
