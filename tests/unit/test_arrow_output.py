@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pickle
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from magicfs.engines.arrow_output import ArrowOutput
 from magicfs.engines.arrow_sink import ArrowSink
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job import late_tasks
 from magicfs.job.late_tasks import sweep_again
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import task_id
@@ -115,9 +116,9 @@ class Sink(ArrowSink):
 
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses that the driver makes, which take no time."""
+    """Pauses that the driver makes, which take no time. Other threads of the process sleep as ever."""
     pauses: list[float] = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    monkeypatch.setattr(late_tasks, "time", SimpleNamespace(sleep=pauses.append))
     return pauses
 
 
@@ -216,7 +217,7 @@ def test_driver_looks_again_for_what_tasks_leave_that_are_killed_later(
             assert scene.uploads()
         died.append(pause_s)
 
-    monkeypatch.setattr(time, "sleep", dies)
+    monkeypatch.setattr(late_tasks, "time", SimpleNamespace(sleep=dies))
 
     def run() -> None:
         raise ZeroDivisionError
