@@ -9,7 +9,7 @@ import pytest
 
 import magicfs
 from magicfs.datasets import recover_jobs
-from magicfs.errors import CommitUnfinished, FormatError, UsageError
+from magicfs.errors import CommitDenied, CommitUnfinished, FormatError, PreconditionFailed, UsageError
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT
@@ -72,6 +72,34 @@ def test_what_a_lost_and_replaced_manifest_may_have_named_is_not_adopted() -> No
     with pytest.raises(UsageError, match=r"may have named 1 files of .*stranger\.bin.*nothing was changed"):
         magicfs.adopt(scene.url, filesystem=scene.filesystem)
     assert scene.objects() == before
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_adopt_whose_answer_is_lost_while_a_job_is_published_removes_no_manifest_of_the_chain(
+    monkeypatch: pytest.MonkeyPatch, is_linked: bool
+) -> None:
+    scene = JobScene()
+    scene.published({"a.bin": b"1"})
+    scene.put("stranger.bin", b"2")
+    move = chain._move
+
+    async def lost(head: Any, seen: Any, manifest: Manifest) -> None:
+        if manifest.conflict != chain.ADOPT:
+            await move(head, seen, manifest)
+            return
+        if is_linked:
+            await move(head, seen, manifest)
+        await asyncio.to_thread(scene.published, {"b.bin": b"3"})
+        raise PreconditionFailed("put", CURRENT, "somebody changed it")
+
+    monkeypatch.setattr(chain, "_move", lost)
+    if is_linked:
+        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    else:
+        with pytest.raises(CommitDenied, match="nothing was adopted"):
+            magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    assert bodies(scene) == ([b"1", b"2", b"3"] if is_linked else [b"1", b"3"])
+    assert len(scene.below("_magicfs/adopted-")) == is_linked
 
 
 # -- the pointer -----------------------------------------------------------------------------------------

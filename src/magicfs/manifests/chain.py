@@ -293,6 +293,9 @@ async def publish(
             await _move(head, seen, manifest)
         except (ObjectExists, PreconditionFailed) as error:
             if only_there:
+                now = await read_pointer(store, destination, conditions)
+                if now and await _is_linked(store, destination, conditions, now[0].job_id, linked):
+                    return True  # only the answer was lost
                 await store.delete([own.key])
                 raise PreconditionFailed("publish", head.key, "it was moved meanwhile") from error
             # Another process was faster, with this job or with another.
