@@ -21,7 +21,7 @@ import fsspec.asyn
 import magicfs
 from magicfs.job.job import Job
 
-__all__ = ["PHASES", "rooms_of", "spine_of", "walk"]
+__all__ = ["PHASES", "functions", "rooms_of", "spine_of", "walk"]
 
 PHASES = ("set up", "open to close", "task commit", "job commit")
 """The phases of a walk, in order."""
@@ -36,6 +36,15 @@ def walk() -> dict[str, list[str]]:
 
     Modules are named below ``magicfs``. A first job, which is not watched, imports what is imported late.
     """
+    return _watched().entered
+
+
+def functions() -> set[CodeType]:
+    """Publish one file; returns the functions that run."""
+    return _watched().called
+
+
+def _watched() -> _Watch:
     _publish(_Watch())
     watch = _Watch()
     before = sys.getprofile()
@@ -51,7 +60,7 @@ def walk() -> dict[str, list[str]]:
         threading.setprofile(None)
         _on_the_loop(None)
         gc.enable()
-    return watch.entered
+    return watch
 
 
 def rooms_of(modules: Iterable[str]) -> list[str]:
@@ -69,13 +78,16 @@ class _Watch:
     def __init__(self) -> None:
         self.entered: dict[str, list[str]] = {phase: [] for phase in PHASES}
         self.phase: str | None = PHASES[0]
+        self.called: set[CodeType] = set()
 
     def hook(self, frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or self.phase is None:
             return
         entered = self.entered[self.phase]
-        if (module := _module(frame.f_code)) is not None and module not in entered:
-            entered.append(module)
+        if (module := _module(frame.f_code)) is not None:
+            self.called.add(frame.f_code)
+            if module not in entered:
+                entered.append(module)
 
 
 def _module(code: CodeType) -> str | None:
