@@ -25,6 +25,7 @@ from magicfs.committers.options import StagingOptions
 from magicfs.committers.registry import committer_info, options_of
 from magicfs.errors import MagicError
 from magicfs.filesystem import MagicFileSystem
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
@@ -219,12 +220,10 @@ class _Program:
         return JobSpec(
             location=paths.parse_url(_URL),
             job=_JOB,
-            committer=self.subject.committer,
-            conflict="append",
+            options=JobOptions(committer=self.subject.committer, conflict="append", **self.subject.job),
             committer_options=options_of(self.subject.committer, given),
             filesystem=_Files(self.server),
             **found,
-            **self.subject.job,
         )
 
     # -- tasks -----------------------------------------------------------------------------------------

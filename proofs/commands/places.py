@@ -81,7 +81,7 @@ class Place:
         job = self.job
 
         async def process(engine: Engine) -> Any:
-            committer = registry.make(job.spec.committer, job.spec.context, engine)
+            committer = registry.make(job.spec.options.committer, job.spec.context, engine)
             return await committer.commit_job(self.commits, job.found.driver)
 
         self.scene.elsewhere(process)

@@ -16,6 +16,7 @@ from magicfs.datasets.read import current_view
 from magicfs.datasets.rollback import roll_back
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, UsageError
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
@@ -130,11 +131,9 @@ async def _job(
     context = JobContext(
         url=place.location.url,
         layout=WorkLayout(destination, job),
-        conflict=mode,
-        unique_names=place.unique_names,
-        tracking="memory",
-        etag_format="string",
-        **how,
+        options=JobOptions(
+            committer="magic", conflict=mode, unique_names=place.unique_names, tracking="memory", **how
+        ),
     )
     transaction = JobTransaction(await told_as_newest(engine, place.location), context)
     setup = await transaction.set_up()

@@ -82,7 +82,7 @@ class Overtaken(DelegatingStore):
 def driver_on(job: Job, store: Store, concurrency: int | None = None) -> Committer:
     """A job's committer, by way of another store."""
     spec = job.spec
-    return registry.make(spec.committer, spec.context, Engine(store, concurrency or spec.concurrency))
+    return registry.make(spec.options.committer, spec.context, Engine(store, concurrency or spec.concurrency))
 
 
 def dying(job: Job, commits: Sequence[TaskCommit] | None, operation: str, after: int, key: str = "") -> None:

@@ -36,8 +36,7 @@ class LifecycleExam(Examined):
         assert bench.read(f"{DESTINATION}/_SUCCESS") == b"old"
         assert not bench.pending()
         said = self.job_object(bench, job)
-        assert (said.job_id, said.state, said.conflict) == (job.id, "open", self.conflict)
-        assert (said.tracking, said.unique_names) == (job.spec.tracking, job.spec.unique_names)
+        assert (said.job_id, said.state, said.options) == (job.id, "open", job.spec.options)
 
     def test_nothing_is_visible_before_the_job_commit_and_every_row_after(
         self, bench: Bench, mode: dict[str, Any]

@@ -49,7 +49,7 @@ class RecoveriesExam(ConflictsExam):
         if cut < len(NEW):
             dying(job, job.commits, "complete_upload", cut)
         else:
-            moves = 1 if job.spec.conflict == "append" else 2
+            moves = 1 if job.spec.options.conflict == "append" else 2
             dying(job, job.commits, "put", moves, self.job_key(job))
 
     def test_job_whose_driver_died_among_its_files_is_finished(
@@ -165,7 +165,7 @@ class RecoveriesExam(ConflictsExam):
         dying(job, None, "complete_upload", 1)
         work = self.work(bench)
         with pytest.raises(CommitDenied, match="is committing; nothing was changed; run magicfs recover"):
-            self.job(bench, conflict=job.spec.conflict, job_id=job.id)
+            self.job(bench, conflict=job.spec.options.conflict, job_id=job.id)
         assert self.work(bench) == work
 
     def test_recovery_of_two_dead_jobs_wants_a_name(self, bench: Bench) -> None:

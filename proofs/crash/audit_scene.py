@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, get_args
 
 from magicfs import datasets
@@ -18,7 +18,7 @@ from magicfs.committers.driven import DrivenCommitter
 from magicfs.datasets.abort import abort_job
 from magicfs.datasets.commit import commit_listed
 from magicfs.errors import AuditFailed, CommitDenied, UsageError
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.formats.job_options import Audits, JobOptions, Keep
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests import chain
 from magicfs.protocol import ids, paths
@@ -112,13 +112,13 @@ class AuditScene(PastScene):
         return JobContext(
             url=PLACE.url,
             layout=WorkLayout(DESTINATION, job or self.job, attempt),
-            conflict="replace",
-            unique_names=True,
-            tracking="store",
-            etag_format=DEFAULT_ETAG_FORMAT,
-            keep_replaced_ms=7 * DAY_MS,
-            run_id=RUN,
-            audit_rules=(_RULE,),
+            options=JobOptions(
+                committer="magic",
+                conflict="replace",
+                run_id=RUN,
+                keep=Keep(ms=7 * DAY_MS),
+                audit=Audits(rules=(_RULE,)),
+            ),
         )
 
     # -- what is seen ------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class AuditScene(PastScene):
 
     async def run_again(self, process: Process, job: JobId) -> JobReport | None:
         """Another job of the same run, which nobody judges; None if the run is published already."""
-        context = replace(self.context(job=job), audit_rules=())
+        context = self.context(job=job).asked(audit=Audits())
         committer = registry.make("magic", context, process.engine)
         setup = await committer.setup_job()
         if setup.published is not None:
@@ -279,7 +279,7 @@ class AuditScene(PastScene):
             await commit_listed(process.engine, PLACE, self.job)
             self.violations.append("a job was published that nobody has judged, and nobody has accepted")
         with suppress(UsageError):
-            await registry.make("magic", replace(self.context(), audit_rules=()), process.engine).setup_job()
+            await registry.make("magic", self.context().asked(audit=Audits()), process.engine).setup_job()
             self.violations.append("a driver without rules has taken over a job that is to be judged")
 
     async def _without_token(self, process: Process) -> None:

@@ -108,7 +108,7 @@ def keep_small_files(source: random.Random, jobs: Iterable[DrawnJob]) -> None:
     for job in jobs:
         small = replace(job.setting, tracking="small")
         if job.setting.tracking == "memory" and small.possible and source.random() < _SMALL:
-            job.setting, job.context = small, replace(job.context, small_files=SMALL)
+            job.setting, job.context = small, job.context.asked(small_files=SMALL)
 
 
 def _setting(chances: Chances, layout: str, shape: str, store: str, committer: str) -> Setting:

@@ -18,7 +18,7 @@ from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, StoreError
 from magicfs.filesystem.recording import StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.formats.job_options import JobOptions, Places
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import Conflict
@@ -163,11 +163,11 @@ class Elsewhere(Watched):
         return JobContext(
             url=f"memory://{BUCKET}/{place.destination}",
             layout=WorkLayout(place.destination, JobId(str(uuid4()))),
-            conflict=cast("Conflict", mode),
-            unique_names=True,
-            tracking="store",
-            etag_format=DEFAULT_ETAG_FORMAT,
-            extra_destinations=() if place.extra is None else (place.extra,),
+            options=JobOptions(
+                committer="magic",
+                conflict=cast("Conflict", mode),
+                places=Places(extra=() if place.extra is None else (place.extra,)),
+            ),
         )
 
     async def _past(self) -> None:
@@ -269,7 +269,7 @@ async def _task(worker: Process, place: _Place, context: JobContext) -> TaskComm
         path = locate(f"{BUCKET}/{context.layout.work_directory(attempt, extra)}/{name}")
         assert path is not None
         key = paths.join(path.destination, *unique_name(path.relative, task, context.job))
-        recorder = StoreRecorder(worker.store, path, context.etag_format)
+        recorder = StoreRecorder(worker.store, path, context.options.hadoop.etag_format)
         async with await AsyncDelayedFile(Upload(worker.store, key, 1 << 20, recorder)).open() as file:
             await file.write(f"{attempt} wrote {name}".encode())
     return await MagicCommitter(context, worker.engine).commit_task(task, attempt)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
 from magicfs.datasets.read import current_view, shown_files
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
@@ -34,11 +33,8 @@ async def publish(
     success_marker: bool = True,
 ) -> JobReport:
     """A job of one task, in one process."""
-    context = replace(
-        _context(job, conflict),
-        keep_replaced_ms=keep_days * DAY_MS or None,
-        success_marker=success_marker,
-    )
+    keep = Keep(ms=keep_days * DAY_MS or None)
+    context = _context(job, conflict).asked(keep=keep, success_marker=success_marker)
     committer = registry.make("magic", context, process.engine)
     setup = await committer.setup_job()
     return await committer.commit_job([await _task(process, context, committer, files)], setup.driver)
@@ -47,7 +43,7 @@ async def publish(
 async def rewrite(process: Process, job: JobId, keep_replaced_ms: int | None) -> JobReport:
     """What is shown becomes one file, as ``magicfs.rewrite`` does it."""
     old = shown_files(PLACE, await current_view(process.engine, PLACE))
-    context = replace(_context(job, "append"), conflict="rewrite", keep_replaced_ms=keep_replaced_ms)
+    context = _context(job, "append").asked(conflict="rewrite", keep=Keep(ms=keep_replaced_ms))
     transaction, setup = await begun(process.engine, PLACE, context)
     committer = registry.make("magic", context, process.engine)
     commit = await _task(process, context, committer, ("p=0/x.bin",))
@@ -67,8 +63,5 @@ def _context(job: JobId, conflict: Conflict) -> JobContext:
     return JobContext(
         url=PLACE.url,
         layout=WorkLayout(DESTINATION, job),
-        conflict=conflict,
-        unique_names=True,
-        tracking="store",
-        etag_format=DEFAULT_ETAG_FORMAT,
+        options=JobOptions(committer="magic", conflict=conflict),
     )

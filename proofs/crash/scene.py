@@ -135,7 +135,7 @@ class Scene(Watched):
             if late.surprising:
                 self.surprised("a late worker", late)
         if not outcome.died:
-            has_uploads = self.job.has_uploads(self.history.plan, self.context.small_files)
+            has_uploads = self.job.has_uploads(self.history.plan, self.context.options.small_files)
             upload_days = MODELS[self.setting.store].upload_days if has_uploads else None
             if isinstance(outcome.error, CommitFailed) and days.is_going(self.wait_h, upload_days):
                 return outcome

@@ -257,7 +257,7 @@ class Simulation(Watched):
         if not hours or self._skew or job.context.job in self._helped:
             return
         history = self.histories[job.context.job]
-        has_uploads = job.facts.has_uploads(history.plan, job.context.small_files)
+        has_uploads = job.facts.has_uploads(history.plan, job.context.options.small_files)
         wrong = days.complaint(
             hours,
             MODELS[job.setting.store].upload_days if has_uploads else None,

@@ -20,7 +20,7 @@ from magicfs.filesystem.in_hand import SmallFile
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Recorder, Upload
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.formats.job_options import Hadoop, JobOptions
 from magicfs.protocol import ids
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, JobId
@@ -64,14 +64,16 @@ def context_of(setting: Setting, job: JobId) -> JobContext:
     return JobContext(
         url=f"memory://{BUCKET}/{DESTINATION}",
         layout=WorkLayout(DESTINATION, job, 0, setting.layout),
-        conflict=setting.mode,
-        unique_names=setting.names == "unique",
-        tracking="memory" if setting.in_memory else "store",
-        small_files=SMALL if setting.tracking == "small" else None,
-        etag_format=DEFAULT_ETAG_FORMAT,
-        options=_options(setting),
-        committer=setting.name,
-        part_size=_PART_SIZE,
+        options=JobOptions(
+            committer=setting.name,
+            conflict=setting.mode,
+            unique_names=setting.names == "unique",
+            tracking="memory" if setting.in_memory else "store",
+            small_files=SMALL if setting.tracking == "small" else None,
+            part_size=_PART_SIZE,
+            hadoop=Hadoop(layout=setting.layout),
+        ),
+        committer_options=_options(setting),
     )
 
 
@@ -91,32 +93,32 @@ def _options(setting: Setting) -> CommitterOptions:
 
 def committer_of(context: JobContext, process: Process) -> Committer:
     """The committer of a job, in one process."""
-    return registry.make(context.committer, context, process.engine)
+    return registry.make(context.options.committer, context, process.engine)
 
 
 async def write_attempt(
     worker: Process, context: JobContext, attempt: AttemptId, files: tuple[str, ...]
 ) -> dict[str, bytes]:
     """Write files as a task does; returns what will be at which final key."""
-    if isinstance(context.options, StagingOptions):
-        return _write_locally(context, context.options, attempt, files)
-    if context.committer in RENAMING:
+    if isinstance(context.committer_options, StagingOptions):
+        return _write_locally(context, context.committer_options, attempt, files)
+    if context.options.committer in RENAMING:
         return await _write_work_files(worker, context, attempt, files)
     wrote = {}
     for name in files:
         path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/{name}")
         assert path is not None
         relative = path.relative
-        if context.unique_names:
+        if context.options.unique_names:
             relative = unique_name(relative, ids.task_of_attempt(attempt), context.job)
         key = "/".join((*path.parents, *relative))
-        recorder: Recorder = StoreRecorder(worker.store, path, context.etag_format)
-        if context.tracking == "memory":
+        recorder: Recorder = StoreRecorder(worker.store, path, context.options.hadoop.etag_format)
+        if context.options.tracking == "memory":
             recorder = MemoryRecorder(worker.store, path)
         wrote[key] = f"{attempt} wrote {name}".encode()
         upload = Upload(worker.store, key, _PART_SIZE, recorder)
-        if context.small_files is not None:
-            settings = WriteSettings(tracking="memory", part_size=_PART_SIZE, small_files=context.small_files)
+        if context.options.small_files is not None:
+            settings = WriteSettings(context.options)
             upload = SmallFile(worker.store, path, settings, recorder, key)
             wrote[key] += b" at length" * 10 * name.endswith("part-1.bin")
         async with await AsyncDelayedFile(upload).open() as file:
@@ -130,7 +132,7 @@ async def _write_work_files(
     wrote = {}
     for name in files:
         relative = tuple(name.split("/"))
-        if context.unique_names:
+        if context.options.unique_names:
             relative = unique_name(relative, ids.task_of_attempt(attempt), context.job)
         body = f"{attempt} wrote {name}".encode()
         wrote["/".join((context.layout.destination, *relative))] = body
@@ -146,7 +148,7 @@ def _write_locally(
     for name in files:
         relative = tuple(name.split("/"))
         path = Path(local_directory(options.work_directory, context.job, attempt), *relative)
-        if context.unique_names:
+        if context.options.unique_names:
             relative = unique_name(relative, ids.task_of_attempt(attempt), context.job)
         body = f"{attempt} wrote {name}".encode()
         path.parent.mkdir(parents=True, exist_ok=True)

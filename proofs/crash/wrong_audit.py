@@ -69,15 +69,15 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "setup forgets that rules have to judge the job",
         "magicfs.transaction.record",
-        "audit_rules=context.audit_rules,",
-        "audit_rules=(),",
+        "options=context.options,",
+        "options=replace(context.options, audit=type(context.options.audit)()),",
         ("judge",),
         before=True,
     ),
     WrongAudit(
         "no job is to be judged",
         "magicfs.formats.job_object",
-        "return bool(self.audit_rules) and self.audit is None and self.state in BEFORE_COMMIT",
+        "return bool(self.options.audit.rules) and self.audit is None and self.state in BEFORE_COMMIT",
         "return False",
         ("judge",),
     ),
@@ -91,7 +91,7 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "a driver without rules takes over what is to be judged",
         "magicfs.transaction.setup",
-        "if job.audit_rules and not context.audit_rules:",
+        "if job.options.audit.rules and not context.options.audit.rules:",
         "if False:",
         ("judge",),
     ),
@@ -168,7 +168,7 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "a job of the same run leaves what is in quarantine",
         "magicfs.transaction.others",
-        "return [one for one in rivals if one.run_id == context.run_id]",
+        "return [one for one in rivals if one.run_id == context.options.run_id]",
         "return [one for one in rivals if one.job is not None and not one.job.is_quarantined]",
         beside=(("accept", "rerun"),),
     ),

@@ -46,14 +46,14 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a rollback of a partition shows what lay in others, too",
         _PAST,
-        "and (context.partitions is None or lies_in(key, context.partitions))",
+        "and (only is None or lies_in(key, only))",
         "and True",
         ("rollback of a partition",),
     ),
     WrongPast(
         "a rollback of a partition replaces what it shows",
         "magicfs.transaction.prepare",
-        "return context.partitions",
+        "return context.options.rollback.partitions",
         "return ('p=1',)",
         ("rollback of a partition",),
     ),
@@ -67,7 +67,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a job that keeps nothing deletes what is promised and shown again",
         _PAST,
-        "promised_again = context.keep_replaced_ms is not None and relative in shown",
+        "promised_again = context.options.keep.ms is not None and relative in shown",
         "promised_again = relative in shown",
         ("partitions",),
     ),
@@ -168,8 +168,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a rollback leads to nothing",
         _ROLLBACK,
-        "restores=await job_as_of(engine, location, to),",
-        "restores=None,",
+        "rollback=Rollback(job=await job_as_of(engine, location, to), partitions=partitions),",
+        "rollback=Rollback(),",
         ("rollback",),
     ),
     WrongPast(
@@ -182,8 +182,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a rollback forgets what it was told to keep",
         _ROLLBACK,
-        "keep_replaced_ms=keep_replaced_ms,",
-        "keep_replaced_ms=None,",
+        "keep=Keep(ms=keep_replaced_ms, in_place=keep_in_place),",
+        "keep=Keep(),",
         ("rollback that keeps",),
     ),
     WrongPast(
@@ -225,7 +225,8 @@ PAST_MUTANTS: Final = (
         "a job that removes files looks for no other",
         "magicfs.transaction.prepare",
         "rivals = conflicting(others, context.job, partitions)",
-        "rivals = conflicting(others, context.job, partitions) if context.conflict == 'replace' else []",
+        "rivals = conflicting(others, context.job, partitions) if context.options.conflict == 'replace' "
+        "else []",
         beside=(("rewrite", "replace"), ("drop", "rollback"), ("rewrite", "drop")),
     ),
     WrongPast(

@@ -34,8 +34,8 @@ RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
         "the work of tasks is left",
         "d",
         _WORK_FILES,
-        "if context.committer not in RENAMING or not context.renames.removes_work:",
-        "if context.committer in RENAMING or not context.renames.removes_work:",
+        "if context.options.committer not in RENAMING or not context.renames.removes_work:",
+        "if context.options.committer in RENAMING or not context.renames.removes_work:",
         (_LOSERS,),
     ),
     Mutant(

@@ -14,6 +14,7 @@ from magicfs.errors import MagicError
 from magicfs.formats import footer as footer_format
 from magicfs.formats.footer import Footer
 from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.log import Log, LogFile, LoggedJob, LoggedPart, LogPart
 from magicfs.manifests import footers, log, log_files
 from magicfs.protocol.ids import JobId
@@ -65,7 +66,14 @@ def _sum_of_bytes() -> list[str]:
 
 def _unreadable_job() -> list[str]:
     job = JobObject(
-        job_id=_JOB, bucket="b", destination="d", state=JobState.OPEN, nonce="n", driver="d", size=2**63
+        job_id=_JOB,
+        bucket="b",
+        destination="d",
+        state=JobState.OPEN,
+        nonce="n",
+        driver="d",
+        options=JobOptions(committer="magic", conflict="append"),
+        size=2**63,
     )
     return _problem("a job object of 2**63 bytes", lambda: record._check_size(job), said="bytes: outside")  # noqa: SLF001
 

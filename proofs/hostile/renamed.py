@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from magicfs.formats import deletions
 from magicfs.formats.job_object import Chunk, JobObject
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.pending import Pending, Source
 from magicfs.formats.pendingset import PendingSet
 from magicfs.protocol.ids import JobId
@@ -53,7 +54,7 @@ def forged_rename(ground: Ground, obstacle: str) -> str:
         state=JobState.COMMITTING,
         nonce="n",
         driver="d",
-        committer="manifest",
+        options=JobOptions(committer="manifest", conflict="append"),
         created_ms=now,
         changed_ms=now,
         files=1,

@@ -28,7 +28,7 @@ __all__ = ["LINE_MUTANTS"]
 _ELSEWHERE: Final = "finance/day=1/stolen.csv"
 
 
-def _chunk_with(job_field: dict[str, Any], entry: dict[str, Any], *, body: bool = False) -> list[str]:
+def _chunk_with(places: dict[str, Any], entry: dict[str, Any], *, body: bool = False) -> list[str]:
     """A job whose facts were forged, digest and all: it must not be carried out."""
     with ground_of("committing") as (ground, job):
         own = json.loads(ground.objects()[record_of(ground, "/job.json")])
@@ -40,8 +40,9 @@ def _chunk_with(job_field: dict[str, Any], entry: dict[str, Any], *, body: bool 
                 document["commits"][0].pop(name)
         raw = json.dumps(document).encode()
         ground.put(key, raw)
+        own["options"]["places"] = places
         own["chunks"][0]["sha256"] = hashlib.sha256(raw).hexdigest()
-        ground.put(record_of(ground, "/job.json"), json.dumps(own | job_field).encode())
+        ground.put(record_of(ground, "/job.json"), json.dumps(own).encode())
         try:
             recovered(ground, job)
         except (FormatError, UsageError) as error:
@@ -123,7 +124,7 @@ LINE_MUTANTS: Final = (
         "magicfs.transaction.job_location",
         "if await read_at(engine, replace(theirs.layout, destination=extra)) == theirs.layout.destination:",
         "if theirs.layout.destination:",
-        partial(_chunk_with, {"extraDestinations": [{"key": "finance"}]}, _STOLEN),
+        partial(_chunk_with, {"extra": ["finance"]}, _STOLEN),
     ),
     Mutant(
         "files may lie outside the destination",
@@ -142,7 +143,7 @@ LINE_MUTANTS: Final = (
     Mutant(
         "every committer carries bodies",
         "magicfs.transaction.output",
-        "carries = context.committer not in RENAMING and context.small_files is not None",
+        "carries = context.options.committer not in RENAMING and context.options.small_files is not None",
         "carries = True",
         partial(
             _chunk_with,

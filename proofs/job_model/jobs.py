@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
 from magicfs.committers.file.committer import FileCommitter
@@ -11,7 +10,7 @@ from magicfs.committers.magic import MagicCommitter
 from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.committers.renaming.base import RenamingCommitter
 from magicfs.engine import Engine
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.formats.job_options import JobOptions
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
@@ -40,10 +39,7 @@ def context_of(destination: str, job: JobId, mode: str, attempt: int = 0) -> Job
     return JobContext(
         url=Location("memory", BUCKET, destination).url,
         layout=WorkLayout(destination, job, attempt, "__magic_job"),
-        conflict=cast("Conflict", mode),
-        unique_names=True,
-        tracking="store",
-        etag_format=DEFAULT_ETAG_FORMAT,
+        options=JobOptions(committer="magic", conflict=cast("Conflict", mode)),
     )
 
 
@@ -66,5 +62,5 @@ def committer_of(context: JobContext, engine: Engine, way: Way) -> AnyCommitter:
         case "completes":
             return MagicCommitter(context, engine)
         case "manifest":
-            return ManifestCommitter(replace(context, committer="manifest"), engine)
-    return FileCommitter(replace(context, committer="file"), engine)
+            return ManifestCommitter(context.asked(committer="manifest"), engine)
+    return FileCommitter(context.asked(committer="file"), engine)

@@ -11,6 +11,7 @@ from magicfs.committers.file.choose import make
 from magicfs.committers.file.committer import FileCommitter
 from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import Conflict
@@ -117,14 +118,14 @@ class FileScene:
         context = JobContext(
             url=f"{self.store.name}://{self.store.bucket}/{self.destination}",
             layout=layout,
-            conflict=conflict,
-            unique_names=unique,
-            tracking="store",
-            etag_format="string",
-            single_driver=single_driver,
-            options=FileOptions(algorithm=algorithm, delete_obstacles=delete_obstacles),
-            run_id=run_id,
-            committer="file",
+            options=JobOptions(
+                committer="file",
+                conflict=conflict,
+                run_id=run_id,
+                single_driver=single_driver,
+                unique_names=unique,
+            ),
+            committer_options=FileOptions(algorithm=algorithm, delete_obstacles=delete_obstacles),
         )
         engine = Engine(faulty(self.store, traffic, actor), concurrency)
         return Process(self, make(context, engine), traffic, actor)

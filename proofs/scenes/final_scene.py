@@ -19,6 +19,7 @@ from magicfs.committers.final.filesystem import FinalFileSystem
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.engine import Engine
 from magicfs.filesystem import MagicFileSystem
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.protocol import ids, paths
@@ -69,9 +70,8 @@ class FinalScene(DestinationScene):
     def job(self, conflict: Conflict = "append", job_id: str = "", *, unique_names: bool = True) -> FinalJob:
         """A job that is not set up."""
         layout = WorkLayout(self.location.key, ids.job_id(job_id or str(uuid4())))
-        return FinalJob(
-            self, JobContext(self.location.url, layout, conflict, unique_names, "store", "string")
-        )
+        asked = JobOptions(committer=self.committer, conflict=conflict, unique_names=unique_names)
+        return FinalJob(self, JobContext(self.location.url, layout, asked))
 
 
 @dataclass
@@ -166,7 +166,7 @@ class FinalAttempt:
         """Through which it writes."""
         scene = self.job.scene
         if scene.committer == "task-completing":
-            names = self.job.context.unique_names
+            names = self.job.context.options.unique_names
             return MagicFileSystem(scene.filesystem, unique_names=names, job_object=False)
         label = self.id if scene.committer == "stocator" else self.task
         return FinalFileSystem(scene.filesystem, self.path, (label, self.job.id))

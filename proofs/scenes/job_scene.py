@@ -163,7 +163,7 @@ class JobScene:
     ) -> JobReport | None:
         """Commit a job in a process of its own; None if that died."""
         engine = self.engine(traffic or Traffic(faults), concurrency)
-        committer = registry.make(job.spec.committer, job.spec.context, engine)
+        committer = registry.make(job.spec.options.committer, job.spec.context, engine)
         report: JobReport | None = self.lived(lambda: committer.commit_job(commits, job.found.driver))
         return report
 

@@ -13,6 +13,7 @@ import magicfs
 from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.committers.options import ManifestOptions
 from magicfs.engine import Engine, Event
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.formats.task_manifest import TaskManifest
@@ -91,11 +92,8 @@ class ManifestScene:
         context = JobContext(
             url=f"file:///{key}",
             layout=WorkLayout(key, self.job, attempt),
-            conflict=self.conflict,
-            unique_names=self.unique_names,
-            tracking="store",
-            etag_format="string",
-            options=self.options,
+            options=JobOptions(committer="manifest", conflict=self.conflict, unique_names=self.unique_names),
+            committer_options=self.options,
         )
         told: list[Event] = []
         traffic, actor = Traffic(faults), Actor("driver")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import magicfs
 from magicfs.engine import Engine
@@ -91,12 +91,12 @@ class StagedScene(JobScene):
         spec = job.spec
         other = magicfs.Job(
             self.url,
-            conflict=spec.conflict,
+            conflict=cast("Any", spec.options.conflict),
             filesystem=filesystem,
-            committer=spec.committer,
+            committer=spec.options.committer,
             committer_options=self.options,
-            unique_names=spec.unique_names,
-            part_size=spec.part_size,
+            unique_names=spec.options.unique_names,
+            part_size=spec.options.part_size,
             concurrency=spec.concurrency,
             job_id=spec.job,
             attempt=spec.attempt,

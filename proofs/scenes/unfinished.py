@@ -94,7 +94,7 @@ def written(url: str, *, tasks: int = 3, **options: Any) -> magicfs.Job:
     job = magicfs.Job(url, **{"conflict": "append", **options}).setup()
     for number in range(tasks):
         with job.task(number) as task:
-            place = f"day={number}/" if job.spec.conflict == "replace_partitions" else ""
+            place = f"day={number}/" if job.spec.options.conflict == "replace_partitions" else ""
             task.filesystem.pipe_file(f"{task.path}/{place}part.bin", b"%d" % number)
     return job
 

@@ -96,8 +96,8 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
         "another process does not read how a job is tracked",
         "elsewhere",
         _SETTINGS,
-        'tracking=cast("Tracking", job.tracking),',
-        'tracking="store",',
+        "return WriteSettings(job.options, job.object_settings)",
+        "return WriteSettings(type(job.options)(committer='magic', conflict='append'), job.object_settings)",
     ),
     SideMutant(
         "a task that is never committed is not missed",
@@ -153,7 +153,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
         "a pending set may be too large to be read",
         "pending_sets",
         "magicfs.transaction.sets",
-        "found.to_bytes(context.etag_format)  # nobody would read it: UsageError",
+        "found.to_bytes(context.options.hadoop.etag_format)  # nobody would read it: UsageError",
         "pass",
     ),
     SideMutant(

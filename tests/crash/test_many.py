@@ -39,7 +39,9 @@ def test_a_reader_of_the_chain_passes_a_sum_over_below_a_job_that_replaced_less(
         scene.published({name: b"old"})
     appending, replacing = scene.job(), scene.job("replace")
     appended = scene.wrote(appending, {"beside.txt": b"beside"})
-    committer = registry.make(appending.spec.committer, appending.spec.context, Engine(scene.plain, 1))
+    committer = registry.make(
+        appending.spec.options.committer, appending.spec.context, Engine(scene.plain, 1)
+    )
     meanwhile: list[str] = []
 
     async def join(engine: Engine) -> None:

@@ -175,7 +175,7 @@ def test_overwriting_replaces_when_the_new_files_are_visible() -> None:
     first = writer("overwritten")
     first.commit([committed(first, 0, "old"), committed(first, 1, "old")])
     second = writer("overwritten", overwrite=True)
-    assert second.job().spec.conflict == "replace"
+    assert second.job().spec.options.conflict == "replace"
     message = committed(second, 0, "new")
     assert visible(first) == ["p=1/old", "p=1/old"]
     second.commit([message])

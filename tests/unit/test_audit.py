@@ -324,7 +324,7 @@ class TestNotJudged:
         datasets.abort(scene.url, job=job.id, filesystem=scene.filesystem)
         job = unjudged(scene)
         again = magicfs.Job(scene.url, audit=[RowChange(less=0.5)], **how | {"job_id": job.id}).setup()
-        assert held(scene, again).audit_rules == ("RowChange(less=0.5, more=None)",)
+        assert held(scene, again).options.audit.rules == ("RowChange(less=0.5, more=None)",)
         again.commit()
         assert rows_shown(scene) == [30, 40]
         assert audit_of(scene, job.id).passed
@@ -356,7 +356,7 @@ class TestNotJudged:
         a_hundred(plain)
         job = plain.job("append", audit=[])
         plain.wrote(job, {"a.parquet": parquet(1)})
-        assert b"auditRules" not in held(plain, job).to_bytes()
+        assert b"audit" not in held(plain, job).to_bytes()
         assert datasets.commit(plain.url, job.id, filesystem=plain.filesystem).files == 1
 
     def test_what_was_listed_is_published_whoever_goes_on(self, plain: JobScene):

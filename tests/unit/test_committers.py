@@ -70,9 +70,9 @@ def test_a_run_id_needs_a_job_object(name: str, tmp_path: Path) -> None:
 
 def test_the_best_committer_is_chosen_with_a_reason(tmp_path: Path) -> None:
     job = magicfs.Job("memory://bucket/sales", committer="auto")
-    assert (job.spec.committer, job.spec.reason[:6]) == ("magic", "memory")
+    assert (job.spec.options.committer, job.spec.reason[:6]) == ("magic", "memory")
     job = magicfs.Job(f"file://{tmp_path}/sales", committer="auto")
-    assert job.spec.committer == "manifest"
+    assert job.spec.options.committer == "manifest"
     assert "renames in one step" in job.spec.reason
 
 

@@ -124,7 +124,9 @@ def commit(
     traffic: Traffic | None = None,
 ) -> JobReport | None:
     """Commit in a process of its own, whose own requests are an actor's too; None if it died."""
-    committer = registry.make(job.spec.committer, job.spec.context, scene.engine(traffic or Traffic()))
+    committer = registry.make(
+        job.spec.options.committer, job.spec.context, scene.engine(traffic or Traffic())
+    )
     assert isinstance(committer, DrivenCommitter)
     how = {"complete_remotely": spread}
     report: JobReport | None = scene.lived(lambda: committer.commit_job(commits, job.found.driver, **how))

@@ -133,4 +133,4 @@ def test_other_names_of_a_scheme_lie_in_the_same_bucket() -> None:
     job = magicfs.Job(
         "s3://bucket/sales", extra_destinations=["s3a://bucket/other/"], storage_options=options
     )
-    assert job.spec.context.extra_destinations == ("other",)
+    assert job.spec.context.options.places.extra == ("other",)

@@ -21,6 +21,7 @@ from magicfs.datasets.expire import expire_kept
 from magicfs.datasets.read import current_view
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.job_object import Chunk, JobObject
+from magicfs.formats.job_options import JobOptions
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.protocol import paths
@@ -396,11 +397,11 @@ class TestJobObject:
             state=JobState.PREPARED,
             nonce="n",
             driver="d",
-            conflict=mode,
+            options=JobOptions(committer="magic", conflict=mode),
             hidden=(chunk,),
         )
         raw = job.to_bytes()
-        assert json.loads(raw)["format"] == "magicfs.job/2"
+        assert json.loads(raw)["requires"] == ["hidden", "removal"]
         assert JobObject.from_bytes("x", raw) == job
         assert b"hidden" not in replace(job, hidden=()).to_bytes()
 

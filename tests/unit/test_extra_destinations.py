@@ -129,7 +129,7 @@ def test_url_to_leads_pandas_there(scene: JobScene) -> None:
     job = job_of(scene)
     task = Task(job.spec, job.task(0).id).setup()
     url = task.url_to(f"{EXTRA}/deep", "table one.csv")
-    if job.spec.committer == "magic":
+    if job.spec.options.committer == "magic":
         assert url.startswith("magic+memory://")
     else:
         filesystem, path = url_to_fs(url)
@@ -393,7 +393,7 @@ def test_the_job_object_names_them_and_show_tells(
     job = job_of(scene)
     held = scene.job_object(job)
     assert held is not None
-    assert [one.key for one in held.extra_destinations] == [OTHER]
+    assert held.options.places.extra == (OTHER,)
     show_job("job.json", held)
     assert f"{BUCKET}/{OTHER}" in capsys.readouterr().out
     job.abort()

@@ -24,10 +24,13 @@ def ground() -> MemoryGround:
 
 def forged(ground: MemoryGround, state: JobState, changes: dict[str, Any], **options: Any) -> str:
     """A job of today's run that died, of whose object somebody has changed some fields."""
+    changes = dict(changes)
     how = {"filesystem": ground.filesystem, "run_id": "today", **options}
     job = died_in(state, ground.url("sales"), completed=1, **how)
     key = job.spec.work_layout.job_object_key
-    ground.put(key, json.dumps(json.loads(ground.objects()[key]) | changes).encode())
+    document = json.loads(ground.objects()[key])
+    changes = {"options": document["options"] | changes.pop("options", {}), **changes}
+    ground.put(key, json.dumps(document | changes).encode())
     return str(job.id)
 
 
@@ -40,7 +43,7 @@ def run_again(ground: MemoryGround, run: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"extraDestinations": [{"key": "finance"}]}, FormatError),
+        ({"options": {"places": {"extra": ["finance"]}}}, FormatError),
         ({"objectSettings": {"ACL": "public-read"}}, UsageError),
         ({"changed": 2**62}, FormatError),
     ],

@@ -81,7 +81,7 @@ def test_every_option_of_the_staging_committers(tmp_path: Path) -> None:
     }
     filesystem = MemoryFileSystem(world=World(create_buckets=True))
     job = magicfs.Job("memory://bucket/sales", filesystem=filesystem, **arguments).setup()
-    assert (job.id, job.spec.concurrency, job.spec.context.part_size) == ("job-7", 16, 16 * 2**20)
+    assert (job.id, job.spec.concurrency, job.spec.context.options.part_size) == ("job-7", 16, 16 * 2**20)
     with job.task(0) as task:
         Path(task.path, "p=1").mkdir()
         Path(task.path, "p=1", "a").write_text("x")
@@ -501,7 +501,7 @@ def test_what_holds_in_a_release_makes_a_job_that_it_could_commit() -> None:
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
     assert not filesystem.exists("bucket/x/_SUCCESS")
-    assert job.spec.hadoop_sets
+    assert job.spec.options.hadoop.sets
 
 
 # -- schemes -------------------------------------------------------------------------------------------

@@ -90,7 +90,8 @@ def test_release_that_is_none_or_has_other_files_is_refused(text: str, told: str
 
 
 def settled(job: Job) -> tuple[str, str, bool]:
-    return job.spec.layout, job.spec.etag_format, job.spec.hadoop_sets
+    form = job.spec.options.hadoop
+    return form.layout, form.etag_format, form.sets
 
 
 def test_without_it_everything_is_as_before() -> None:
@@ -111,8 +112,8 @@ def test_job_of_the_magic_committer(hadoop: str, layout: str, etags: str) -> Non
 
 @pytest.mark.parametrize("unique", [True, False])
 def test_names_are_as_the_job_says_for_a_jvm_takes_any(unique: bool) -> None:
-    assert job_of(hadoop="3.5", unique_names=unique).spec.unique_names is unique
-    assert job_of(hadoop="3.5").spec.unique_names
+    assert job_of(hadoop="3.5", unique_names=unique).spec.options.unique_names is unique
+    assert job_of(hadoop="3.5").spec.options.unique_names
 
 
 @pytest.mark.parametrize("committer", ["directory", "partitioned"])

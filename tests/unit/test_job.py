@@ -479,7 +479,7 @@ def test_argument_that_cannot_be_right_is_refused_by_name(options: dict[str, Any
 
 
 def test_conflict_that_is_left_out_is_fail() -> None:
-    assert Job("memory://bucket/sales").spec.conflict == "fail"
+    assert Job("memory://bucket/sales").spec.options.conflict == "fail"
 
 
 @pytest.mark.parametrize("size", [5 * 2**20 - 1, 5 * 2**30 + 1])

@@ -173,7 +173,7 @@ def test_a_file_that_lies_where_an_old_one_lay_is_not_deleted(scene: JobScene, m
     scene.published({"d=1/k.txt": b"same bytes", "d=1/old.txt": b"old"}, unique_names=False)
     job = scene.job(mode, unique_names=False)
     commits = scene.wrote(job, {"d=1/k.txt": b"same bytes"})
-    context = replace(job.spec.context, unique_names=True)
+    context = job.spec.context.asked(unique_names=True)
     engine = scene.engine(Traffic())
     scene.lived(lambda: registry.make("magic", context, engine).commit_job(commits, job.found.driver))
     assert scene.data() == {"d=1/k.txt": b"same bytes"}

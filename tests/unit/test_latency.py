@@ -17,6 +17,7 @@ from magicfs.committers.base import Committer
 from magicfs.engine import Engine
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.spec import JobSpec, location_of
 from magicfs.protocol import ids
@@ -81,8 +82,7 @@ class Far:
         spec = JobSpec(
             location=location_of("memory://bucket/sales"),
             job=ids.job_id(f"0{len(self.taken):07d}-0000-4000-8000-000000000000"),
-            conflict=mode,
-            **options,
+            options=JobOptions(committer="magic", conflict=mode, **options),
         )
         store = FarStore(MemoryStore("bucket", self.world), self.log)
         return registry.make("magic", spec.context, Engine(store, 32))
@@ -110,10 +110,10 @@ class Far:
         context, store = one.context, one.engine.store
         path = locate(f"bucket/{context.layout.work_directory(attempt)}/{name}")
         relative = unique_name(path.relative, ids.task_of_attempt(attempt), context.job)
-        recorder = StoreRecorder(store, path, context.etag_format)
-        if context.tracking == "memory":
+        recorder = StoreRecorder(store, path, context.options.hadoop.etag_format)
+        if context.options.tracking == "memory":
             recorder = MemoryRecorder(store, path)
-        upload = Upload(store, "/".join((*path.parents, *relative)), context.part_size, recorder)
+        upload = Upload(store, "/".join((*path.parents, *relative)), context.options.part_size, recorder)
         async with await AsyncDelayedFile(upload).open() as file:
             await file.write(b"row\n")
 

@@ -23,6 +23,7 @@ from magicfs.errors import (
     ProtocolViolation,
     UsageError,
 )
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.progress import Meter
@@ -583,5 +584,5 @@ def test_what_a_task_commit_hands_over_names_the_manifest(scene: ManifestScene) 
 def test_the_context_of_a_job_without_options_takes_the_defaults(scene: ManifestScene) -> None:
     committer = scene.driver().committer
     layout = WorkLayout("x", scene.job)
-    bare = JobContext("file:///x", layout, "append", True, "store", "string")
+    bare = JobContext("file:///x", layout, JobOptions(committer="manifest", conflict="append"))
     assert ManifestCommitter(bare, committer.engine)._options == ManifestOptions()

@@ -67,7 +67,7 @@ def test_a_dataset_that_processes_write_with_arrow(tmp_path: Path) -> None:
 def test_it_is_the_best_committer_on_files(tmp_path: Path) -> None:
     assert registry.best_for(LocalStore())[0] == "manifest"
     with magicfs.Job(f"file://{tmp_path}/d", committer="auto") as job:
-        assert job.spec.committer == "manifest"
+        assert job.spec.options.committer == "manifest"
         for number in range(2):
             with job.task(number) as task:
                 write(task)

@@ -14,7 +14,8 @@ from magicfs.cli import main as cli
 from magicfs.formats import deletions
 from magicfs.formats.audit import Audit, Verdict
 from magicfs.formats.deletions import OldObject
-from magicfs.formats.job_object import Chunk, ExtraDestination, JobObject, OldSuccess, SeenPointer
+from magicfs.formats.job_object import Chunk, JobObject, OldSuccess, SeenPointer
+from magicfs.formats.job_options import Audits, Collected, Hadoop, JobOptions, Keep, Places, Rollback
 from magicfs.formats.pending import Body
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.job_state import JobState, diagram
@@ -31,33 +32,36 @@ FULL = JobObject(
     state=JobState.PREPARED,
     nonce="n",
     driver="d",
-    run_id="r",
+    options=JobOptions(
+        committer="magic",
+        conflict="append",
+        run_id="r",
+        rerun="replace",
+        success_marker=False,
+        unique_names=False,
+        tracking="memory",
+        part_size=1,
+        small_files=1,
+        keep=Keep(ms=1, in_place=True),
+        collect=Collected(footers=True, checksums=True),
+        audit=Audits(rules=("rule",)),
+        places=Places(extra=("d",), also_replace=("c",), own_path="d/__magic/mine"),
+        rollback=Rollback(job="j", partitions=("p=1",)),
+        hadoop=Hadoop(layout="__magic", etag_format="object", sets=True, begun_by="hadoop-magic"),
+    ),
     chunks=(CHUNK,),
     deletions=(CHUNK,),
     partitions=("p=1",),
     pointer=SeenPointer("j", "e"),
     old_success=OldSuccess("k", "0" * 64, "e"),
     equal_keys=("k",),
-    also_replace=("c",),
     object_settings={"ACL": "private"},
-    extra_destinations=(ExtraDestination("d"),),
-    etag_format="object",
-    part_size=1,
-    small_files=1,
-    own_path="d/__magic/mine",
+    older_extra=("d",),
     numbered_versions=True,
-    begun_by="hadoop-magic",
-    success_marker=False,
     new="d.new",
-    footers=True,
-    checksums=True,
-    audit_rules=("rule",),
     audit=Audit(
         verdicts=(Verdict(rule="r", passed=False, told="t"),), against="5f1e", audited_ms=1, accepted="why"
     ),
-    keep_replaced_ms=1,
-    keep_in_place=True,
-    restores="j",
     restored=(CHUNK,),
     hidden=(CHUNK,),
 )
@@ -78,7 +82,7 @@ def names(value: Any) -> Iterator[str]:
 def told() -> set[str]:
     """What the tables name: the first column, and names in the meaning of an object."""
     rows = re.findall(r"^\| (`.*) \|$", JOB_OBJECT, flags=re.MULTILINE)
-    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    return {name for row in rows for one in re.findall(r"`([\w.]+)`", row) for name in one.split(".")}
 
 
 @pytest.mark.parametrize("raw", [*DOCUMENTS, BODY])

@@ -341,7 +341,7 @@ class TestRuns:
         from magicfs.committers import registry
 
         async def _appended(scene: JobScene, engine: Any, job: magicfs.Job) -> None:
-            committer = registry.make(job.spec.committer, job.spec.context, engine)
+            committer = registry.make(job.spec.options.committer, job.spec.context, engine)
             await committer.commit_job(commits, job.found.driver)
 
         with pytest.MonkeyPatch.context() as patch:

@@ -211,7 +211,7 @@ def test_run_is_named_in_the_job_object_and_the_manifest(scene: JobScene) -> Non
     job = scene.job("append", run_id=RUN)
     found = scene.job_object(job)
     assert found is not None
-    assert found.run_id == RUN
+    assert found.options.run_id == RUN
     job.commit(scene.wrote(job, {"a.bin": b"1"}))
     assert f'"runId":"{RUN}"'.encode() in scene.objects()[f"sales/_magicfs/{job.id}.json"][0]
 

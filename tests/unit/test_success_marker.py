@@ -67,7 +67,7 @@ def test_a_job_that_is_taken_back_restores_the_earlier_one(scene: JobScene) -> N
 
 def test_a_pickled_job_knows(scene: JobScene) -> None:
     made = pickle.loads(pickle.dumps(magicfs.Job("memory://bucket/other", success_marker=False)))
-    assert not made.spec.context.success_marker
+    assert not made.spec.context.options.success_marker
 
 
 @pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])

@@ -63,7 +63,7 @@ class Scene(DestinationScene):
 
     def again(self, job: magicfs.Job, *faults: Fault) -> magicfs.Job:
         """The same job in another process."""
-        return self.job(*faults, job_id=job.id, tracking=job.spec.tracking).setup()
+        return self.job(*faults, job_id=job.id, tracking=job.spec.options.tracking).setup()
 
     def committer(self, job: magicfs.Job, *faults: Fault) -> Committer:
         """Its committer in another process."""

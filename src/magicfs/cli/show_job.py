@@ -38,31 +38,40 @@ def show_job(url: str, job: JobObject) -> None:
     from magicfs.protocol.period import period_text
     from magicfs.report import human_bytes
 
-    settled = bool(job.chunks)
+    asked, settled = job.options, bool(job.chunks)
     print_fields(
         [
             ("file", url),
             ("kind", "the state of a job (job object)"),
             ("job", job.job_id),
-            ("run", job.run_id),
+            ("run", asked.run_id),
             ("state", f"{job.state}: {MEANING[job.state]}"),
             ("reason", job.reason),
             ("quarantine", "yes: it waits to be accepted or aborted" if job.is_quarantined else None),
-            ("to be judged by", "; ".join(job.audit_rules) if job.is_unjudged else None),
+            ("to be judged by", "; ".join(asked.audit.rules) if job.is_unjudged else None),
             *audit_fields(job.audit),
             ("destination", f"{job.bucket}/{job.destination}"),
-            ("extra destinations", ", ".join(f"{job.bucket}/{one.key}" for one in job.extra_destinations)),
-            ("conflict", job.conflict),
-            ("may delete in", ", ".join(f"{job.bucket}/{key}" for key in job.also_replace)),
-            ("keeps replaced files", job.keep_replaced_ms and f"for {period_text(job.keep_replaced_ms)}"),
-            ("shows again", job.restores and f"what was published with job {job.restores}"),
-            ("committer", f"{job.committer}, tracking {job.tracking}, layout {job.layout}"),
+            ("extra destinations", ", ".join(f"{job.bucket}/{one}" for one in asked.places.extra)),
+            ("conflict", asked.conflict),
+            ("may delete in", ", ".join(f"{job.bucket}/{key}" for key in asked.places.also_replace)),
+            ("keeps replaced files", asked.keep.ms and f"for {period_text(asked.keep.ms)}"),
+            (
+                "shows again",
+                asked.rollback.job and f"what was published with job {asked.rollback.job}",
+            ),
+            (
+                "committer",
+                f"{asked.committer}, tracking {asked.tracking}, layout {asked.hadoop.layout}",
+            ),
             ("made in", job.new),
-            ("small files", job.small_files and f"up to {human_bytes(job.small_files)}, in bundles"),
-            ("footers", "kept" if job.footers else None),
-            ("checksums", "kept" if job.checksums else None),
-            ("unique names", "yes" if job.unique_names else "no"),
-            ("begun by", job.begun_by),
+            (
+                "small files",
+                asked.small_files and f"up to {human_bytes(asked.small_files)}, in bundles",
+            ),
+            ("footers", "kept" if asked.collect.footers else None),
+            ("checksums", "kept" if asked.collect.checksums else None),
+            ("unique names", "yes" if asked.unique_names else "no"),
+            ("begun by", asked.hadoop.begun_by),
             ("attempt", job.attempt),
             ("driver", job.driver),
             ("set up", human_moment(job.created_ms)),
@@ -80,7 +89,7 @@ def show_job(url: str, job: JobObject) -> None:
             ),
             ("older files", "are there, in no manifest" if job.older_files else None),
             ("old _SUCCESS", job.old_success.key if job.old_success else "none"),
-            ("writes _SUCCESS", None if job.success_marker else "no"),
+            ("writes _SUCCESS", None if asked.success_marker else "no"),
             ("nonce", job.nonce),
         ]
     )

@@ -94,7 +94,7 @@ class ClassicCommitter:
     def final_key(self, relative: str, task: TaskId) -> str:
         """The key of a file that a task wrote under a relative path."""
         elements = paths.elements(relative)
-        if self.context.unique_names:
+        if self.context.options.unique_names:
             elements = unique_name(elements, task, self.context.job)
         return paths.join(self.context.layout.destination, *elements)
 
@@ -144,7 +144,7 @@ class ClassicCommitter:
         return SuccessData.of_job(
             self.context.job,
             self.name,
-            self.context.conflict,
+            self.context.options.conflict,
             hostname=socket.gethostname(),
             ended_ms=now_ms(),
             filenames=(f"/{key}" for key in published.keys),
@@ -158,7 +158,7 @@ class ClassicCommitter:
             self.context.job,
             self.context.url,
             self.name,
-            self.context.conflict,
+            self.context.options.conflict,
             started=started,
             tasks=published.tasks,
             files=published.files,

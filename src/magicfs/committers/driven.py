@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -48,7 +47,7 @@ class DrivenCommitter:
     name = ""
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
-        self.context = context = replace(context, committer=self.name)
+        self.context = context = context.asked(committer=self.name)
         self.engine = engine
         self._sets: TaskSets = StoreSets(engine, context)
         self.auditing: Auditing | None = None

@@ -49,12 +49,12 @@ class MagicCommitter(DrivenCommitter):
 
     @property
     def is_recovery_supported(self) -> bool:
-        return self.context.tracking == "store"
+        return self.context.options.tracking == "store"
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         scope = tracker().snapshot(self._scope(attempt))
         written = bool(scope.finished or scope.open or scope.dropped)
-        if written or self.context.tracking == "memory":
+        if written or self.context.options.tracking == "memory":
             return written
         prefix = paths.prefix_of(self._directory(attempt))
         return bool([info async for info in self.engine.store.list(prefix, limit=1)])
@@ -82,7 +82,7 @@ class MagicCommitter(DrivenCommitter):
 
     async def abort_task(self, attempt: AttemptId) -> None:
         output, problems = TaskOutput(), []
-        if self.context.tracking == "store":
+        if self.context.options.tracking == "store":
             try:
                 scope = tracker().snapshot(self._scope(attempt))
                 output = await self._load_attempt(self.engine.for_cleanup(), attempt, scope)
@@ -147,7 +147,7 @@ class MagicCommitter(DrivenCommitter):
         return await attempt_output.load(engine, directory, bucket, self.context.destinations, known)
 
     async def _written(self, attempt: AttemptId, scope: Scope) -> TaskOutput:
-        if self.context.tracking == "memory":
+        if self.context.options.tracking == "memory":
             await self._bundle_all(attempt, scope)
             opened = sorted(scope.finished.items())
             output = TaskOutput(pendings=[pending for _, pending in opened])
@@ -185,7 +185,7 @@ class MagicCommitter(DrivenCommitter):
         for path, pending in scope.finished.items() if context.file_checks else ():
             key, place = pending.destination_key, locate(path)
             if pending.body is None or place is None:
-                why = f"it is larger than small_files={context.small_files}, and was sent already"
+                why = f"it is larger than small_files={context.options.small_files}, and was sent already"
                 said = file_checks.not_looked_at(context, key, why)
             else:
                 body = await in_hand.read(store, place, pending)
@@ -196,7 +196,7 @@ class MagicCommitter(DrivenCommitter):
 
     async def _bundle_all(self, attempt: AttemptId, scope: Scope) -> None:
         """Put the small files of an attempt into bundles, which then stand in what is known of them."""
-        if self.context.small_files is None:
+        if self.context.options.small_files is None:
             return
         owner = PathOwner(
             self.context.job,
@@ -219,9 +219,13 @@ class MagicCommitter(DrivenCommitter):
 
     async def _persist(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> TaskCommit:
         hold()  # from here on the set may be there, and count
-        if self.context.tracking == "memory":
+        if self.context.options.tracking == "memory":
             commit = TaskCommit.of(self.context.job, task, attempt, pending_set, None)
-            limit = INLINE_LIMIT if self.context.inline_limit is None else self.context.inline_limit
+            limit = (
+                INLINE_LIMIT
+                if self.context.options.inline_limit is None
+                else self.context.options.inline_limit
+            )
             if commit.content is not None and len(commit.content) <= limit:
                 return commit
         return (await StoreSets(self.engine, self.context).keep(task, attempt, pending_set)).commit

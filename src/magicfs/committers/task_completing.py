@@ -118,7 +118,9 @@ class TaskCompletingCommitter(ClassicCommitter):
         lists = result.lists(output.final_keys())
         undecided = next((one for one in result.failures if one.outcome is Outcome.UNKNOWN), None)
         if undecided is not None:
-            if self.context.tracking == "memory":  # nothing else remembers the uploads for a second call
+            if (
+                self.context.options.tracking == "memory"
+            ):  # nothing else remembers the uploads for a second call
                 for path, pending in before.finished.items():
                     tracker().finished(self._scope(commit.attempt_id), path, pending)
             unknown = CommitOutcomeUnknown(
@@ -196,7 +198,7 @@ class TaskCompletingCommitter(ClassicCommitter):
 
         Not all of their files need be visible: their commits may have died. With ``tracking="memory"`` none.
         """
-        if self.context.tracking == "memory":
+        if self.context.options.tracking == "memory":
             return []
         return [one.task for one in await self._sets.listed()]
 

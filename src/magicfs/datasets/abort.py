@@ -105,7 +105,7 @@ async def abort_job(
     name = ids.job_id(job)
     there = await with_old_flips(engine, location.key, await find_unfinished_jobs(engine, location.key))
     if (begun := next((one for one in there if one.job_id == name), None)) is not None:
-        if begun.job is not None and begun.job.begun_by == staging.BEGUN_BY:
+        if begun.job is not None and begun.job.options.hadoop.begun_by == staging.BEGUN_BY:
             return await _abort_staged(engine, location, begun, cluster, dry_run=dry_run)
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
     await _refuse_extra_destination(engine, location, name)
@@ -213,7 +213,7 @@ async def _keeping_names(engine: Engine, context: JobContext, keys: Collection[s
     async def look(directory: str) -> bool:
         with suppress(PermissionDenied):  # where one may not list one does not work
             for one in await find_unfinished_jobs(engine, directory, but=context.job):
-                if one.job is None or not one.job.unique_names:
+                if one.job is None or not one.job.options.unique_names:
                     found.add(one.job_id)
         return True
 

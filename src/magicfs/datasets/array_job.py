@@ -6,7 +6,7 @@ The name is the URL of the job's directory; all else that a task must know is in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from magicfs.committers.registry import committer_info
@@ -77,7 +77,7 @@ def open_task(name: ArrayJob, task: int | str, storage_options: Mapping[str, Any
     more. Nothing was changed.
     """
     told: JobObject = on_destination(_read, name.url, storage_options, None, name=name)
-    if not committer_info(told.committer).driven or told.tracking != "store":
+    if not committer_info(told.options.committer).driven or told.options.tracking != "store":
         raise UsageError(
             f"job {name.job} was set up by a program, which must run its tasks itself; nothing was changed; "
             "set a job up with magicfs job setup"
@@ -86,13 +86,8 @@ def open_task(name: ArrayJob, task: int | str, storage_options: Mapping[str, Any
     spec = JobSpec(
         location=location,
         job=told.job_id,
-        committer=told.committer,
-        conflict="append",  # what is there is the concern of who commits
-        unique_names=told.unique_names,
-        layout="__magic_job",
+        options=replace(told.options, conflict="append"),  # what is there is the concern of who commits
         attempt=told.attempt,
-        part_size=told.part_size,
-        etag_format="object" if told.etag_format == "object" else "string",
         storage_options=options,
         object_settings=told.object_settings or None,
     )

@@ -165,7 +165,7 @@ async def preview_listed(
         job_id=found.context.job,
         destination=location.url,
         found=found.job.state.value if found.job else _HADOOP,
-        conflict=found.context.conflict,
+        conflict=found.context.options.conflict,
         attempt=found.context.layout.attempt,
         tasks=decided.tasks if decided else output.tasks,
         files=decided.files if decided else output.files,
@@ -201,7 +201,8 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
         if accept is not None:
             return
         raise UsageError(
-            f"job {job.job_id} is to be judged by {'; '.join(job.audit_rules)} before it is published, and "
+            f"job {job.job_id} is to be judged by {'; '.join(job.options.audit.rules)} before it is "
+            "published, and "
             f"was not; nothing was changed; make its Job again with job_id={job.job_id!r}, "
             f"attempt={job.attempt} and these rules, and call setup() and commit(), which judges it; or pass "
             "accept=, on the command line --accept REASON, to publish it unjudged; or run magicfs abort "
@@ -216,7 +217,7 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
 
 async def _replaced(engine: Engine, found: Found, output: JobOutput) -> int:
     """How many old files a job would delete."""
-    mode, directory = found.context.conflict, found.context.layout.destination
+    mode, directory = found.context.options.conflict, found.context.layout.destination
     if not mode.startswith("replace") or found.output is None:
         return 0
     touched = {key.rpartition("/")[0] for key in output.final_keys()}
@@ -256,9 +257,9 @@ async def commit_listed(
         return found.output or JobOutput()
 
     report = await transaction.commit(load, driver)
-    if found.context.begun_by:
+    if found.context.options.hadoop.begun_by:
         await remove_marker(engine, found.context.layout)
-    if found.context.begun_by == BEGUN_BY:
+    if found.context.options.hadoop.begun_by == BEGUN_BY:
         await clear(cluster, found.context.job)
     return report
 

@@ -11,6 +11,7 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.formats.job_options import Hadoop, JobOptions
 from magicfs.manifests.chain import READING, manifest_key, newest_job, read
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
@@ -110,13 +111,20 @@ async def told_as_newest(engine: Engine, location: Location) -> Engine:
     return engine if manifest is None else engine.told(manifest.object_settings)
 
 
-def context_of(location: Location, layout: WorkLayout) -> JobContext:
-    """The facts of a job of which no more is known; ``JobContext.of`` adds what its object says."""
+def context_of(
+    location: Location, layout: WorkLayout, *, committer: str = "magic", begun_by: str = ""
+) -> JobContext:
+    """The facts of a job of which no more is known; ``JobContext.of`` adds what its object says.
+
+    ``begun_by``: which of Hadoop's committers began it; their final names are the user's own.
+    """
     return JobContext(
         url=location.url,
         layout=layout,
-        conflict="append",
-        unique_names=True,
-        tracking="store",
-        etag_format="string",
+        options=JobOptions(
+            committer=committer,
+            conflict="append",
+            unique_names=not begun_by,
+            hadoop=Hadoop(layout=layout.name, begun_by=begun_by),
+        ),
     )

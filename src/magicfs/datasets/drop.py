@@ -23,6 +23,7 @@ from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.footer import Footer
+from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
@@ -212,13 +213,12 @@ async def drop_files(
     context = JobContext(
         url=location.url,
         layout=WorkLayout(location.key, job),
-        conflict="drop",
-        unique_names=True,
-        tracking="store",
-        etag_format="string",
-        run_id=run_id,
-        keep_replaced_ms=keep_replaced_ms,
-        keep_in_place=keep_in_place,
+        options=JobOptions(
+            committer="magic",
+            conflict="drop",
+            run_id=run_id,
+            keep=Keep(ms=keep_replaced_ms, in_place=keep_in_place),
+        ),
     )
     effects = Effects()
     if dry_run or (look and found and not await _is_done(engine, location, run_id)):

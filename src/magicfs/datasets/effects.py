@@ -164,7 +164,7 @@ async def _shown(engine: Engine, context: JobContext) -> dict[str, ManifestFile]
     destination = context.layout.destination
     seen = await chain.read_pointer(engine.store, destination, READING)
     shown = {} if seen is None else await past.shown_by(engine, destination, READING, seen[0].job_id)
-    where = context.partitions
+    where = context.options.rollback.partitions
     return {key: one for key, one in shown.items() if where is None or lies_in(key, where)}
 
 
@@ -172,10 +172,11 @@ def _refuse_unknown_partitions(
     context: JobContext, then: Mapping[str, ManifestFile], now: Mapping[str, ManifestFile]
 ) -> None:
     keys = [*then, *now]
-    for one in context.partitions or ():
+    for one in context.options.rollback.partitions or ():
         if not any(key.startswith(f"{one}/") for key in keys):
             raise UsageError(
-                f"{context.url} has no partition {one!r}, neither now nor when job {context.restores} was "
+                f"{context.url} has no partition {one!r}, neither now nor when job "
+                f"{context.options.rollback.job} was "
                 "published; nothing was changed; give directories as they stand in the keys of files"
             )
 
@@ -193,7 +194,7 @@ async def _lost(
     engine: Engine, context: JobContext, output: JobOutput, shown: Mapping[str, ManifestFile]
 ) -> Files:
     """What is deleted, and kept neither by a promise nor by a version."""
-    if context.keep_replaced_ms is not None:
+    if context.options.keep.ms is not None:
         return Files()
     record = JobRecord(engine.store, context.layout, READING)
     found = (await look(engine, context, record, output)).replacement
@@ -216,11 +217,11 @@ async def _taken_back(engine: Engine, location: Location, context: JobContext) -
         aclosing(in_effect(jobs)) as effective,
     ):
         async for one in effective:
-            if one.job_id == context.restores:
+            if one.job_id == context.options.rollback.job:
                 break
             found.append(one)
-    if context.partitions is not None:
-        where = context.partitions
+    if context.options.rollback.partitions is not None:
+        where = context.options.rollback.partitions
 
         async def touches(job: str) -> bool:
             manifest = await chain.read(engine.store, location.key, job, READING)

@@ -199,7 +199,7 @@ async def _over(engine: Engine, location: Location, keeping: Sequence[Keeping], 
 async def _refuse_rollbacks(engine: Engine, location: Location) -> None:
     """A rollback that has announced itself may not have seen the mark."""
     for one in await find_unfinished_jobs(engine, location.key):
-        if one.job is None or (one.job.restores is not None and one.job.state in CHANGES_FILES):
+        if one.job is None or (one.job.options.rollback.job is not None and one.job.state in CHANGES_FILES):
             raise CommitDenied(
                 f"job {one.job_id} at {location.url} is unfinished, and may be showing files again that were "
                 f"to be deleted; nothing was deleted; wait for it, or run: magicfs recover {location.url}"

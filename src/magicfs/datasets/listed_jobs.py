@@ -65,13 +65,15 @@ async def find(
     if one.job is None:
         assert one.problem is not None
         raise one.problem
-    if one.job.conflict in REMOVALS and one.job.state in BEFORE_COMMIT:
+    if one.job.options.conflict in REMOVALS and one.job.state in BEFORE_COMMIT:
         raise UsageError(
-            f"job {name} is a {one.job.conflict} whose process knew which files it is about; nothing was "
-            f"changed; run magicfs abort {location.url} --job {name}, then the {one.job.conflict} again"
+            f"job {name} is a {one.job.options.conflict} whose process knew which files it is about; "
+            "nothing was "
+            f"changed; run magicfs abort {location.url} --job {name}, then the {one.job.options.conflict} "
+            "again"
         )
     context = await job_location.believed(engine, context_of(location, one.layout), one.job)
-    context = replace(context, allow_empty=allow_empty)
+    context = context.asked(allow_empty=allow_empty)
     if one.job.state in PUBLISHES:
         return Found(context, one.job, None)
     if one.job.state not in BEFORE_COMMIT:
@@ -86,14 +88,16 @@ async def find(
         context = replace(context, renames=replace(context.renames, at_task_commit=True))
     if one.job.audit is not None:  # what was judged is what is published
         return Found(context, one.job, await facts.read_output(engine, context, one.job))
-    if one.job.tracking == "memory":
+    if one.job.options.tracking == "memory":
         raise UsageError(
             f"job {name} was run with tracking='memory': what its tasks committed is known to its driver "
             f"alone; nothing was changed; run magicfs abort {location.url} --job {name}, then the job again"
         )
     output = await _load(engine, context, cluster)
-    if not output.names and not allow_empty and one.job.restores is None:  # a rollback has no tasks
-        raise _no_tasks(location, context.layout, one.job.committer)
+    if (
+        not output.names and not allow_empty and one.job.options.rollback.job is None
+    ):  # a rollback has no tasks
+        raise _no_tasks(location, context.layout, one.job.options.committer)
     check_empty(context, output)
     if output.without_write_id and not output.renames:
         await _refuse_gone(engine, location, name, output)
@@ -102,14 +106,14 @@ async def find(
 
 async def _load(engine: Engine, context: JobContext, cluster: Cluster | None) -> JobOutput:
     """What the tasks of an open job have committed."""
-    if context.begun_by == manifest.BEGUN_BY:
+    if context.options.hadoop.begun_by == manifest.BEGUN_BY:
         one = await manifest.examined(engine, context)
         if one.told.problem:
             raise CommitFailed(f"job {context.job} cannot be committed: {one.told.problem}")
         refuse_gone(context.url, context.job, one.fates)
         return one.output
     sets = None
-    if context.begun_by == staging.BEGUN_BY:
+    if context.options.hadoop.begun_by == staging.BEGUN_BY:
         sets = await staging.sets_of(engine, context, cluster)
     return await job_output.load_listed(engine, context, sets)
 
@@ -123,21 +127,27 @@ async def _refuse_gone(engine: Engine, location: Location, job: JobId, output: J
 
 async def _check_run(engine: Engine, location: Location, job: JobObject, others: Sequence[OtherJob]) -> None:
     """Refuse to publish a run for a second time."""
-    if job.run_id is None:
+    if job.options.run_id is None:
         return
     rival = next(
-        (one.job for one in others if one.job and one.job_id != job.job_id and one.job.run_id == job.run_id),
+        (
+            one.job
+            for one in others
+            if one.job and one.job_id != job.job_id and one.job.options.run_id == job.options.run_id
+        ),
         None,
     )
     if rival is not None:
         raise CommitDenied(
-            f"job {rival.job_id} of the same run {job.run_id!r} is {rival.state}; nothing was changed; run "
+            f"job {rival.job_id} of the same run {job.options.run_id!r} is {rival.state}; nothing was "
+            "changed; run "
             f"magicfs recover {location.url} --job {rival.job_id} first, or with --abort if this one counts"
         )
-    before = await run_in_effect(engine.store, location.key, READING, job.run_id)
+    before = await run_in_effect(engine.store, location.key, READING, job.options.run_id)
     if before is not None:
         raise CommitDenied(
-            f"run {job.run_id!r} was published by job {before} already; nothing was changed; run magicfs "
+            f"run {job.options.run_id!r} was published by job {before} already; nothing was changed; run "
+            "magicfs "
             f"abort {location.url} --job {job.job_id}"
         )
 

@@ -283,7 +283,7 @@ def _packed(engine: Engine, context: JobContext, pendings: Sequence[Pending]) ->
     named = [replace(one.touched(now_ms), filename=one.filename, job_id=context.job) for one in pendings]
     parts = [named[start : start + _SET_FILES] for start in range(0, len(named), _SET_FILES)]
     sets = [PendingSet.merge(context.job, part).to_bytes() for part in parts]
-    numbered = [(f"{context.own_path}, part {number}", raw) for number, raw in enumerate(sets)]
+    numbered = [(f"{context.options.places.own_path}, part {number}", raw) for number, raw in enumerate(sets)]
     return job_output.checked(engine, context, numbered)
 
 

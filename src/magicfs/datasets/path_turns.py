@@ -19,6 +19,7 @@ from magicfs.datasets.path_records import is_of
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError
 from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_options import JobOptions, Places
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import Mode
 from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
@@ -47,11 +48,9 @@ def context_of(location: Location, magic: MagicPath, mode: Mode) -> JobContext:
     return JobContext(
         url=destination_of(location, magic).url,
         layout=WorkLayout(magic.destination, ids.job_id(uuid4())),
-        conflict=mode,
-        unique_names=False,
-        tracking="store",
-        etag_format="string",
-        own_path=magic.key,
+        options=JobOptions(
+            committer="magic", conflict=mode, unique_names=False, places=Places(own_path=magic.key)
+        ),
     )
 
 
@@ -62,8 +61,11 @@ async def jobs_of(engine: Engine, magic: MagicPath) -> list[JobObject]:
         job
         for job in found
         if job is not None
-        and job.own_path is not None
-        and (is_of(f"{magic.bucket}/{job.own_path}", magic) or paths.is_under(magic.key, job.own_path))
+        and job.options.places.own_path is not None
+        and (
+            is_of(f"{magic.bucket}/{job.options.places.own_path}", magic)
+            or paths.is_under(magic.key, job.options.places.own_path)
+        )
     ]
 
 
@@ -80,16 +82,16 @@ async def end_others(engine: Engine, location: Location, magic: MagicPath, own: 
         if job.job_id == own.job:
             continue
         is_open = job.state in BEFORE_COMMIT
-        if own.conflict == _DISCARDS:
-            if job.conflict == _DISCARDS:
+        if own.options.conflict == _DISCARDS:
+            if job.options.conflict == _DISCARDS:
                 continue  # once what it was about to discard is discarded
             if not is_open:
                 raise CommitDenied(
                     f"{magic.path} is being published by job {job.job_id} on {job.host}; nothing was "
                     f"changed; run magicfs recover {destination_of(location, magic).url}"
                 )
-        elif is_open and job.conflict == _DISCARDS:
-            url = Location(location.scheme, location.bucket, job.own_path or "").url
+        elif is_open and job.options.conflict == _DISCARDS:
+            url = Location(location.scheme, location.bucket, job.options.places.own_path or "").url
             raise CommitDenied(
                 f"{magic.path} is being discarded by job {job.job_id} on {job.host}; nothing was published; "
                 f"wait for it, or if its process is dead run magicfs discard {url}"
@@ -135,7 +137,7 @@ async def discarding(engine: Engine, location: Location, magic: MagicPath) -> As
         await end_others(engine, location, magic, context)
         yield Turn(record, magic)
         for job in await jobs_of(engine, magic):
-            if job.conflict == _DISCARDS and job.job_id != context.job:
+            if job.options.conflict == _DISCARDS and job.job_id != context.job:
                 await _end(engine, location, magic, job, Wish.ABORT)
     except (MagicError, asyncio.CancelledError):
         with suppress(MagicError):

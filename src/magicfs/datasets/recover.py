@@ -191,7 +191,9 @@ async def _bring_to_an_end(
         return _as_recovered_job(found, would)
     layout = WorkLayout(location.key, one.job_id, found.attempt, one.layout.name)
     context = context_of(location, layout)
-    if decision is Decision.MOVE_TO_ABORTING and (found.committer == "magic" or found.begun_by):
+    if decision is Decision.MOVE_TO_ABORTING and (
+        found.options.committer == "magic" or found.options.hadoop.begun_by
+    ):
         await refuse_half_published(engine, location, context.of(found))
     job = JobTransaction(engine, context)
     done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
@@ -212,7 +214,7 @@ def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None 
         files=found.files,
         deleted=done.deleted if done else sum(chunk.files for chunk in found.deletions),
         uploads=done.aborted if done else 0,
-        run_id=found.run_id,
+        run_id=found.options.run_id,
         reason=str(done.failure) if done and done.failure else found.reason or _to_judge(found),
         warnings=_warnings(done) if done else (),
     )
@@ -225,7 +227,9 @@ def _found(job: JobObject) -> str:
 
 
 def _to_judge(job: JobObject) -> str:
-    return f"it is to be judged by {'; '.join(job.audit_rules)}, and was not" if job.is_unjudged else ""
+    return (
+        f"it is to be judged by {'; '.join(job.options.audit.rules)}, and was not" if job.is_unjudged else ""
+    )
 
 
 def _warnings(done: JobOutcome) -> tuple[str, ...]:

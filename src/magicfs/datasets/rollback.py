@@ -17,6 +17,7 @@ from magicfs.datasets.effects import Effects, log_effects, of_rollback, refuse_l
 from magicfs.datasets.history import job_as_of
 from magicfs.datasets.partition_names import partition_names
 from magicfs.engine import Engine
+from magicfs.formats.job_options import JobOptions, Keep, Rollback
 from magicfs.manifests.chain import READING
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
@@ -141,14 +142,18 @@ async def _look_and_roll_back(
     context = await _context(engine, location, **how)
     if dry_run:
         effects = await of_rollback(engine, location, context)
-        nothing = JobReport("", location.url, context.committer, context.conflict, 0, 0, 0, 0.0)
+        nothing = JobReport(
+            "", location.url, context.options.committer, context.options.conflict, 0, 0, 0, 0.0
+        )
         return RollbackReport.of(nothing, effects, dry_run=True)
-    run, effects = context.run_id, Effects()
+    run, effects = context.options.run_id, Effects()
     if run is None or await run_in_effect(engine.store, location.key, READING, run) is None:
         effects = await of_rollback(engine, location, context)
         if not may_lose:
             refuse_loss(effects, location.url, "roll back")
-        advice = _ADVICE if context.partitions is None and len(effects.publications) > 1 else ""
+        advice = (
+            _ADVICE if context.options.rollback.partitions is None and len(effects.publications) > 1 else ""
+        )
         log_effects(effects, location.url, "rolling back", advice=advice)
     report = await _publish(engine, location, context)
     return RollbackReport.of(report, Effects() if report.published_before else effects)
@@ -184,15 +189,13 @@ async def _context(
     return JobContext(
         url=location.url,
         layout=WorkLayout(location.key, job),
-        conflict="replace" if partitions is None else "replace_partitions",
-        unique_names=True,
-        tracking="store",
-        etag_format="string",
-        run_id=run_id,
-        keep_replaced_ms=keep_replaced_ms,
-        keep_in_place=keep_in_place,
-        restores=await job_as_of(engine, location, to),
-        partitions=partitions,
+        options=JobOptions(
+            committer="magic",
+            conflict="replace" if partitions is None else "replace_partitions",
+            run_id=run_id,
+            keep=Keep(ms=keep_replaced_ms, in_place=keep_in_place),
+            rollback=Rollback(job=await job_as_of(engine, location, to), partitions=partitions),
+        ),
     )
 
 
@@ -201,7 +204,9 @@ async def _publish(engine: Engine, location: Location, context: JobContext) -> J
     found = await transaction.set_up()
     if found.published is not None:
         await transaction.abort((), found.driver, given=False)
-        return JobReport.before(found.published, location.url, context.committer, context.conflict)
+        return JobReport.before(
+            found.published, location.url, context.options.committer, context.options.conflict
+        )
 
     async def load() -> JobOutput:
         return await copy_what_is_gone(transaction.engine, context, READING)

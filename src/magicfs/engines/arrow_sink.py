@@ -84,6 +84,6 @@ class ArrowSink:
 
 def report_of_same_run(job: Job) -> JobReport | None:
     """End a job whose run is published already, so that nothing needs to be computed; None if it is not."""
-    if job.found.published is None or job.spec.rerun != "skip":
+    if job.found.published is None or job.spec.options.rerun != "skip":
         return None
     return job.commit(())

@@ -18,7 +18,6 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.errors import UsageError
 from magicfs.filesystem import extras, options, spelling
 from magicfs.filesystem.job_settings import (
-    Tracking,
     WriteSettings,
     known_jobs,
     read_settings,
@@ -28,6 +27,7 @@ from magicfs.filesystem.job_settings import (
 from magicfs.filesystem.threads import Coroutines
 from magicfs.filesystem.tracking import name_in
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
+from magicfs.formats.job_options import Hadoop, JobOptions, Tracking
 from magicfs.formats.pending import EtagFormat
 from magicfs.hadoop.release import HadoopRelease
 from magicfs.protocol import paths
@@ -41,6 +41,8 @@ __all__ = ["Connection", "Tracking"]
 
 _LOGGER = logging.getLogger("magicfs")
 # An open file of s3fs reads its ranges through this method of its filesystem.
+_OF_JOBS = ("unique_names", "tracking", "etag_format", "part_size")
+"""Options that each job has of its own."""
 _ASKED_BY_FILES = frozenset({"_call_s3"})
 
 
@@ -91,7 +93,14 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         self._release = None if hadoop is None else HadoopRelease.of(hadoop)
         self._dialect = Dialect.of_layout(None if self._release is None else self._release.layout)
         self._settings = WriteSettings(
-            unique_names, tracking, etags, DEFAULT_PART_SIZE if part_size is None else part_size
+            JobOptions(
+                committer="magic",
+                conflict="append",
+                unique_names=unique_names,
+                tracking=tracking,
+                part_size=DEFAULT_PART_SIZE if part_size is None else part_size,
+                hadoop=Hadoop(etag_format=etags),
+            )
         )
         self._job_object = job_object
         self._allow_secrets = allow_secrets_in_pickles
@@ -288,9 +297,9 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     def _counting(self, path: MagicPath, owner: PathOwner, settings: WriteSettings) -> WriteSettings:
         """A job's settings, which count, whatever options somebody gave."""
-        given = [name for name in WriteSettings.__slots__ if self.storage_options.get(name) is not None]
+        given = [name for name in _OF_JOBS if self.storage_options.get(name) is not None]
         store = self.store(path.bucket)
-        warn_if_ignored(store, path, owner, settings, {name: getattr(self._settings, name) for name in given})
+        warn_if_ignored(store, path, owner, settings, {name: self._settings.given(name) for name in given})
         refuse_if_lost(store, path, owner, settings)
         return settings
 

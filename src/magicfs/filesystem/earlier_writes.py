@@ -50,7 +50,7 @@ async def _is_being_published(store: Store, path: MagicPath) -> bool:
         layout = WorkLayout(path.destination, job)
         with suppress(ObjectNotFound, FormatError):
             raw = await store.get(layout.job_object_key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
-            own_path = read_job(store.bucket, layout.job_object_key, raw, layout).own_path
+            own_path = read_job(store.bucket, layout.job_object_key, raw, layout).options.places.own_path
             if own_path is not None and (path.key == own_path or paths.is_under(path.key, own_path)):
                 return True
     return False

@@ -59,7 +59,7 @@ class MagicFileSystem(Writing):
 
     def __repr__(self) -> str:
         wrapped, *_ = resolve.protocols(self.fs)
-        return f"<{type(self).__name__} around {wrapped}, tracking {self._settings.tracking}>"
+        return f"<{type(self).__name__} around {wrapped}, tracking {self._settings.options.tracking}>"
 
     __str__ = __repr__
 

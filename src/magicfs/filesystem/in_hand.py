@@ -51,8 +51,8 @@ __all__ = [
 def may_stay(store: Store, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any]) -> bool:
     """Whether a file stays in hand as long as it is small."""
     return bool(
-        settings.small_files
-        and settings.tracking == "memory"
+        settings.options.small_files
+        and settings.options.tracking == "memory"
         and path.owner is not None
         and path.owner.is_ours
         and not options
@@ -66,13 +66,13 @@ class SmallFile(Upload):
     def __init__(
         self, store: Store, path: MagicPath, settings: WriteSettings, recorder: Recorder, key: str
     ) -> None:
-        taker = taker_for(store, key, settings)
-        super().__init__(store, key, settings.part_size, recorder, taker=taker)
+        taker = taker_for(store, key, settings.options.collect)
+        super().__init__(store, key, settings.options.part_size, recorder, taker=taker)
         self._settings = settings
         assert path.owner is not None
         self._magic_path = path
         self._owner = path.owner
-        self._limit = settings.small_files or 0
+        self._limit = settings.options.small_files or 0
         self._body: bytes | None = None
         self._kept = False
 
@@ -120,7 +120,9 @@ class SmallFile(Upload):
             scope, path = name_in(self._store, self._magic_path.scope), self._magic_path
             body = Body("", 0, hashlib.sha256(self._body).hexdigest())
             taken = NOTHING_TAKEN
-            if (taker := taker_for(self._store, self.key, self._settings, is_put=True)) is not None:
+            if (
+                taker := taker_for(self._store, self.key, self._settings.options.collect, is_put=True)
+            ) is not None:
                 await take(taker, self._body)
                 taken = await taker.taken(len(self._body))
             length = len(self._body)

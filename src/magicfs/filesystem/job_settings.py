@@ -12,26 +12,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
 from weakref import WeakKeyDictionary
 
 from magicfs.errors import ObjectNotFound, ProtocolViolation
 from magicfs.filesystem.tracking import PlaceName, name_in
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
+from magicfs.formats.job_options import JobOptions
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import MAGIC, MagicPath, PathOwner
-from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import fork_safety, object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 
-if TYPE_CHECKING:
-    from magicfs.formats.job_object import JobObject
-
-__all__ = ["Tracking", "WriteSettings", "known_jobs", "read_settings", "refuse_if_lost", "warn_if_ignored"]
-
-Tracking = Literal["store", "memory"]
+__all__ = ["WriteSettings", "known_jobs", "read_settings", "refuse_if_lost", "warn_if_ignored"]
 
 _JOBS_MAX = 1024
 """Of so many jobs the settings are kept; those of an older one are read again."""
@@ -41,29 +34,13 @@ _JOBS_MAX = 1024
 class WriteSettings:
     """How files below a magic path are named, sent and remembered."""
 
-    unique_names: bool = False
-    tracking: Tracking = "store"
-    etag_format: EtagFormat = DEFAULT_ETAG_FORMAT
-    part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts
-    small_files: int | None = None  # bytes of the largest file that stays in hand; None for none
-    footers: bool = False  # whether what files say of themselves is kept
-    checksums: bool = False  # whether a checksum of each file is kept
+    options: JobOptions
     object_settings: ObjectSettings = field(default_factory=dict)
     """What objects bear in place of what the filesystem was told, if anything."""
 
-    @classmethod
-    def of(cls, job: JobObject) -> WriteSettings:
-        """Those of a job, as its object tells them."""
-        return cls(
-            unique_names=job.unique_names,
-            tracking=cast("Tracking", job.tracking),
-            etag_format=cast("EtagFormat", job.etag_format),
-            part_size=job.part_size or DEFAULT_PART_SIZE,
-            small_files=job.small_files,
-            footers=job.footers,
-            checksums=job.checksums,
-            object_settings=job.object_settings,
-        )
+    def given(self, name: str) -> object:
+        """What an option of the filesystem comes to, by its name there."""
+        return getattr(self.options.hadoop if name == "etag_format" else self.options, name)
 
 
 @dataclass(slots=True)
@@ -205,7 +182,7 @@ async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSetting
             f"{path.path}: job {owner.job} is {job.state} already; nothing was written, because nobody would "
             "publish it; write in a new job"
         )
-    return WriteSettings.of(job)
+    return WriteSettings(job.options, job.object_settings)
 
 
 def refuse_if_lost(store: Store, path: MagicPath, owner: PathOwner, settings: WriteSettings) -> None:
@@ -216,7 +193,7 @@ def refuse_if_lost(store: Store, path: MagicPath, owner: PathOwner, settings: Wr
             f"{path.path}: the task was committed or aborted before; nothing was written, because nobody "
             "would publish it; write within the task, or in a new one"
         )
-    if settings.tracking == "memory" and not _KNOWN.has_begun(job, attempt):
+    if settings.options.tracking == "memory" and not _KNOWN.has_begun(job, attempt):
         raise ProtocolViolation(
             f"{path.path}: the job has tracking='memory', so only the process in which a task was set up can "
             "commit what is written there, and this is another one, or the task has ended; nothing was "
@@ -228,12 +205,12 @@ def warn_if_ignored(
     store: Store, path: MagicPath, owner: PathOwner, settings: WriteSettings, given: Mapping[str, object]
 ) -> None:
     """Say once for each job that options which somebody gave differ from the job's, and do not count."""
-    ignored = sorted(name for name, value in given.items() if getattr(settings, name) != value)
+    ignored = sorted(name for name, value in given.items() if settings.given(name) != value)
     if ignored and _KNOWN.first_warning(name_in(store, owner.job_directory)):
         logging.getLogger("magicfs").warning(
             "%s: %s was given to the filesystem, but job %s was set up with %s, and that counts",
             path.path,
             ", ".join(f"{name}={given[name]!r}" for name in ignored),
             owner.job,
-            ", ".join(f"{name}={getattr(settings, name)!r}" for name in ignored),
+            ", ".join(f"{name}={settings.given(name)!r}" for name in ignored),
         )

@@ -213,7 +213,7 @@ class Reading(Connection):
         store = self.store(path.bucket)
         is_ours = owner is not None and owner.is_ours
         of_job = known_jobs().find(name_in(store, owner.job_directory)) if owner and is_ours else None
-        return (of_job or self._settings).tracking == "memory"
+        return (of_job or self._settings).options.tracking == "memory"
 
     def _remembered(self, path: MagicPath) -> dict[str, Pending]:
         """The files at a path and below it that only this process knows, by path."""
@@ -244,7 +244,8 @@ class Reading(Connection):
                 settings = await self._settings_of(magic)
             raise UsageError(
                 f"{magic.path} is pending and cannot be {_PAST[verb]} before its job commits; "
-                f"it will be {final_key(magic, unique_names=settings.unique_names)}; {in_hand.way_out()}"
+                f"it will be {final_key(magic, unique_names=settings.options.unique_names)}; "
+                f"{in_hand.way_out()}"
             )
         return info
 

@@ -249,7 +249,7 @@ class Writing(Reading):
         ):
             return False
         settings = await self._settings_of(target)
-        keys = [final_key(new, unique_names=settings.unique_names) for _, new in moves]
+        keys = [final_key(new, unique_names=settings.options.unique_names) for _, new in moves]
         for key in keys:
             paths.check_length(key, "the final key", "shorten the name, or its directories")
         for (old, new), key in zip(moves, keys, strict=True):
@@ -331,7 +331,7 @@ class Writing(Reading):
         guesses: bool = False,
     ) -> Upload:
         store = object_settings.store_with(self.store(path.bucket), settings.object_settings)
-        key = final_key(path, unique_names=settings.unique_names)
+        key = final_key(path, unique_names=settings.options.unique_names)
         file_options.check(options, store.capabilities.upload_options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
         if in_hand.may_stay(store, path, settings, options):
@@ -341,14 +341,14 @@ class Writing(Reading):
         if guesses:
             options = content_type.guessed(store, path.path) | dict(options)
         recorder: Recorder
-        if settings.tracking == "memory":
+        if settings.options.tracking == "memory":
             recorder = MemoryRecorder(store, path, exclusive=mode == "xb")
         else:
             advice = "shorten the name or its directories, or use tracking='memory', which needs no such file"
             paths.check_length(path.pending_key, "the .pending file", advice)
-            recorder = StoreRecorder(store, path, settings.etag_format, exclusive=mode == "xb")
-        taker = taker_for(store, key, settings)
-        return Upload(store, key, settings.part_size, recorder, options, taker)
+            recorder = StoreRecorder(store, path, settings.options.hadoop.etag_format, exclusive=mode == "xb")
+        taker = taker_for(store, key, settings.options.collect)
+        return Upload(store, key, settings.options.part_size, recorder, options, taker)
 
 
 def _mode_of(mode: str) -> str:

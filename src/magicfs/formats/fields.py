@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from magicfs.errors import FormatError, UsageError
@@ -11,7 +11,7 @@ from magicfs.formats.document import kind_of, member, shown, too_large, unreadab
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 
-__all__ = ["LONG_MAX", "LONG_MIN", "Fields", "check_format"]
+__all__ = ["LONG_MAX", "LONG_MIN", "Fields", "check_format", "check_requires"]
 
 LONG_MIN = -(2**63)
 LONG_MAX = 2**63 - 1
@@ -236,3 +236,12 @@ def check_format(fields: Fields, *versions: str) -> None:
     if re.fullmatch(rf"{re.escape(name)}/[0-9]{{1,9}}", found):
         raise fields.error("format", f"{found}, and this magicfs reads {expected}; use a newer magicfs")
     raise fields.error("format", f"{shown(found)}, where {expected} is understood")
+
+
+def check_requires(fields: Fields, known: Collection[str]) -> None:
+    """Check ``requires``, which names what a reader must know to understand the rest; absent is nothing.
+
+    Raises FormatError if it names anything else.
+    """
+    if unknown := sorted({*fields.texts("requires")} - {*known}):
+        raise fields.error("requires", f"{shown(unknown[0])}, which this magicfs lacks; use a newer magicfs")

@@ -47,7 +47,9 @@ def _job_id(job: JobObject, place: Place) -> str | None:
 
 def _layout(job: JobObject, place: Place) -> str | None:
     name = _work(place).name
-    return None if job.layout == name else f"is {job.layout}, and lies in {name}"
+    return (
+        None if job.options.hadoop.layout == name else f"is {job.options.hadoop.layout}, and lies in {name}"
+    )
 
 
 def _attempt(job: JobObject, _: Place) -> str | None:
@@ -55,7 +57,7 @@ def _attempt(job: JobObject, _: Place) -> str | None:
 
 
 def _committer(job: JobObject, _: Place) -> str | None:
-    return None if ids.is_job_id(job.committer) else "is no name of a committer"
+    return None if ids.is_job_id(job.options.committer) else "is no name of a committer"
 
 
 def _sum(said: Callable[[JobObject], int], of_chunk: Callable[[Chunk], int]) -> Problem:
@@ -70,7 +72,9 @@ def _facts(chunks: Callable[[JobObject], Iterable[str]], allowed: Callable[[JobO
     def problem(job: JobObject, place: Place) -> str | None:
         directory, named = f"{_work(place).job_directory}/{FACTS}", list(chunks(job))
         if named and not allowed(job):
-            return f"a job of committer {job.committer!a} and mode {job.conflict!a} names none"
+            return (
+                f"a job of committer {job.options.committer!a} and mode {job.options.conflict!a} names none"
+            )
         wrong = (key for key in named if not (paths.is_under(key, directory) and paths.can_be_a_file(key)))
         key = next(wrong, None)
         return None if key is None else f"{key!a} lies outside {directory!a}, where the job keeps its facts"
@@ -84,19 +88,27 @@ def _keys(chunks: Callable[[JobObject], Iterable[Chunk]]) -> Callable[[JobObject
 
 def _deletes(job: JobObject) -> bool:
     """Whether a job may delete old objects: to replace them, or from the place of a directory."""
-    return job.conflict.startswith("replace") or job.conflict in REMOVALS or job.committer in RENAMING
+    return (
+        job.options.conflict.startswith("replace")
+        or job.options.conflict in REMOVALS
+        or job.options.committer in RENAMING
+    )
 
 
 def _hides(job: JobObject) -> bool:
-    return job.conflict == "replace_partitions" or job.conflict in REMOVALS
+    return job.options.conflict == "replace_partitions" or job.options.conflict in REMOVALS
 
 
 def _partitions(job: JobObject, _: Place) -> str | None:
     if job.partitions is None:
         return None
-    if not is_by_partition(job.conflict, job.committer):
-        return f"a job of mode {job.conflict!a} names none"
-    wrong = next((one for one in job.partitions if one.startswith("/") or has_dots(one)), None)
+    if not is_by_partition(job.options.conflict, job.options.committer):
+        return f"a job of mode {job.options.conflict!a} names none"
+    return _wrong_partition(job.partitions)
+
+
+def _wrong_partition(partitions: Iterable[str]) -> str | None:
+    wrong = next((one for one in partitions if one.startswith("/") or has_dots(one)), None)
     return None if wrong is None else f"{wrong!a} is no directory below the destination"
 
 
@@ -120,17 +132,17 @@ def _equal_keys(job: JobObject, place: Place) -> str | None:
 
 
 def _extra_destinations(job: JobObject, place: Place) -> str | None:
-    if not job.extra_destinations:
+    if not job.options.places.extra:
         return None
-    if job.committer in RENAMING or not (job.unique_names and ids.is_random(job.job_id)):
+    if job.options.committer in RENAMING or not (job.options.unique_names and ids.is_random(job.job_id)):
         return "only jobs with delayed uploads, unique names and a random id have any"
     met = [place.destination]
-    for one in job.extra_destinations:
-        if not paths.can_be_a_file(one.key) or is_reserved(one.key):
-            return f"{one.key!a} is no directory of data"
-        if any(_overlap(one.key, other) for other in met):
-            return f"{one.key!a} overlaps the destination or another one"
-        met.append(one.key)
+    for one in job.options.places.extra:
+        if not paths.can_be_a_file(one) or is_reserved(one):
+            return f"{one!a} is no directory of data"
+        if any(_overlap(one, other) for other in met):
+            return f"{one!a} overlaps the destination or another one"
+        met.append(one)
     return None
 
 
@@ -139,34 +151,37 @@ def _overlap(first: str, second: str) -> bool:
 
 
 def _part_size(job: JobObject, _: Place) -> str | None:
-    fits = job.part_size is None or job.part_size <= _PART_SIZE_MAX
-    return None if fits else f"{job.part_size} bytes, and no store takes such a part"
+    fits = job.options.part_size <= _PART_SIZE_MAX
+    return None if fits else f"{job.options.part_size} bytes, and no store takes such a part"
 
 
 def _small_files(job: JobObject, _: Place) -> str | None:
-    if job.small_files is None:
+    if job.options.small_files is None:
         return None
-    if job.committer != "magic" or job.tracking != "memory":
+    if job.options.committer != "magic" or job.options.tracking != "memory":
         return "only the magic committer with tracking='memory' keeps small files"
-    fits = job.small_files <= BUNDLE_SIZE_LIMIT
-    return None if fits else f"{job.small_files} bytes, more than a bundle holds"
+    fits = job.options.small_files <= BUNDLE_SIZE_LIMIT
+    return None if fits else f"{job.options.small_files} bytes, more than a bundle holds"
 
 
 def _own_path(job: JobObject, place: Place) -> str | None:
-    if job.own_path is None:
+    if job.options.places.own_path is None:
         return None
     try:
-        found = locate(f"{place.bucket}/{job.own_path}")
-        leads_here = found is not None and (found.key, found.destination) == (job.own_path, place.destination)
+        found = locate(f"{place.bucket}/{job.options.places.own_path}")
+        leads_here = found is not None and (found.key, found.destination) == (
+            job.options.places.own_path,
+            place.destination,
+        )
     except UsageError:
         leads_here = False
-    return None if leads_here else f"{job.own_path!a} is no magic path of this destination"
+    return None if leads_here else f"{job.options.places.own_path!a} is no magic path of this destination"
 
 
 def _also_replace(job: JobObject, place: Place) -> str | None:
-    if job.also_replace and not job.conflict.startswith("replace"):
-        return f"a job of mode {job.conflict!a} replaces no other dataset"
-    for one in job.also_replace:
+    if job.options.places.also_replace and not job.options.conflict.startswith("replace"):
+        return f"a job of mode {job.options.conflict!a} replaces no other dataset"
+    for one in job.options.places.also_replace:
         if has_dots(one) or not (not one or _overlap(one, place.destination)):
             return f"{one!a} lies neither below the destination nor above it"
     return None
@@ -180,33 +195,42 @@ def _new(job: JobObject, place: Place) -> str | None:
 
 
 def _keep_replaced(job: JobObject, _: Place) -> str | None:
-    fits = job.keep_replaced_ms is None or job.keep_replaced_ms <= PERIOD_MAX_MS
+    fits = job.options.keep.ms is None or job.options.keep.ms <= PERIOD_MAX_MS
     return None if fits else "longer than a hundred years"
 
 
 def _may_restore(job: JobObject) -> bool:
-    return job.conflict == "replace" or (job.conflict == "replace_partitions" and job.partitions is not None)
+    return job.options.conflict == "replace" or (
+        job.options.conflict == "replace_partitions" and job.partitions is not None
+    )
 
 
 def _restores(job: JobObject, _: Place) -> str | None:
-    if job.restores is None:
+    if job.options.rollback.job is None:
         return None
     if not _may_restore(job):
-        return (
-            f"a rollback replaces everything or the partitions that it names; this job has {job.conflict!a}"
-        )
-    return "the job itself" if job.restores == job.job_id else None
+        mode = job.options.conflict
+        return f"a rollback replaces everything or the partitions that it names; this job has {mode!a}"
+    return "the job itself" if job.options.rollback.job == job.job_id else None
+
+
+def _rolled_back(job: JobObject, _: Place) -> str | None:
+    return _wrong_partition(job.options.rollback.partitions or ())
 
 
 def _begun_by(job: JobObject, _: Place) -> str | None:
-    return None if job.begun_by in _BEGUN_BY else f"{job.begun_by!a} is no committer of Hadoop's"
+    return (
+        None
+        if job.options.hadoop.begun_by in _BEGUN_BY
+        else f"{job.options.hadoop.begun_by!a} is no committer of Hadoop's"
+    )
 
 
 JOB_ROWS: Final = (
     Row("jobId", "the job of the directory that it lies in", _job_id),
     Row("bucket", "the bucket that it was read from", _bucket),
     Row("destination", "the directory that it was read below", _destination),
-    Row("layout", "the kind of directory that it lies in", _layout),
+    Row("options.hadoop.layout", "the kind of directory that it lies in", _layout),
     Row(
         "state",
         "the states of a job; what each allows stands in job-object.md",
@@ -215,11 +239,13 @@ JOB_ROWS: Final = (
     Row("nonce", "nothing: only compared with itself, read again"),
     Row("driver", "nothing: only compared with the token that the driver was given"),
     Row("attempt", "0 to 9999", _attempt),
-    Row("committer", "one word; `manifest` and `file` rename, all others complete uploads", _committer),
-    Row("conflict", "the modes"),
-    Row("uniqueNames", "true or false; changes which uploads are found by name, of this job alone"),
-    Row("tracking", "`store` or `memory`"),
-    Row("runId", "the run of the driver that looks for its predecessor"),
+    Row(
+        "options.committer", "one word; `manifest` and `file` rename, all others complete uploads", _committer
+    ),
+    Row("options.conflict", "the modes"),
+    Row("options.uniqueNames", "true or false; changes which uploads are found by name, of this job alone"),
+    Row("options.tracking", "`store` or `memory`"),
+    Row("options.runId", "the run of the driver that looks for its predecessor"),
     Row("created", "a moment before the year 10000", moment(lambda job: job.created_ms)),
     Row("changed", "a moment before the year 10000", moment(lambda job: job.changed_ms)),
     Row("host", "nothing: only shown"),
@@ -246,6 +272,11 @@ JOB_ROWS: Final = (
     Row("pointer.jobId", "a job id, not the job's own", _pointer),
     Row("pointer.etag", "nothing: only compared with the pointer"),
     Row("olderFiles", "nothing: a warning to readers"),
+    Row("olderExtra[]", "nothing: a warning to readers"),
+    Row("requires[]", "what this magicfs knows", by="formats.fields.check_requires"),
+    Row("options.rerun", "`skip`, `replace` or `fail`"),
+    Row("options.hadoop.sets", "true or false"),
+    Row("options.rollback.partitions[]", "as `partitions[]`", _rolled_back),
     Row("oldSuccess.key", "the job's own directory of facts", _facts(_old_success, lambda _: True)),
     Row("oldSuccess.sha256", "the bytes that are read", by="transaction.facts.read_success"),
     Row("oldSuccess.etag", "the `_SUCCESS` of the destination: only that version is replaced"),
@@ -253,19 +284,18 @@ JOB_ROWS: Final = (
     Row("irreversible", "true or false; keeps a job from being taken back"),
     Row("reason", "nothing: only shown"),
     Row(
-        "extraDestinations[].key",
+        "options.places.extra[]",
         "directories beside the destination and each other; only committers with uploads have any; believed "
         "where the record of the job that lies there names this destination",
         _extra_destinations,
         by="transaction.job_location.believed",
     ),
-    Row("extraDestinations[].olderFiles", "nothing: a warning to readers"),
-    Row("etagFormat", "`string` or `object`"),
-    Row("partSize", "at most 5 GiB", _part_size),
-    Row("smallFiles", "at most a bundle; only `magic` with `memory` has any", _small_files),
-    Row("ownPath", "a magic path of this destination", _own_path),
+    Row("options.hadoop.etagFormat", "`string` or `object`"),
+    Row("options.partSize", "at most 5 GiB", _part_size),
+    Row("options.smallFiles", "at most a bundle; only `magic` with `memory` has any", _small_files),
+    Row("options.places.ownPath", "a magic path of this destination", _own_path),
     Row(
-        "alsoReplace[]",
+        "options.places.alsoReplace[]",
         "directories below the destination or above it; only modes that replace",
         _also_replace,
     ),
@@ -275,14 +305,18 @@ JOB_ROWS: Final = (
         by="stores.object_settings.check_recorded",
     ),
     Row("new", "nothing has it any more: a job of an older version, which nobody carries out", _new),
-    Row("successMarker", "true or false"),
-    Row("keepReplaced", "at most a hundred years", _keep_replaced),
-    Row("keepInPlace", "true or false"),
-    Row("restores", "another job; only mode `replace` has any, or one that names its partitions", _restores),
+    Row("options.successMarker", "true or false"),
+    Row("options.keep.ms", "at most a hundred years", _keep_replaced),
+    Row("options.keep.inPlace", "true or false"),
+    Row(
+        "options.rollback.job",
+        "another job; only mode `replace` has any, or one that names its partitions",
+        _restores,
+    ),
     Row(
         "restored[].key",
         "the job's own directory of facts; only a rollback has any",
-        _facts(_keys(lambda job: job.restored), lambda job: job.restores is not None),
+        _facts(_keys(lambda job: job.restored), lambda job: job.options.rollback.job is not None),
     ),
     Row("restored[].sha256", "the bytes that are read", by="transaction.facts.read_restored"),
     Row("restored[].files", "nothing: only shown"),
@@ -295,9 +329,9 @@ JOB_ROWS: Final = (
     Row("hidden[].sha256", "the bytes that are read", by="transaction.facts.read_old"),
     Row("hidden[].files", "nothing: only shown"),
     Row("hidden[].bytes", "nothing: only shown"),
-    Row("footers", "true or false"),
-    Row("checksums", "true or false"),
-    Row("auditRules[]", "nothing: only shown; with any, the job is not published unjudged"),
+    Row("options.collect.footers", "true or false"),
+    Row("options.collect.checksums", "true or false"),
+    Row("options.audit.rules[]", "nothing: only shown; with any, the job is not published unjudged"),
     Row("audit.verdicts[].rule", "nothing: only shown"),
     Row("audit.verdicts[].passed", "true or false; a failed one keeps the job from being published"),
     Row("audit.verdicts[].told", "nothing: only shown"),
@@ -305,5 +339,5 @@ JOB_ROWS: Final = (
     Row("audit.audited", "nothing: only shown"),
     Row("audit.accepted", "nothing: who may write it may publish by the record of the job, too"),
     Row("numberedVersions", "true or false"),
-    Row("begunBy", "the committers of Hadoop that are known", _begun_by),
+    Row("options.hadoop.begunBy", "the committers of Hadoop that are known", _begun_by),
 )

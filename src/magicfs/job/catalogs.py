@@ -40,7 +40,7 @@ def check_catalogs(catalogs: Sequence[ShowsDatasets], spec: JobSpec) -> tuple[Sh
     for one in catalogs:
         if not hasattr(one, "register"):
             raise UsageError(f"catalogs holds {one!r}; give those of magicfs.catalogs, such as [Delta()]")
-    if catalogs and not COMMITTERS[spec.committer].driven:
+    if catalogs and not COMMITTERS[spec.options.committer].driven:
         driven = ", ".join(name for name, other in COMMITTERS.items() if other.driven)
         raise UsageError(
             "catalogs are registered from manifests, and this job writes none; use one of "

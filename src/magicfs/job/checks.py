@@ -6,46 +6,38 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from magicfs.audit.content import FileCheck
-from magicfs.audit.rules import name_of
 from magicfs.committers.options import CommitterOptions, FileOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
+from magicfs.formats.job_options import JobOptions, Keep, Rerun, Tracking
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
-from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
+from magicfs.formats.pending import EtagFormat
+from magicfs.protocol.conflict import CONFLICTS, Mode, is_reserved
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import Period, kept_for, parse_period
+from magicfs.protocol.period import Period, kept_for
 from magicfs.protocol.temporary import RENAMING
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
-from magicfs.transaction.context import Rerun
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    from magicfs.job.spec import JobSpec
-    from magicfs.transaction.audit import GivenRule, OnFailure
+    from magicfs.transaction.audit import OnFailure
 
 __all__ = [
     "RUN_ID_MAX",
-    "check_algorithm",
     "check_audit_failure",
-    "check_checksums",
     "check_choice",
-    "check_committer",
     "check_destination",
     "check_file_checks",
     "check_filesystem",
     "check_footers",
     "check_known",
     "check_manifest",
-    "check_rerun",
-    "check_small_files",
+    "check_options",
     "check_storage_class",
-    "check_success_marker",
     "keep_of",
-    "kept_of_files",
-    "kept_of_replaced",
 ]
 
 RUN_ID_MAX: Final = 1024
@@ -82,16 +74,24 @@ def check_manifest(destination: str, job: JobId) -> None:
     manifest_key(destination, job)
 
 
-def check_committer(
-    committer: str,
-    options: CommitterOptions,
-    *,
-    conflict: Conflict,
-    run_id: str | None,
-    tracking: str,
-    hadoop_sets: bool,
-) -> None:
+def check_options(asked: JobOptions, committer_options: CommitterOptions) -> None:
+    """Raise UsageError for what a job may not be asked for, alone or together."""
+    _check_committer(asked, committer_options)
+    _check_algorithm(committer_options, asked.conflict)
+    _check_small_files(asked)
+    _check_success_marker(asked)
+    check_footers(asked.collect.footers, asked.committer)
+    if asked.collect.checksums:
+        _check_kept("checksums", "checksums", asked.committer)
+    check_choice("tracking", asked.tracking, get_args(Tracking))
+    check_choice("etag_format", asked.hadoop.etag_format, get_args(EtagFormat))
+    _check_rerun(asked)
+    _check_keep(asked)
+
+
+def _check_committer(asked: JobOptions, options: CommitterOptions) -> None:
     """Raise UsageError for what a committer does not have, naming those that have it."""
+    committer, conflict = asked.committer, asked.conflict
     traits = committer_info(committer)
     check_choice("conflict", conflict, CONFLICTS)
     if conflict not in traits.conflicts:
@@ -100,24 +100,24 @@ def check_committer(
             f"committer={committer!r} has no conflict={conflict!r}, only "
             f"{', '.join(traits.conflicts)}; committers that have it: {', '.join(able)}"
         )
-    if run_id is not None and not traits.driven:
+    if asked.run_id is not None and not traits.driven:
         raise UsageError(
             f"run_id finds an earlier job by its job object, and committer={committer!r} has none; "
             f"leave it out, or use one of {', '.join(_driven())}"
         )
-    if hadoop_sets and isinstance(options, StagingOptions) and options.cluster_directory is not None:
+    if asked.hadoop.sets and isinstance(options, StagingOptions) and options.cluster_directory is not None:
         raise UsageError(
             "hadoop_sets is about pending sets in the destination's store, and with cluster_directory "
             "they are not there; leave one of the two out"
         )
-    if tracking == "memory" and traits.writes != "delayed uploads":
+    if asked.tracking == "memory" and traits.writes != "delayed uploads":
         raise UsageError(
             f"tracking='memory' is for delayed uploads, and committer={committer!r} has "
             f"{traits.writes}; leave it out"
         )
 
 
-def check_algorithm(options: CommitterOptions, conflict: Conflict) -> None:
+def _check_algorithm(options: CommitterOptions, conflict: Mode) -> None:
     """Raise UsageError for a job that replaces, and whose tasks publish before it does."""
     if not isinstance(options, FileOptions) or options.algorithm == 1:
         return
@@ -129,8 +129,9 @@ def check_algorithm(options: CommitterOptions, conflict: Conflict) -> None:
         )
 
 
-def check_small_files(limit: int | None, committer: str, *, tracking: str, hadoop_sets: bool) -> None:
+def _check_small_files(asked: JobOptions) -> None:
     """Raise UsageError for a limit of small files that a job cannot have."""
+    limit, committer, tracking = asked.small_files, asked.committer, asked.tracking
     if limit is None:
         return
     if committer != "magic":
@@ -147,18 +148,19 @@ def check_small_files(limit: int | None, committer: str, *, tracking: str, hadoo
             f"small_files keeps files in the memory of their task, and with tracking={tracking!r} every file "
             "is recorded in the store when it is closed; use tracking='memory', or leave small_files out"
         )
-    if hadoop_sets:
+    if asked.hadoop.sets:
         raise UsageError(
             "small files have no uploads, and Hadoop could not publish the pending sets that hadoop_sets "
             "leaves for it; leave one of the two out"
         )
 
 
-def check_success_marker(wanted: bool, committer: str) -> None:
+def _check_success_marker(asked: JobOptions) -> None:
     """Raise UsageError for a job that cannot be without ``_SUCCESS``."""
-    if not wanted and not committer_info(committer).driven:
+    if not asked.success_marker and not committer_info(asked.committer).driven:
         raise UsageError(
-            f"success_marker=False leaves _SUCCESS out, by which committer={committer!r} knows whether a job "
+            f"success_marker=False leaves _SUCCESS out, by which committer={asked.committer!r} knows "
+            "whether a job "
             f"is published; leave success_marker out, or use one of {', '.join(_driven())}"
         )
 
@@ -173,10 +175,11 @@ def check_destination(location: Location) -> None:
         )
 
 
-def check_rerun(rerun: Rerun, run_id: str | None, conflict: Conflict) -> None:
+def _check_rerun(asked: JobOptions) -> None:
     """Raise UsageError for a name that no run can have, a rerun of no run, or one that would leave the
     earlier run's files.
     """
+    rerun, run_id, conflict = asked.rerun, asked.run_id, asked.conflict
     if run_id is not None and not run_id:
         raise UsageError("run_id is empty; name the run, or leave it out")
     if len(run_id or "") > RUN_ID_MAX:
@@ -198,12 +201,6 @@ def check_footers(footers: bool, committer: str) -> None:
         _check_kept("footers", "footers and audit", committer)
 
 
-def check_checksums(wanted: bool, committer: str) -> None:
-    """Raise UsageError where nobody would keep the checksums of files."""
-    if wanted:
-        _check_kept("checksums", "checksums", committer)
-
-
 def _check_kept(what: str, options: str, committer: str) -> None:
     if not _keeps_footers(committer):
         others = ", ".join(filter(_keeps_footers, _driven()))
@@ -213,8 +210,9 @@ def _check_kept(what: str, options: str, committer: str) -> None:
         )
 
 
-def check_file_checks(checks: Sequence[FileCheck], committer: str, small_files: int | None) -> None:
+def check_file_checks(checks: Sequence[FileCheck], asked: JobOptions) -> None:
     """Raise UsageError where no task has the content of its files when it commits, or names are no names."""
+    committer = asked.committer
     names = [str(one) for one in checks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -222,7 +220,7 @@ def check_file_checks(checks: Sequence[FileCheck], committer: str, small_files: 
             f"two checks of the content of files are called {twice!r}; give each a name: FileCheck(f, name=…)"
         )
     has_content = committer_info(committer).writes == "local files" or (
-        committer == "magic" and bool(small_files)
+        committer == "magic" and bool(asked.small_files)
     )
     if checks and not has_content:
         raise UsageError(
@@ -230,14 +228,6 @@ def check_file_checks(checks: Sequence[FileCheck], committer: str, small_files: 
             "tasks have sent them by the time they commit; use committer='directory' or 'partitioned', or "
             "tracking='memory' and small_files=… with 'magic', or a rule that judges footers"
         )
-
-
-def kept_of_files(*, footers: bool, checksums: bool, audit: Sequence[GivenRule]) -> dict[str, Any]:
-    """What a job keeps of its files, as arguments of a ``JobSpec``: an audit judges by footers."""
-    checks = tuple(one for one in audit if isinstance(one, FileCheck))
-    names = tuple(map(name_of, audit))
-    kept = {"footers": footers or bool(audit), "checksums": checksums, "file_checks": checks}
-    return kept | {"audit_rules": names}
 
 
 def check_audit_failure(given: OnFailure) -> OnFailure:
@@ -270,39 +260,34 @@ def check_storage_class(committer: str, settings: ObjectSettings) -> None:
         )
 
 
-def kept_of_replaced(keep: Period | None, *, in_place: bool, has_catalogs: bool) -> dict[str, Any]:
-    """What a job's specification says of files that it replaces; those that a catalog names stay in place.
+def keep_of(keep: Period | None, *, in_place: bool, has_catalogs: bool) -> Keep:
+    """What becomes of files that a job replaces; those that a catalog names stay in place.
 
-    Raises UsageError where files that nobody keeps should stay where they are.
+    Raises UsageError for no length of time, and where files that nobody keeps should stay where they are.
     """
-    if in_place:
-        kept_for(keep, keep_in_place=True)
-    return {"keep_replaced": keep, "keep_in_place": in_place or has_catalogs}
+    ms = kept_for(keep, keep_in_place=in_place)
+    return Keep(ms=ms, in_place=ms is not None and (in_place or has_catalogs))
 
 
-def keep_of(spec: JobSpec) -> int | None:
-    """For how many milliseconds a job keeps the files that it replaces; None if it does not.
-
-    Raises UsageError where nothing could be kept, or nothing is replaced.
-    """
-    if spec.keep_replaced is None:
-        return None
-    if not committer_info(spec.committer).driven:
+def _check_keep(asked: JobOptions) -> None:
+    """Raise UsageError where nothing could be kept, or nothing is replaced."""
+    if asked.keep.ms is None:
+        return
+    if not committer_info(asked.committer).driven:
         raise UsageError(
             "keep_replaced is told to readers by manifests, and "
-            f"committer={spec.committer!r} writes none; use one of {', '.join(_driven())}, or leave it out"
+            f"committer={asked.committer!r} writes none; use one of {', '.join(_driven())}, or leave it out"
         )
-    if not spec.conflict.startswith("replace"):
+    if not asked.conflict.startswith("replace"):
         raise UsageError(
-            f"keep_replaced is about files that a job replaces, and conflict={spec.conflict!r} replaces "
+            f"keep_replaced is about files that a job replaces, and conflict={asked.conflict!r} replaces "
             "none; leave it out, or use conflict='replace' or 'replace_partitions'"
         )
-    if spec.also_replace:
+    if asked.places.also_replace:
         raise UsageError(
             "also_replace deletes other datasets, and keep_replaced would leave their files and their "
             "manifests where they are; leave one of the two out"
         )
-    return parse_period("keep_replaced", spec.keep_replaced)
 
 
 def _driven() -> list[str]:

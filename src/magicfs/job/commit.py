@@ -100,7 +100,7 @@ class _Order:
         spec, meter = self.spec, self.meter
         if (before := self.found.published) is not None:
             await committer.abort_job((), self.found.driver)
-            return JobReport.before(before, spec.location.url, spec.committer, spec.conflict)
+            return JobReport.before(before, spec.location.url, spec.options.committer, spec.options.conflict)
         try:
             report = await committer.commit_job(self.commits, self.found.driver, self.tasks, **self.how)
         except CommitUnfinished as error:
@@ -148,14 +148,15 @@ def commit_call(
     if audit[0]:
         from magicfs.transaction.audit import Auditing
 
-        check_footers(True, spec.committer)
+        check_footers(True, spec.options.committer)
         check_known(audit[0], spec.file_checks)
         assert isinstance(committer, DrivenCommitter)
         committer.auditing = Auditing(*audit)
     if completer is not None:
-        if not driven or committer_info(spec.committer).writes == "work files":
+        if not driven or committer_info(spec.options.committer).writes == "work files":
             raise UsageError(
-                f"committer={spec.committer!r} completes no uploads when its job commits, so there is "
+                f"committer={spec.options.committer!r} completes no uploads when its job commits, so there "
+                "is "
                 "nothing to hand to a completer; leave completer out, or use magic, directory or "
                 "partitioned"
             )
@@ -220,9 +221,15 @@ def html_of_job(
     spec: JobSpec, state: JobState, commits: Sequence[TaskCommit], report: JobReport | None
 ) -> str:
     """A job in a notebook: what is known of it, and its report once there is one."""
+    asked = spec.options
     files, size = sum(one.files for one in commits), sum(one.bytes for one in commits)
     rows = [("job", spec.job), ("destination", spec.location.url), ("state", state)]
-    rows.append(("how", f"committer {spec.committer}, conflict {spec.conflict}, tracking {spec.tracking}"))
+    rows.append(
+        (
+            "how",
+            f"committer {asked.committer}, conflict {asked.conflict}, tracking {asked.tracking}",
+        )
+    )
     rows.append(("tasks", f"{len(commits)} committed, with {files} files ({human_bytes(size)})"))
     rows += [("warning", one) for one in (report.warnings if report is not None else ())]
     return html_table(rows)
@@ -239,7 +246,7 @@ def out_of_order(job: str, state: JobState, call: str) -> ProtocolViolation:
 
 def require_complete(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
     """Refuse to forget tasks that committed elsewhere and were not handed over."""
-    if spec.tracking == "memory":
+    if spec.options.tracking == "memory":
         return
     listed = run_on(spec.loop, spec.make_committer().committed_tasks)
     if missing := sorted(set(listed) - {one.task_id for one in commits}):

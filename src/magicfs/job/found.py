@@ -38,8 +38,8 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
         )
     if many := crowded(url, len(found.jobs)):
         _LOGGER.warning("%s", many)
-    keeps = spec.keep_replaced is not None
-    if keeps and found.keeps_versions and not spec.keep_in_place:
+    keeps = spec.options.keep.ms is not None
+    if keeps and found.keeps_versions and not spec.options.keep.in_place:
         _LOGGER.info(
             "%s: job %s deletes the files that it replaces, and the bucket keeps them by the versions that "
             "manifests name; those without one stay where they are until magicfs expire, beside the new ones",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from magicfs.committers.options import StagingOptions
 from magicfs.errors import UsageError
+from magicfs.formats.job_options import Hadoop
 from magicfs.hadoop.release import HadoopRelease
 
 if TYPE_CHECKING:
@@ -15,36 +16,32 @@ if TYPE_CHECKING:
 
 __all__ = ["check_hadoop", "check_hadoops_store", "settled"]
 
-_ALONE: Final[Mapping[str, Any]] = {
-    "layout": "__magic_job",
-    "etag_format": "string",
-    "hadoop_sets": False,
-}
-"""What holds for a job that names no Hadoop, if nothing else was given."""
-
 _STAGED: Final = frozenset({"directory", "partitioned"})
 _RENAMED: Final = frozenset({"manifest", "file"})
 _S3AS: Final = frozenset({"s3", "memory"})
 
 
-def settled(hadoop: str | None, committer: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """``layout``, ``etag_format`` and ``hadoop_sets`` of a job; None stands for not given.
+def settled(hadoop: str | None, committer: str, given: Mapping[str, Any]) -> Hadoop:
+    """In which form a job leaves its files; in ``given``, fields of it, None stands for not given.
 
     Raises UsageError for one that the release does not have, or a committer that Hadoop does not have.
     """
-    wanted = _ALONE if hadoop is None else _of_release(HadoopRelease.of(hadoop), committer)
-    made = {name: wanted[name] if given[name] is None else given[name] for name in wanted}
-    if hadoop is not None:
-        for name in (one for one in wanted if made[one] != wanted[one]):
+    said = {name: value for name, value in given.items() if value is not None}
+    if hadoop is None:
+        return Hadoop(**said)
+    wanted = _of_release(HadoopRelease.of(hadoop), committer)
+    for name, value in said.items():
+        if value != (meant := getattr(wanted, name)):
+            argument = "hadoop_sets" if name == "sets" else name
             raise UsageError(
-                f"hadoop={hadoop!r} means {name}={wanted[name]!r} with committer={committer!r}, and "
-                f"{name}={made[name]!r} was given, which a job commit of that Hadoop would not expect; leave "
+                f"hadoop={hadoop!r} means {argument}={meant!r} with committer={committer!r}, and "
+                f"{argument}={value!r} was given, which a job commit of that Hadoop would not expect; leave "
                 "one of the two out"
             )
-    return made
+    return wanted
 
 
-def _of_release(release: HadoopRelease, committer: str) -> dict[str, Any]:
+def _of_release(release: HadoopRelease, committer: str) -> Hadoop:
     known = {"magic", *_STAGED, *_RENAMED}
     if committer not in known:
         raise UsageError(
@@ -52,13 +49,9 @@ def _of_release(release: HadoopRelease, committer: str) -> dict[str, Any]:
             f"{', '.join(sorted(known))}, or leave hadoop out"
         )
     if committer in _RENAMED:
-        return dict(_ALONE)
-    return {
-        "layout": release.layout,
-        "etag_format": release.etag_format,
-        # The sets of a staging committer are in the cluster directory.
-        "hadoop_sets": committer == "magic",
-    }
+        return Hadoop()
+    # The sets of a staging committer are in the cluster directory.
+    return Hadoop(layout=release.layout, etag_format=release.etag_format, sets=committer == "magic")
 
 
 def check_hadoop(spec: JobSpec) -> None:
@@ -73,18 +66,19 @@ def check_hadoop(spec: JobSpec) -> None:
 
 def check_hadoops_store(spec: JobSpec, store: Store) -> None:
     """Raise UsageError for a store, or a way to it, on which that Hadoop could not end the job."""
-    if spec.hadoop is None or spec.committer in _RENAMED:
+    if spec.hadoop is None or spec.options.committer in _RENAMED:
         return
     begin = _begin(spec)
     if store.name not in _S3AS:
         raise UsageError(
-            f"{begin}committer={spec.committer!r} of Hadoop is S3A's and knows S3 alone, not the store "
+            f"{begin}committer={spec.options.committer!r} of Hadoop is S3A's and knows S3 alone, not the "
+            "store "
             f"{store.name!r}; leave hadoop out"
         )
     options = spec.committer_options
     if isinstance(options, StagingOptions) and options.cluster_directory is None:
         raise UsageError(
-            f"{begin}committer={spec.committer!r} of Hadoop looks for pending sets in the cluster's "
+            f"{begin}committer={spec.options.committer!r} of Hadoop looks for pending sets in the cluster's "
             "filesystem; give committer_options={'cluster_directory': …}, its "
             "fs.s3a.committer.staging.tmp.path"
         )
@@ -99,16 +93,17 @@ def _reasons(spec: JobSpec) -> dict[str, str]:
     """By argument what a JVM's job commit would not do; empty where the job does not ask for it."""
     return {
         "tracking": "it knows nothing of uploads that are in the memory of a task (tracking='memory')"
-        if spec.tracking == "memory"
+        if spec.options.tracking == "memory"
         else "",
-        "small_files": "it knows only uploads, not bodies of small files" if spec.small_files else "",
-        "conflict": f"it replaces nothing, so that conflict={spec.conflict!r} would leave the old files"
-        if spec.conflict.startswith("replace")
+        "small_files": "it knows only uploads, not bodies of small files" if spec.options.small_files else "",
+        "conflict": f"it replaces nothing, so that conflict={spec.options.conflict!r} would leave the old "
+        "files"
+        if spec.options.conflict.startswith("replace")
         else "",
         "run_id": "it writes down no run_id, so that the same run would be published again"
-        if spec.run_id is not None
+        if spec.options.run_id is not None
         else "",
         "extra_destinations": "its job abort discards uploads below the destination alone"
-        if spec.extra_destinations
+        if spec.options.places.extra
         else "",
     }

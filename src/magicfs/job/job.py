@@ -8,18 +8,23 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID, uuid4
 
+from magicfs.audit.content import FileCheck
+from magicfs.audit.rules import name_of
 from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
+from magicfs.formats.job_options import Audits, Collected, JobOptions, Places, Rerun, Tracking
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import catalogs as job_catalogs
 from magicfs.job import commit as job_commit
+from magicfs.job.also_replace import other_keys_of
 from magicfs.job.bar import bar_of
-from magicfs.job.checks import check_audit_failure, kept_of_files, kept_of_replaced
+from magicfs.job.checks import check_audit_failure, keep_of
 from magicfs.job.destination import choose_committer, destination_of
+from magicfs.job.extra_destinations import keys_of
 from magicfs.job.found import log_found
 from magicfs.job.hadoop import settled
 from magicfs.job.map import Maps
@@ -29,9 +34,10 @@ from magicfs.job.task import Task
 from magicfs.job.twins import Twins
 from magicfs.protocol import ids
 from magicfs.protocol.layout import LayoutName
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.stores.interrupt import Call
-from magicfs.transaction.context import JobSetup, Rerun
+from magicfs.transaction.context import JobSetup
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -145,7 +151,7 @@ class Job(Twins[JobReport], Maps):
         committer_options: Mapping[str, Any] | None = None,
         conflict: Conflict = "fail",
         unique_names: bool = True,
-        tracking: Literal["store", "memory"] = "store",
+        tracking: Tracking = "store",
         layout: LayoutName | None = None,
         run_id: str | None = None,
         rerun: Rerun = "skip",
@@ -176,31 +182,41 @@ class Job(Twins[JobReport], Maps):
     ) -> None:
         location, options = destination_of(url, storage_options, filesystem)
         committer, reason = choose_committer(committer, location, options, filesystem)
-        given = {"layout": layout, "etag_format": etag_format, "hadoop_sets": hadoop_sets}
-        self.spec = JobSpec(
-            location=location,
-            job=ids.job_id(uuid4() if job_id is None else job_id),
+        job = ids.job_id(uuid4() if job_id is None else job_id)
+        found_by_name = unique_names and ids.is_random(job)
+        asked = JobOptions(
             committer=committer,
-            reason=reason,
-            committer_options=options_of(committer, committer_options or {}),
             conflict=conflict,
-            unique_names=unique_names,
-            tracking=tracking,
-            attempt=attempt,
-            part_size=part_size,
-            small_files=small_files,
-            concurrency=concurrency,
-            hadoop=hadoop,
-            **settled(hadoop, committer, given),
             run_id=run_id,
             rerun=rerun,
-            success_marker=success_marker,
             allow_empty=allow_empty,
+            success_marker=success_marker,
             single_driver=single_driver,
-            extra_destinations=extra_destinations,
-            also_replace=also_replace,
-            **kept_of_replaced(keep_replaced, in_place=keep_in_place, has_catalogs=bool(catalogs)),
-            **kept_of_files(footers=footers, checksums=checksums, audit=audit),
+            unique_names=unique_names,
+            tracking=tracking,
+            part_size=DEFAULT_PART_SIZE if part_size is None else part_size,
+            small_files=small_files,
+            keep=keep_of(keep_replaced, in_place=keep_in_place, has_catalogs=bool(catalogs)),
+            collect=Collected(footers=footers or bool(audit), checksums=checksums),
+            audit=Audits(rules=tuple(map(name_of, audit))),
+            places=Places(
+                extra=keys_of(extra_destinations, location, committer, uploads_found_by_name=found_by_name),
+                also_replace=other_keys_of(also_replace, location, conflict),
+            ),
+            hadoop=settled(
+                hadoop, committer, {"layout": layout, "etag_format": etag_format, "sets": hadoop_sets}
+            ),
+        )
+        self.spec = JobSpec(
+            location=location,
+            job=job,
+            options=asked,
+            attempt=attempt,
+            concurrency=concurrency,
+            hadoop=hadoop,
+            file_checks=tuple(one for one in audit if isinstance(one, FileCheck)),
+            committer_options=options_of(committer, committer_options or {}),
+            reason=reason,
             storage_options=options,
             filesystem=filesystem,
         )
@@ -357,7 +373,7 @@ class Job(Twins[JobReport], Maps):
             self._require_open("commit")
         chosen = None if commits is None else list(commits)
         if self.found.published is None:
-            self._attempts.require_some(self.id, chosen, allow_empty=self.spec.allow_empty)
+            self._attempts.require_some(self.id, chosen, allow_empty=self.spec.options.allow_empty)
         job_catalogs.note(self.spec, self._catalogs)
         self._call = call = job_commit.commit_call(
             *(self.spec, self.found, chosen, tasks),

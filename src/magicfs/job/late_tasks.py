@@ -35,7 +35,7 @@ def refuse_if_ended(spec: JobSpec, task: TaskId) -> None:
 
     A worker that may only write cannot look, and goes on. Raises StoreError if the store does not answer.
     """
-    if not committer_info(spec.committer).driven:
+    if not committer_info(spec.options.committer).driven:
         return
     try:
         with suppress(PermissionDenied):
@@ -85,7 +85,7 @@ def sweep_again(spec: JobSpec) -> None:
 
 
 def _is_known(spec: JobSpec) -> bool:
-    return spec.committer == "magic"
+    return spec.options.committer == "magic"
 
 
 async def _swept(engine: Engine, context: JobContext) -> None:

@@ -217,7 +217,7 @@ def _outcome(
         if repeatable:
             return error, True
         # The attempt would have reported; so nobody knows how far it came.
-        failure = not_repeatable(spec.committer, name, f"its process was lost ({error!r})")
+        failure = not_repeatable(spec.options.committer, name, f"its process was lost ({error!r})")
         failure.__cause__ = error
         return failure, False
     if isinstance(result, TaskCommit):
@@ -226,7 +226,7 @@ def _outcome(
         return result.error, True
     if isinstance(result.error, CommitFailed):
         return result.error, False
-    failure = not_repeatable(spec.committer, name, str(result.error))
+    failure = not_repeatable(spec.options.committer, name, str(result.error))
     failure.__cause__ = result.error
     return failure, False
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from magicfs.audit.content import FileCheck
 from magicfs.committers import registry
@@ -19,30 +19,21 @@ from magicfs.committers.work_places import (
     make_attempt_directory,
 )
 from magicfs.errors import UsageError
-from magicfs.formats.pending import EtagFormat
-from magicfs.job.also_replace import other_keys_of
+from magicfs.formats.job_options import JobOptions
 from magicfs.job.checks import (
-    check_algorithm,
-    check_checksums,
-    check_choice,
-    check_committer,
     check_destination,
     check_file_checks,
     check_filesystem,
-    check_footers,
     check_manifest,
-    check_rerun,
-    check_small_files,
+    check_options,
     check_storage_class,
-    check_success_marker,
-    keep_of,
 )
-from magicfs.job.extra_destinations import keys_of, place_in
+from magicfs.job.extra_destinations import place_in
 from magicfs.job.hadoop import check_hadoop, check_hadoops_store
-from magicfs.protocol import ids, paths
+from magicfs.protocol import paths
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
-from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.period import Period
 from magicfs.stores import object_settings, resolve
@@ -50,7 +41,7 @@ from magicfs.stores.filesystem_options import options_of
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 from magicfs.stores.urls import location_of
-from magicfs.transaction.context import JobContext, Rerun
+from magicfs.transaction.context import JobContext
 
 if TYPE_CHECKING:
     import asyncio
@@ -68,36 +59,15 @@ CONCURRENCY_MAX = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """The arguments of a ``Job`` and its id. Pickles without secrets."""
+    """What a job was asked for, its id, and its way to the store. Pickles without secrets."""
 
     location: paths.Location
     job: JobId
-    committer: str = "magic"
-    conflict: Conflict = "fail"  # what to do about data that is there already
-    unique_names: bool = True  # whether final names carry task and job
-    tracking: Literal["store", "memory"] = "store"  # where finished uploads are remembered
-    layout: LayoutName = "__magic_job"  # which of Hadoop's directory layouts
+    options: JobOptions
     attempt: int = 0  # number of the job attempt
-    part_size: int | None = None  # bytes of the first parts of every upload; None for the default
-    small_files: int | None = None  # bytes of the largest file that a task keeps in a bundle; None for none
     concurrency: int = 32  # most requests at once
     hadoop: str | None = None  # the release whose job commit must be able to end it; None for none
-    etag_format: EtagFormat = "string"  # which generation of Hadoop shall read the files
-    hadoop_sets: bool = False  # whether to copy pending sets to where Hadoop's job commit looks for them
-    rerun: Rerun = "skip"  # what to do if the run is published already
-    run_id: str | None = None  # name of the run, by which a second one finds the first
-    allow_empty: bool = False  # whether a job without files may replace what is there
-    success_marker: bool = True  # whether the job's end writes ``_SUCCESS``
-    single_driver: bool = False  # the caller promises that nobody else publishes here
-    extra_destinations: Sequence[str] = ()  # URLs of further directories that tasks may write to
-    also_replace: Sequence[str] = ()  # URLs of other datasets that the job may delete
-    inline_limit: int | None = None  # bytes of the largest pending set in a task commit; None: the default
-    keep_replaced: Period | None = None  # for how long replaced files stay; None if they are deleted
-    keep_in_place: bool = False  # whether they stay where they are in a bucket with versions, too
-    footers: bool = False  # whether what files say of themselves is kept
-    checksums: bool = False  # whether a checksum of each file is kept
     file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
-    audit_rules: tuple[str, ...] = ()  # names of the rules that have to judge it before it is published
     committer_options: CommitterOptions = field(default_factory=NoOptions)
     reason: str = ""  # why this committer, for ``auto``
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem
@@ -108,45 +78,25 @@ class JobSpec:
     def __post_init__(self) -> None:
         check_filesystem(self.storage_options, self.filesystem)
         check_hadoop(self)
-        check_committer(
-            self.committer,
-            self.committer_options,
-            conflict=self.conflict,
-            run_id=self.run_id,
-            tracking=self.tracking,
-            hadoop_sets=self.hadoop_sets,
-        )
-        check_algorithm(self.committer_options, self.conflict)
-        check_small_files(
-            self.small_files, self.committer, tracking=self.tracking, hadoop_sets=self.hadoop_sets
-        )
-        check_success_marker(self.success_marker, self.committer)
-        check_footers(self.footers, self.committer)
-        check_checksums(self.checksums, self.committer)
-        check_file_checks(self.file_checks, self.committer, self.small_files)
-        check_choice("tracking", self.tracking, ("store", "memory"))
-        check_choice("etag_format", self.etag_format, get_args(EtagFormat))
-        check_rerun(self.rerun, self.run_id, self.conflict)
+        check_options(self.options, self.committer_options)
+        check_file_checks(self.file_checks, self.options)
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
         check_destination(self.location)
         check_manifest(self.location.key, self.job)
-        context = self.context
-        if self.tracking == "memory" and not context.uploads_found_by_name:
+        if self.options.tracking == "memory" and not self.context.uploads_found_by_name:
             raise UsageError(
                 "tracking='memory' needs unique_names=True and a job id that holds a UUID: uploads of lost "
                 "tasks are recorded nowhere and can only be told by their names; use tracking='store'"
             )
-        self._extra_keys()
-        other_keys_of(self.also_replace, self.location, self.conflict)
         store = self.store()
-        registry.check_store(self.committer, store)
+        registry.check_store(self.options.committer, store)
         check_hadoops_store(self, store)
-        if self.part_size is not None:
-            store.capabilities.parts.check(self.part_size)
+        if self.options.part_size != DEFAULT_PART_SIZE:
+            store.capabilities.parts.check(self.options.part_size)
         settings = object_settings.of_store(store)
         object.__setattr__(self, "object_settings", settings)
-        check_storage_class(self.committer, settings)
+        check_storage_class(self.options.committer, settings)
 
     def __getstate__(self) -> dict[str, Any]:
         if self.filesystem is not None and (found := resolve.secrets_of(options_of(self.filesystem))):
@@ -161,11 +111,7 @@ class JobSpec:
     @property
     def work_layout(self) -> WorkLayout:
         """Where the job's tasks keep their work."""
-        return WorkLayout(self.location.key, self.job, self.attempt, self.layout)
-
-    def _extra_keys(self) -> tuple[str, ...]:
-        tells = self.unique_names and ids.is_random(self.job)
-        return keys_of(self.extra_destinations, self.location, self.committer, uploads_found_by_name=tells)
+        return WorkLayout(self.location.key, self.job, self.attempt, self.options.hadoop.layout)
 
     @property
     def context(self) -> JobContext:
@@ -173,29 +119,9 @@ class JobSpec:
         return JobContext(
             url=self.location.url,
             layout=self.work_layout,
-            conflict=self.conflict,
-            unique_names=self.unique_names,
-            tracking=self.tracking,
-            etag_format=self.etag_format,
-            hadoop_sets=self.hadoop_sets,
-            run_id=self.run_id,
-            rerun=self.rerun,
-            allow_empty=self.allow_empty,
-            success_marker=self.success_marker,
-            single_driver=self.single_driver,
-            options=self.committer_options,
-            committer=self.committer,
-            small_files=self.small_files,
-            part_size=self.part_size or DEFAULT_PART_SIZE,
-            extra_destinations=self._extra_keys(),
-            also_replace=other_keys_of(self.also_replace, self.location, self.conflict),
-            inline_limit=self.inline_limit,
-            keep_replaced_ms=keep_of(self),
-            keep_in_place=self.keep_in_place,
-            footers=self.footers,
-            checksums=self.checksums,
+            options=self.options,
+            committer_options=self.committer_options,
             file_checks=self.file_checks,
-            audit_rules=self.audit_rules,
         )
 
     def work_place(self, task: TaskId, attempt: AttemptId, extra: str | None = None) -> WorkPlace:
@@ -206,7 +132,7 @@ class JobSpec:
             return self._extra_place(task, attempt, extra)
         bucket, scheme = self.location.bucket, self.location.scheme
         options = dict(self.storage_options) if self.filesystem is None else None
-        match committer_info(self.committer).writes:
+        match committer_info(self.options.committer).writes:
             case "delayed uploads":
                 path = f"{bucket}/{self.work_layout.work_directory(attempt)}"
                 nested = {scheme: options} if options else {}
@@ -233,8 +159,8 @@ class JobSpec:
             case "final files":
                 from magicfs.committers.final.filesystem import FinalFileSystem
 
-                label = attempt if self.committer == "stocator" else task
-                suffix = (label, self.job) if self.unique_names else None
+                label = attempt if self.options.committer == "stocator" else task
+                suffix = (label, self.job) if self.options.unique_names else None
                 return WorkPlace(
                     self.location.path,
                     "",
@@ -243,10 +169,10 @@ class JobSpec:
                 )
 
     def _extra_place(self, task: TaskId, attempt: AttemptId, url: str) -> WorkPlace:
-        keys = self._extra_keys()
+        keys = self.options.places.extra
         number, relative = place_in(url, self.location, keys)
         place = self.work_place(task, attempt)
-        if committer_info(self.committer).writes == "local files":
+        if committer_info(self.options.committer).writes == "local files":
             directory = local_extra(place.path, number)
         else:
             directory = f"{self.location.bucket}/{self.work_layout.work_directory(attempt, keys[number])}"
@@ -256,7 +182,7 @@ class JobSpec:
         """The filesystem of the store, as this process has it."""
         if self.filesystem is None:
             return resolve.filesystem(self.location.scheme, self.storage_options)
-        if committer_info(self.committer).writes == "delayed uploads":
+        if committer_info(self.options.committer).writes == "delayed uploads":
             return self.magic_filesystem().fs
         return self.filesystem
 
@@ -277,20 +203,14 @@ class JobSpec:
 
         With ``attempt`` also that this process is the one to commit it.
         """
-        if committer_info(self.committer).writes != "delayed uploads":
+        if committer_info(self.options.committer).writes != "delayed uploads":
             return
         from magicfs.filesystem.job_settings import WriteSettings, known_jobs
         from magicfs.filesystem.tracking import name_in
 
         bucket, layout = self.location.bucket, self.work_layout
         job_name = name_in(self.store(), f"{bucket}/{layout.job_directory}")
-        settings = WriteSettings(
-            *(self.unique_names, self.tracking, self.etag_format, self.part_size or DEFAULT_PART_SIZE),
-            small_files=self.small_files,
-            footers=self.footers,
-            checksums=self.checksums,
-            object_settings=self.object_settings or {},
-        )
+        settings = WriteSettings(self.options, self.object_settings or {})
         known_jobs().learn(job_name, settings)
         if attempt is not None:
             directory = f"{bucket}/{layout.task_attempt_directory(attempt)}"
@@ -298,12 +218,13 @@ class JobSpec:
 
     def magic_options(self) -> dict[str, Any]:
         """The options of ``MagicFileSystem`` that differ from its defaults."""
-        options: dict[str, Any] = {"tracking": self.tracking, "unique_names": self.unique_names}
-        if self.part_size is not None:
-            options["part_size"] = self.part_size
-        if self.etag_format != "string":
-            options["etag_format"] = self.etag_format
-        if not committer_info(self.committer).driven:
+        asked = self.options
+        options: dict[str, Any] = {"tracking": asked.tracking, "unique_names": asked.unique_names}
+        if asked.part_size != DEFAULT_PART_SIZE:
+            options["part_size"] = asked.part_size
+        if asked.hadoop.etag_format != "string":
+            options["etag_format"] = asked.hadoop.etag_format
+        if not committer_info(asked.committer).driven:
             options["job_object"] = False
         return options
 
@@ -322,4 +243,4 @@ class JobSpec:
         from magicfs.engine import Engine
 
         engine = Engine(self.store(), self.concurrency, observer)
-        return registry.make(self.committer, self.context, engine)
+        return registry.make(self.options.committer, self.context, engine)

@@ -243,7 +243,7 @@ class Task(Twins[TaskCommit]):
                 f"task {self.id} is {self._state} already; use a new job.task({self.id!r}) to run it again"
             )
         self._require_job("commit")
-        if self._spec.tracking == "memory" and self._process != os.getpid():
+        if self._spec.options.tracking == "memory" and self._process != os.getpid():
             raise ProtocolViolation(
                 f"task {self.id} was set up in another process, and with tracking='memory' only that one "
                 "knows its files; set it up and commit it where it writes, or use tracking='store'"
@@ -270,7 +270,7 @@ class Task(Twins[TaskCommit]):
             self._move("aborted")  # a failed commit leaves nothing to commit again
             if isinstance(error, CommitError) or committer.is_task_commit_repeatable:
                 raise
-            raise not_repeatable(self._spec.committer, self.id, repr(error)) from error
+            raise not_repeatable(self._spec.options.committer, self.id, repr(error)) from error
         finally:
             if meter is not None and meter.trouble:
                 _LOGGER.warning("task %s: %s", self.id, meter.trouble)

@@ -135,7 +135,9 @@ def commit_batch(
         _LOG.warning(
             "what a replay of batch %s of %s wrote was not discarded whole: %s", batch_id, sink_id, error
         )
-    return _told(JobReport.before(before, job.url, spec.committer, spec.conflict), sink_id, batch_id)
+    return _told(
+        JobReport.before(before, job.url, spec.options.committer, spec.options.conflict), sink_id, batch_id
+    )
 
 
 def abort_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCommit]) -> None:
@@ -206,7 +208,7 @@ async def _cleaned_up(engine: Engine, location: Location, published: str, run: s
     for other in await find_unfinished_jobs(engine, location.key):
         if other.job_id == published:
             _log_left((await finish_job(engine, location, other)).warnings, published)
-        elif other.job is not None and other.job.run_id == run:
+        elif other.job is not None and other.job.options.run_id == run:
             context = context_of(location, other.layout).of(other.job)
             reason = f"the run was published by job {published}"
             try:

@@ -92,7 +92,8 @@ def current_task(job: Job | JobSpec, *, storage_options: _StorageOptions = None)
             "current_task was called outside of a Spark task; call it in the function given to mapInPandas"
         )
     told: dict[str, Any] = {} if storage_options is None else {"storage_options": dict(storage_options)}
-    spec = replace(job.spec if isinstance(job, Job) else job, inline_limit=INLINE_LIMIT, **told)
+    spec = job.spec if isinstance(job, Job) else job
+    spec = replace(spec, options=replace(spec.options, inline_limit=INLINE_LIMIT), **told)
     # Unlike the attempt number, this one is never used twice, stages that are run again included.
     attempt = context.taskAttemptId()
     task = Task(spec, _task_id(spec.job, context.partitionId(), attempt))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from magicfs.datasets.drop import Order, choose
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
+from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.destination import destination_of
@@ -153,12 +154,8 @@ def rewrite(
     destination = open_destination(url, storage_options, filesystem)
     _, options = destination_of(url, storage_options, filesystem)
     spec = _spec(destination, options, filesystem)
-    context = replace(
-        spec.context,
-        conflict="rewrite",
-        keep_replaced_ms=keep,
-        keep_in_place=keep_in_place,
-        run_id=run_id,
+    context = spec.context.asked(
+        conflict="rewrite", keep=Keep(ms=keep, in_place=keep_in_place), run_id=run_id
     )
     if dry_run or run_id is None:
         work = _Work.planned(destination, spec, order, target_size)
@@ -191,7 +188,7 @@ def _spec(
     return JobSpec(
         location=destination.location,
         job=ids.job_id(uuid4()),
-        conflict="append",
+        options=JobOptions(committer="magic", conflict="append"),
         storage_options=options,
         filesystem=filesystem,
         object_settings=object_settings.of_store(engine.store),

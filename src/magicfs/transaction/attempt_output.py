@@ -132,7 +132,7 @@ def refuse_others(
         expected = plain = None
         with suppress(UsageError):  # outside of __base nothing has a unique name
             plain = located.final_key
-            expected = final_key(located, unique_names=context.unique_names)
+            expected = final_key(located, unique_names=context.options.unique_names)
         key = pending.destination_key
         whose = {pending.job_id, pending.task_id} - {"", context.job, attempt}
         if key == expected and not whose:
@@ -141,7 +141,8 @@ def refuse_others(
         output.problems.append(
             UsageError(
                 f"{path} {what}, and attempt {attempt} of job {context.job}, with unique_names="
-                f"{context.unique_names}, makes {expected!r} of it; write it again through task.filesystem, "
+                f"{context.options.unique_names}, makes {expected!r} of it; write it again through "
+                "task.filesystem, "
                 "or give storage_options=task.storage_options beside task.url"
             )
         )

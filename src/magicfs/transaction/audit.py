@@ -117,7 +117,9 @@ async def audited(
             if step.key.startswith(prefix):
                 yield AuditedFile(step.key[len(prefix) :], step.length, footer, said)
 
-    seen = Audited(context.job, context.url, context.run_id, context.conflict, previous, files)
+    seen = Audited(
+        context.job, context.url, context.options.run_id, context.options.conflict, previous, files
+    )
     verdicts = await asyncio.to_thread(_judge, seen, auditing.rules)
     against = previous.job_id if previous is not None else None
     return Audit(verdicts=verdicts, against=against, audited_ms=now_ms())
@@ -239,7 +241,7 @@ def refuse_unjudged(context: JobContext, version: JobVersion, auditing: Auditing
     """Raise CommitDenied for a job that rules have to judge before it is published, where there are none."""
     if auditing is None and version.job.is_unjudged:
         raise CommitDenied(
-            f"job {context.job} is to be judged by {'; '.join(version.job.audit_rules)} before it is "
+            f"job {context.job} is to be judged by {'; '.join(version.job.options.audit.rules)} before it is "
             "published, and was not; nothing was changed; commit it with its rules (audit=); or magicfs "
             f"commit {context.url} --job {context.job} --accept REASON publishes it all the same, magicfs "
             "abort discards it"
@@ -283,7 +285,9 @@ async def accept_unjudged(engine: Engine, context: JobContext, output: JobOutput
             f"job {context.job} is {version.job.state}, and was judged meanwhile; nothing was changed; look "
             f"with magicfs recover {context.url}, then commit again"
         )
-    verdicts = tuple(Verdict(rule=one, passed=False, told=_NOT_JUDGED) for one in version.job.audit_rules)
+    verdicts = tuple(
+        Verdict(rule=one, passed=False, told=_NOT_JUDGED) for one in version.job.options.audit.rules
+    )
     audit = Audit(verdicts=verdicts, audited_ms=now_ms(), accepted=reason)
     news = taking_over(opened(context, engine), version.job)
     moved = await record.move(version, JobState.OPEN, **news | await _held(engine, context, output, audit))

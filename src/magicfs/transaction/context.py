@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Any
 
 from magicfs.audit.content import FileCheck
 from magicfs.formats.job_object import JobObject
-from magicfs.formats.pending import EtagFormat
+from magicfs.formats.job_options import JobOptions
 from magicfs.protocol import conflict, ids
-from magicfs.protocol.conflict import REMOVALS, Mode
+from magicfs.protocol.conflict import REMOVALS
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.layout import LayoutName, WorkLayout
-from magicfs.protocol.parts import DEFAULT_PART_SIZE
+from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.temporary import TemporaryLayout
 
 __all__ = [
@@ -22,13 +22,8 @@ __all__ = [
     "JobContext",
     "JobSetup",
     "RenameSettings",
-    "Rerun",
     "crowded",
 ]
-
-Rerun = Literal["skip", "replace", "fail"]
-"""If its run is published already, a job publishes nothing, publishes all the same, or raises at setup."""
-
 
 MANY_JOBS = 1000
 """More unfinished jobs than this at one destination are worth a word: each job reads the objects of all."""
@@ -54,55 +49,15 @@ class JobContext:
 
     url: str
     layout: WorkLayout  # where the job keeps its work
-    conflict: Mode  # what to do about data that is there already
-    unique_names: bool  # whether final names carry task and job
-    tracking: Literal["store", "memory"]  # where finished uploads are remembered until their task commits
-    etag_format: EtagFormat  # which generation of Hadoop shall read the files
-    hadoop_sets: bool = False  # whether pending sets are copied to where Hadoop's job commit looks for them
-    run_id: str | None = None  # name of the run, by which a second one finds the first
-    rerun: Rerun = "skip"  # what to do if that run is published already
-    allow_empty: bool = False  # whether a job without files may replace what is there
-    success_marker: bool = True  # whether the job's end writes ``_SUCCESS``
-    single_driver: bool = False
-    """Whether the caller promises that nobody else moves the job, where the store cannot."""
-    options: object = None  # what else the committer was told: a value of its own class of options
-    committer: str = "magic"
-    small_files: int | None = None  # bytes of the largest file that a task keeps in a bundle; None for none
-    part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts of uploads that the committer itself makes
-    extra_destinations: tuple[str, ...] = ()  # further directories of the bucket that tasks write to, as keys
-    also_replace: tuple[str, ...] = ()
-    """Directories of other datasets, as keys, whose files the job may delete where it replaces."""
-    inline_limit: int | None = None
-    """Bytes of the largest pending set inside a task commit; None for the default."""
-
-    keep_replaced_ms: int | None = None
-    """For how long replaced files stay where they are; None if they are deleted."""
-
-    keep_in_place: bool = False
-    """Whether they stay there where the bucket would keep them by their versions, too."""
-
-    restores: str | None = None
-    """Of a rollback, the job whose files it shows again."""
-
-    partitions: tuple[str, ...] | None = None
-    """Of a rollback of some partitions, these; None for all other jobs."""
-
+    options: JobOptions  # what the job was asked for
+    committer_options: object = None  # what else the committer was told: a value of its own class of options
     renames: RenameSettings = RenameSettings()
-    footers: bool = False  # whether what its files say of themselves is kept
-    checksums: bool = False  # whether a checksum of each file is kept
     file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
-    audit_rules: tuple[str, ...] = ()  # names of the rules that have to judge it before it is published
-
-    own_path: str | None = None
-    """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""
-
-    begun_by: str = ""
-    """Which of Hadoop's committers began the job in a JVM; empty for a job of ours."""
 
     @property
     def destinations(self) -> tuple[str, ...]:
         """All directories that the job publishes to: no other key is ever its own."""
-        return (self.layout.destination, *self.extra_destinations)
+        return (self.layout.destination, *self.options.places.extra)
 
     @property
     def job(self) -> JobId:
@@ -117,22 +72,22 @@ class JobContext:
     @property
     def uploads_found_by_name(self) -> bool:
         """Whether every upload of the job can be told by its final name."""
-        return self.unique_names and ids.is_random(self.job)
+        return self.options.unique_names and ids.is_random(self.job)
 
     @property
     def is_partition_scoped(self) -> bool:
         """Whether the conflict mode is about the partitions that the job writes to, not the destination."""
-        return conflict.is_by_partition(self.conflict, self.committer)
+        return conflict.is_by_partition(self.options.conflict, self.options.committer)
 
     @property
     def is_replacing(self) -> bool:
         """Whether the conflict mode deletes what is there."""
-        return self.conflict.startswith("replace") or self.conflict in REMOVALS
+        return self.options.conflict.startswith("replace") or self.options.conflict in REMOVALS
 
     @property
     def names_replaced(self) -> bool:
         """Whether its manifest names the files that it replaces one by one."""
-        return self.conflict == "replace_partitions" or self.conflict in REMOVALS
+        return self.options.conflict == "replace_partitions" or self.options.conflict in REMOVALS
 
     @property
     def must_be_empty(self) -> bool:
@@ -141,40 +96,23 @@ class JobContext:
         """
         if self.renames.at_task_commit and self.layout.attempt:
             return False
-        return self.conflict == "fail" and not self.is_partition_scoped
+        return self.options.conflict == "fail" and not self.is_partition_scoped
+
+    def asked(self, **changes: Any) -> JobContext:
+        """The same job, with some options changed."""
+        return replace(self, options=replace(self.options, **changes))
+
+    def with_extra(self, directories: Iterable[str]) -> JobContext:
+        """The same job, with these extra destinations."""
+        return self.asked(places=replace(self.options.places, extra=tuple(directories)))
 
     def of(self, job: JobObject) -> JobContext:
         """The facts of another job at the same destination, as its job object has them.
 
         Its extra destinations are left out: ``magicfs.transaction.job_location.believed`` confirms them.
         """
-        layout = WorkLayout(self.layout.destination, job.job_id, job.attempt, cast("LayoutName", job.layout))
-        return replace(
-            self,
-            layout=layout,
-            conflict=cast("Mode", job.conflict),
-            unique_names=job.unique_names,
-            tracking=cast('Literal["store", "memory"]', job.tracking),
-            etag_format=cast("EtagFormat", job.etag_format),
-            small_files=job.small_files,
-            part_size=job.part_size or DEFAULT_PART_SIZE,
-            hadoop_sets=False,
-            run_id=job.run_id,
-            committer=job.committer,
-            extra_destinations=(),
-            own_path=job.own_path,
-            also_replace=job.also_replace,
-            success_marker=job.success_marker,
-            keep_replaced_ms=job.keep_replaced_ms,
-            keep_in_place=job.keep_in_place,
-            restores=job.restores,
-            partitions=None if job.restores is None else job.partitions,
-            begun_by=job.begun_by,
-            footers=job.footers,
-            checksums=job.checksums,
-            file_checks=(),
-            audit_rules=job.audit_rules,
-        )
+        layout = WorkLayout(self.layout.destination, job.job_id, job.attempt, job.options.hadoop.layout)
+        return replace(self, layout=layout, options=job.options, file_checks=()).with_extra(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ def _output_exists(context: JobContext, key: str) -> OutputExists:
     if context.is_partition_scoped:
         return OutputExists(
             f"a partition of {context.url} that job {context.job} writes to holds data already, such as "
-            f"{key}, and conflict='fail' of committer={context.committer!r} publishes only into partitions "
+            f"{key}, and conflict='fail' of committer={context.options.committer!r} publishes only into "
+            "partitions "
             "without any, and files at the root only where there is none at all; nothing was changed; "
             "choose another destination, or conflict='append' or 'replace_partitions'"
         )

@@ -106,7 +106,9 @@ class JobTransaction:
         return JobSetup(
             driver=version.job.driver,
             jobs=tuple(one.found() for one in others if one.job_id != context.job),
-            uploads=uploads if context.run_id is None else await setup.pending_uploads(engine, context),
+            uploads=uploads
+            if context.options.run_id is None
+            else await setup.pending_uploads(engine, context),
             published=published,
             created=record.created,
             keeps_versions=record.keeps_versions,
@@ -122,12 +124,12 @@ class JobTransaction:
         start at once at least one sees the other.
         """
         context = self.context
-        if context.run_id is None:
+        if context.options.run_id is None:
             return None
         published = await self._end_of_run(of_run(others, self.context))
         if published is not None:
             return published
-        return await run_in_effect(self.engine.store, self._destination, conditions, context.run_id)
+        return await run_in_effect(self.engine.store, self._destination, conditions, context.options.run_id)
 
     async def _end_of_run(self, earlier: Sequence[OtherJob]) -> str | None:
         context, published = self.context, None
@@ -140,9 +142,10 @@ class JobTransaction:
             if done is None:
                 continue
             if done.unsettled is not None:
-                how = (context.url, context.committer, context.conflict)
+                how = (context.url, context.options.committer, context.options.conflict)
                 raise CommitUnfinished(
-                    f"the run {context.run_id!a} was published before, and nothing was published now: "
+                    f"the run {context.options.run_id!a} was published before, and nothing was published "
+                    "now: "
                     f"{outcome.unfinished(one.context, done.unsettled)}",
                     JobReport.before(other.job_id, *how),
                 ) from done.unsettled
@@ -150,7 +153,8 @@ class JobTransaction:
                 published = other.job_id
             elif done.end is JobEnd.ELSEWHERE:
                 raise CommitDenied(
-                    f"job {other.job_id} of the same run {context.run_id!r} was ended by another process "
+                    f"job {other.job_id} of the same run {context.options.run_id!r} was ended by another "
+                    "process "
                     "just now; nothing was published here; run again"
                 )
         return published

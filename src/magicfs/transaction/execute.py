@@ -296,14 +296,14 @@ class Executor:
             *(self.cleaner, context, conditions, job, done.output, old, left, self._etags),
             looked=ahead.pointer,
         )
-        if job.keep_replaced_ms is not None:
+        if job.options.keep.ms is not None:
             # Those without a version stay until magicfs expire, the others by their versions.
             old = [one for one in old if one.version]
         check = partial(self.record.confirm, version)
         altered = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
         done.deleted = len(old) - len(altered)
         done.warnings += [f"{key} was written anew by somebody else and stays" for key in altered]
-        if job.success_marker:
+        if job.options.success_marker:
             self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
         await publish.delete_parts_left(self.cleaner, context, conditions, done.output)
 

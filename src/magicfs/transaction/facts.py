@@ -186,7 +186,9 @@ async def read_old(
     async with aclosing(_read(engine, context, chunks, DELETIONS_SIZE_LIMIT)) as read:
         async for chunk, raw in read:
             path = f"{engine.store.bucket}/{chunk.key}"
-            place = Place(path, engine.store.bucket, destination, also_replace=context.also_replace)
+            place = Place(
+                path, engine.store.bucket, destination, also_replace=context.options.places.also_replace
+            )
             found += admit("deletions", deletions.read(path, raw), place)
     return found
 

@@ -22,7 +22,7 @@ __all__ = ["believed", "keys_of", "put", "read", "read_at"]
 
 def keys_of(context: JobContext) -> list[str]:
     """The keys of a job's locations, one in each extra destination."""
-    return [context.layout.job_location_key(extra) for extra in context.extra_destinations]
+    return [context.layout.job_location_key(extra) for extra in context.options.places.extra]
 
 
 async def put(engine: Engine, context: JobContext) -> None:
@@ -46,26 +46,26 @@ async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobCo
 
     Raises FormatError if the job would publish, or take back, where nothing confirms it; nothing was changed.
     """
-    theirs, confirmed = context.of(job), set(context.extra_destinations)
+    theirs, confirmed = context.of(job), set(context.options.places.extra)
 
     async def look(extra: str) -> bool:
         if await read_at(engine, replace(theirs.layout, destination=extra)) == theirs.layout.destination:
             confirmed.add(extra)
         return True
 
-    named = job.destinations[1:]
+    named = job.options.places.extra
     await drained([one for one in named if one not in confirmed], look, engine.concurrency)
     unconfirmed = next((one for one in named if one not in confirmed), None)
     acts = job.state not in SHOWS_NOTHING and job.state is not JobState.COMPLETED
     if unconfirmed is not None and acts and job.chunks:
         raise FormatError(
             f"{engine.store.bucket}/{theirs.layout.job_object_key}",
-            "extraDestinations[].key",
+            "options.places.extra[]",
             f"{unconfirmed!a} does not confirm job {job.job_id}: its driver left no "
             f"{theirs.layout.job_location_key(unconfirmed)} there; nothing was changed; find out who "
             "wrote the job object, then restore that file, or remove the job by hand",
         )
-    return replace(theirs, extra_destinations=tuple(one for one in named if one in confirmed))
+    return theirs.with_extra(one for one in named if one in confirmed)
 
 
 async def read(engine: Engine, directory: str, job: JobId) -> str | None:

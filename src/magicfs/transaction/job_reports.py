@@ -85,5 +85,5 @@ async def adopted(
 
 def _report(context: JobContext, **figures: Any) -> JobReport:
     key = chain.manifest_key(context.layout.destination, context.job)
-    how = (context.committer, context.conflict)
+    how = (context.options.committer, context.options.conflict)
     return job_report(context.job, context.url, *how, manifest_key=key, **figures)

@@ -62,7 +62,7 @@ async def adopt(
     pointer = await chain.read_pointer(engine.store, destination, conditions)
     manifest = Manifest(
         job_id=context.job,
-        run_id=context.run_id,
+        run_id=context.options.run_id,
         bucket=engine.store.bucket,
         destination=destination,
         conflict="append",  # whatever the job was told: that is all that Hadoop's can do
@@ -74,7 +74,7 @@ async def adopt(
     await chain.publish(engine.store, conditions, destination, manifest)
     warnings = [f"Hadoop's {success.committer} committer has committed the job; its manifest was added"]
     if context.is_replacing:
-        warnings.append(f"it has appended, and not done what conflict={context.conflict!r} asks for")
+        warnings.append(f"it has appended, and not done what conflict={context.options.conflict!r} asks for")
     left = success.statistics.counters.get(_COMMITTED, len(files)) - len(files)
     if left > 0:
         warnings.append(

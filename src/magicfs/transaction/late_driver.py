@@ -53,7 +53,7 @@ async def committed_files(
             "process has brought the job to its end; look at what is published"
         )
     if commits is None:
-        for one in last_committed(await sets.listed()) if context.tracking == "store" else ():
+        for one in last_committed(await sets.listed()) if context.options.tracking == "store" else ():
             await _add_stored(found, sets, one.task, one.key)
         return found
     for commit in commits:
@@ -98,7 +98,7 @@ async def manifests_of(engine: Engine, context: JobContext, record: JobRecord) -
     own = await read(context.layout.destination)
     if own is None:
         return []
-    others = [await read(extra) for extra in context.extra_destinations]
+    others = [await read(extra) for extra in context.options.places.extra]
     return [own, *(one for one in others if one is not None)]
 
 
@@ -150,7 +150,7 @@ def compare(
 
 def _is_named(context: JobContext, task: TaskId, published: Mapping[str, str | None]) -> bool:
     """Whether the names of published files show that a task's were among them: a set is published whole."""
-    return context.unique_names and any(_writer(key, context.job) == task for key in published)
+    return context.options.unique_names and any(_writer(key, context.job) == task for key in published)
 
 
 def _writer(key: str, job: JobId) -> TaskId | None:

@@ -21,7 +21,7 @@ async def whole(engine: Engine, context: JobContext, found: Replacement) -> None
     Raises CommitFailed if a directory is in the place of a file that the job renames; nothing was changed.
     """
     directory, work = context.layout.destination, None
-    if context.committer in RENAMING:
+    if context.options.committer in RENAMING:
         work = paths.prefix_of(context.temporary.job_directory)
     async for info in engine.store.list(paths.prefix_of(directory)):
         if work is not None:

@@ -17,7 +17,7 @@ _SHOWN: Final = 3
 
 def warn_of_lost(context: JobContext, output: JobOutput, found: Replacement) -> list[str]:
     """Log and return a warning if ``replace`` is about to delete partitions that the job does not write."""
-    if context.conflict != "replace" or context.restores is not None:
+    if context.options.conflict != "replace" or context.options.rollback.job is not None:
         return []
     old = (one.key for one in found.deleted)
     lost = lost_partitions(context.layout.destination, old, output.final_keys())

@@ -109,7 +109,7 @@ async def _free(engine: Engine, keys: Sequence[str]) -> list[str]:
 async def listed(engine: Engine, context: JobContext) -> tuple[set[str], bool]:
     """The ids of all uploads, and whether that is sure: one page may be all that a server lists."""
     found, is_whole = set[str](), True
-    for destination in (context.layout.destination, *context.extra_destinations):
+    for destination in (context.layout.destination, *context.options.places.extra):
         prefix = paths.prefix_of(destination)
         listed = {upload.upload_id async for upload in engine.store.list_uploads(prefix)}
         is_whole = is_whole and len(listed) != engine.store.capabilities.list_page_max

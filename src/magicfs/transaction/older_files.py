@@ -39,9 +39,8 @@ async def are_there(
         if other.job is None:
             continue
         # Only compared with the listing, so what the job names need not be confirmed.
-        theirs = replace(
-            context.of(other.job), layout=other.layout, extra_destinations=other.job.destinations[1:]
-        )
+        theirs = replace(context.of(other.job), layout=other.layout)
+        theirs = theirs.with_extra(other.job.options.places.extra)
         if other.job.state in SHOWS_NOTHING:
             data -= await _published_by_tasks(engine, theirs)
         else:

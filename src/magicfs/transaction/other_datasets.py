@@ -77,7 +77,8 @@ class InTheWay:
                 f"wait for the job, or if its driver is dead run {commands}" if urls else "try again"
             )
         return (
-            f"job {context.job} with conflict={context.conflict!r} would delete at {context.url} what may be "
+            f"job {context.job} with conflict={context.options.conflict!r} would delete at {context.url} "
+            "what may be "
             f"somebody else's: {shown}{more}; {changed}; {'; '.join(advice)}"
         )
 
@@ -314,7 +315,7 @@ class _Look:
         return paths.relative_to(destination, parent).partition("/")[0]
 
     def _dataset(self, directory: str, what: str) -> None:
-        if directory in self._context.also_replace:
+        if directory in self._context.options.places.also_replace:
             return
         url = self._url(directory)
         self.found.datasets.append(f"{url} is {what}")

@@ -51,7 +51,7 @@ class OtherJob:
         if job is None:
             return FoundJob(self.job_id, None, 0.0, 0.0, "", None, str(self.problem))
         created, changed = job.created_ms / 1000, job.changed_ms / 1000
-        return FoundJob(self.job_id, job.state.value, created, changed, job.host, job.run_id)
+        return FoundJob(self.job_id, job.state.value, created, changed, job.host, job.options.run_id)
 
     @property
     def scope(self) -> tuple[str, ...] | None:
@@ -59,7 +59,7 @@ class OtherJob:
         job = self.job
         if job is None or self.visits is not None:
             return None
-        if not is_by_partition(job.conflict, job.committer):
+        if not is_by_partition(job.options.conflict, job.options.committer):
             return None
         return job.partitions
 
@@ -135,11 +135,11 @@ async def read_unfinished(engine: Engine, layout: WorkLayout) -> OtherJob | None
         if job is None:
             return None
         gate.admit_job(job, engine.store.bucket, layout.job_object_key, layout)
-        return OtherJob(layout, job, run_id=job.run_id)
+        return OtherJob(layout, job, run_id=job.options.run_id)
     except ObjectNotFound:
         return None
     except FormatError as error:
-        return OtherJob(layout, None, error, run_id=None if job is None else job.run_id)
+        return OtherJob(layout, None, error, run_id=None if job is None else job.options.run_id)
 
 
 async def _read_first(engine: Engine, layout: WorkLayout) -> JobObject:
@@ -172,8 +172,8 @@ async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:
 
 def of_run(others: Sequence[OtherJob], context: JobContext) -> list[OtherJob]:
     """Those of the same run as a job, but for the job itself; none of a job without a run."""
-    rivals = [one for one in others if context.run_id is not None and one.job_id != context.job]
-    return [one for one in rivals if one.run_id == context.run_id]
+    rivals = [one for one in others if context.options.run_id is not None and one.job_id != context.job]
+    return [one for one in rivals if one.run_id == context.options.run_id]
 
 
 def conflicting(others: Sequence[OtherJob], own: JobId, scope: tuple[str, ...] | None) -> list[OtherJob]:

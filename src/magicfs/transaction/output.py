@@ -232,7 +232,7 @@ async def load(
     Raises ProtocolViolation if the commits do not belong together or are not all; CommitFailed if a set is
     malformed or two tasks write one key. Nothing was published.
     """
-    if commits is None and context.tracking == "memory":
+    if commits is None and context.options.tracking == "memory":
         raise ProtocolViolation(
             "with tracking='memory' no listing shows what tasks committed; pass their TaskCommits to "
             "job.commit"
@@ -288,7 +288,7 @@ async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None
 
 def sets_of(engine: Engine, context: JobContext) -> TaskSets:
     """Where tasks of a job leave their sets in the destination's store."""
-    return (TaskManifests if context.committer in RENAMING else StoreSets)(engine, context)
+    return (TaskManifests if context.options.committer in RENAMING else StoreSets)(engine, context)
 
 
 def _reading(sets: TaskSets) -> _Read:
@@ -361,7 +361,7 @@ class Taking:
 
 
 def _keys_of(engine: Engine, context: JobContext) -> LateKeyCheck:
-    return LateKeyCheck(engine.store.bucket, context.layout.destination, context.extra_destinations)
+    return LateKeyCheck(engine.store.bucket, context.layout.destination, context.options.places.extra)
 
 
 def _check(name: str, files: SetFiles, context: JobContext, keys: LateKeyCheck) -> None:
@@ -372,7 +372,7 @@ def _check(name: str, files: SetFiles, context: JobContext, keys: LateKeyCheck) 
                 "remove it or commit the other job"
             )
     keys.add(zip(files.buckets, [step.key for step in files.steps], strict=True), name)
-    renames, work = context.committer in RENAMING, paths.prefix_of(context.temporary.job_directory)
+    renames, work = context.options.committer in RENAMING, paths.prefix_of(context.temporary.job_directory)
     for step in files.steps:
         if renames or isinstance(step, Rename):
             _check_source(name, step, work if renames else None)
@@ -384,7 +384,7 @@ def _check(name: str, files: SetFiles, context: JobContext, keys: LateKeyCheck) 
 
 
 def _is_bundle(context: JobContext, key: str) -> bool:
-    carries = context.committer not in RENAMING and context.small_files is not None
+    carries = context.options.committer not in RENAMING and context.options.small_files is not None
     return carries and context.layout.is_bundle(key) and paths.can_be_a_file(key)
 
 

@@ -20,13 +20,15 @@ async def delete_records(engine: Engine, context: JobContext, output: JobOutput)
 
     One that has been written anew meanwhile describes another upload, and stays.
     """
-    if context.own_path is None:
+    if context.options.places.own_path is None:
         return []
     bucket, ended, problems = engine.store.bucket, list[str](), list[MagicError]()
 
     async def look(known: Pending) -> bool:
         key = (known.filename or "").removeprefix(f"{bucket}/")
-        if not key.endswith(PENDING) or not _is_of(key.removesuffix(PENDING), context.own_path or ""):
+        if not key.endswith(PENDING) or not _is_of(
+            key.removesuffix(PENDING), context.options.places.own_path or ""
+        ):
             return True
         try:
             raw = await engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)

@@ -86,15 +86,15 @@ async def leave_kept(
         relative = paths.relative_to(one.key, destination)
         if relative in restored:
             return False
-        promised_again = context.keep_replaced_ms is not None and relative in shown
+        promised_again = context.options.keep.ms is not None and relative in shown
         return promised_again or one.etag.strip('"') != held.get(one.key)
 
     stays = [one for one in found.deleted if not goes(one)]
     found.deleted = [one for one in found.deleted if goes(one)]
     shown_keys = {paths.join(destination, key) for key in shown if key not in restored}
     found.left += [one for one in stays if one.key in shown_keys]
-    if context.partitions is not None:
-        found.left += _missing(context, context.partitions, found, shown_keys, shown)
+    if context.options.rollback.partitions is not None:
+        found.left += _missing(context, context.options.rollback.partitions, found, shown_keys, shown)
 
 
 def _missing(
@@ -143,7 +143,7 @@ async def restored_files(
 
     Raises ObjectNotFound if no such job is in the chain, UsageError if not all of its files were known.
     """
-    store, destination, job = engine.store, context.layout.destination, context.restores
+    store, destination, job = engine.store, context.layout.destination, context.options.rollback.job
     assert job is not None
     if not await is_published(store, destination, conditions, job):
         raise ObjectNotFound(
@@ -159,11 +159,12 @@ async def restored_files(
             f"when job {job} was published to {context.url} files were there that no manifest knows, so what "
             "readers saw then cannot be told; nothing was changed; roll back to a later job"
         )
+    only = context.options.rollback.partitions
     return {
         key: file
         for key, file in view.files.items()
         if (not copied or copied_key(destination, key, context.job) not in copied)
-        and (context.partitions is None or lies_in(key, context.partitions))
+        and (only is None or lies_in(key, only))
     }
 
 
@@ -206,7 +207,8 @@ def files_gone(engine: Engine, context: JobContext, keys: Sequence[str]) -> Obje
     return ObjectNotFound(
         "rollback",
         f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
-        f"{len(keys)} files that were published with job {context.restores} were deleted or written over by "
+        f"{len(keys)} files that were published with job {context.options.rollback.job} were deleted or "
+        "written over by "
         "later jobs, or are being deleted; nothing was changed",
         hint="publish with keep_replaced= to keep them for a time",
     )

@@ -16,7 +16,7 @@ from typing import Any
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, Unavailable
 from magicfs.formats.deletions import OldObject
-from magicfs.formats.job_object import ExtraDestination, SeenPointer
+from magicfs.formats.job_object import SeenPointer
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import Seen, chain, read_pointer, view_of
 from magicfs.parallel import at_once, drained
@@ -77,12 +77,12 @@ async def prepare(
     job is changing the same files, or another driver moved this one; UsageError if nobody could tell what is
     replaced.
     """
-    if context.restores is not None and not output.restored:
+    if context.options.rollback.job is not None and not output.restored:
         copied = set(output.final_keys())
         output.restored = await past.restored_files(engine, context, record.conditions, copied)
     check_empty(context, output)
     capacity.check_success(context, output)
-    if version.job.state is JobState.PREPARED and context.conflict != "append":
+    if version.job.state is JobState.PREPARED and context.options.conflict != "append":
         version = await record.move(version, JobState.OPEN)
     nonce = new_token()
     _, _, chunks, old_success, extra, found = await at_once(
@@ -90,7 +90,7 @@ async def prepare(
         bundles.refuse_if_gone(engine, context, output),
         facts.write_output(engine, context, nonce, output),
         facts.copy_success(engine, context, nonce),
-        _extra_destinations(engine, context, record),
+        _older_extra(engine, context, record),
         look(engine, context, record, output),
     )
     changes: dict[str, Any] = {
@@ -98,12 +98,12 @@ async def prepare(
         "chunks": chunks,
         "old_success": old_success,
     }
-    if context.restores is not None:
+    if context.options.rollback.job is not None:
         changes["restored"] = await facts.write_restored(engine, context, nonce, output.restored.values())
-    if context.extra_destinations:
-        changes["extra_destinations"] = extra
+    if context.options.places.extra:
+        changes["older_extra"] = extra
     await _leave_landed(engine, context, output, found.replacement)
-    if context.conflict == "append":
+    if context.options.conflict == "append":
         data_there.refuse_equal(context, found.replacement.equal_keys)
         capacity.check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
@@ -120,11 +120,16 @@ async def prepare(
         version, in_the_way = await _announce_and_look(engine, context, record, version, output, found, since)
         if not in_the_way:
             warnings += [*in_the_way.warnings, *warn_of_lost(context, output, found.replacement)]
-            if context.restores is not None:
+            if context.options.rollback.job is not None:
                 await past.check_restored(engine, context, output.restored)
             return await _pass_commit_point(context, record, version, changes)
         version = await record.move(
-            version, JobState.OPEN, deletions=(), hidden=(), equal_keys=(), partitions=context.partitions
+            version,
+            JobState.OPEN,
+            deletions=(),
+            hidden=(),
+            equal_keys=(),
+            partitions=context.options.rollback.partitions,
         )
         if in_the_way.datasets:
             raise in_the_way.denied(context)
@@ -132,7 +137,8 @@ async def prepare(
         raise in_the_way.denied(context)
     urls = sorted(set(in_the_way.to_recover)) or [context.url]
     raise CommitDenied(
-        f"job {context.job} cannot {context.conflict.replace('_', ' ')} now: {'; '.join(in_the_way.jobs)}; "
+        f"job {context.job} cannot {context.options.conflict.replace('_', ' ')} now: "
+        f"{'; '.join(in_the_way.jobs)}; "
         "nothing was published; wait for it, or if its driver is dead run magicfs recover "
         f"{' and '.join(urls)}, then commit again"
     )
@@ -147,22 +153,24 @@ async def _pass_commit_point(
         raise undecided(context, error) from error
 
 
-async def _extra_destinations(
-    engine: Engine, context: JobContext, record: JobRecord
-) -> tuple[ExtraDestination, ...]:
-    """What lies in the extra destinations: only manifests need to know, for nothing there is replaced."""
+async def _older_extra(engine: Engine, context: JobContext, record: JobRecord) -> tuple[str, ...]:
+    """The extra destinations with older files: only manifests need to know, for nothing there is replaced."""
 
     async def has_older_files(extra: str) -> bool:
         if await read_pointer(engine.store, extra, record.conditions) is not None:
             return False
         return await older_files.are_there(engine, context, record.conditions, extra)
 
-    return tuple([ExtraDestination(key, await has_older_files(key)) for key in context.extra_destinations])
+    return tuple([key for key in context.options.places.extra if await has_older_files(key)])
 
 
 def check_empty(context: JobContext, output: JobOutput) -> None:
     """Refuse a job without files whose mode would delete what is there, unless ``allow_empty`` was given."""
-    if not context.conflict.startswith("replace") or context.allow_empty or context.restores is not None:
+    if (
+        not context.options.conflict.startswith("replace")
+        or context.options.allow_empty
+        or context.options.rollback.job is not None
+    ):
         return
     destination = context.layout.destination
     if not any(paths.is_under(key, destination) for key in output.final_keys()):
@@ -182,7 +190,7 @@ async def _announce_and_look(
 
     ``since``: when this commit began, or earlier, by the store's clock.
     """
-    if context.conflict == "fail":
+    if context.options.conflict == "fail":
         data_there.refuse_any(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
     deleted = [*_deleted(context, found), *_obstacles(output, found.replacement)]
@@ -223,7 +231,7 @@ async def _others_and_pointer(
 
 
 def _deleted(context: JobContext, found: Found) -> list[OldObject]:
-    if context.conflict == "fail":
+    if context.options.conflict == "fail":
         return []
     written_over = set(found.replacement.equal_keys)
     return [
@@ -252,10 +260,10 @@ async def look(engine: Engine, context: JobContext, record: JobRecord, output: J
         touched = touched_by(context, output.final_keys())
         earlier = await rerun.earlier_files(engine, context, record.conditions, seen, touched)
     partitions = rerun.with_earlier(touched, earlier)
-    whole = partitions is None and context.conflict != "append"
+    whole = partitions is None and context.options.conflict != "append"
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
     ours = keys_that_may_be_taken(context, output) | dict.fromkeys(output.obstacles)
-    also = tuple(key for key in context.also_replace if paths.is_under(key, destination))
+    also = tuple(key for key in context.options.places.also_replace if paths.is_under(key, destination))
     found = Replacement(Scope(destination, whole, partitions, also), ours)
     listed_all = whole or bool(ours) or pointer is None
     if listed_all:
@@ -264,14 +272,14 @@ async def look(engine: Engine, context: JobContext, record: JobRecord, output: J
         await list_scope.partitions(engine, destination, partitions or (), found)
     if output.choice is not None:
         await removal.take_only(engine, context, found, chosen)
-    elif found.hidden and pointer is not None and context.conflict != "fail":
+    elif found.hidden and pointer is not None and context.options.conflict != "fail":
         found.remove_known(await _published(engine, context, record, pointer))
     rerun.leave_others(destination, found, touched, earlier)
     versions: Mapping[str, str] = {}
-    keeps = context.keep_replaced_ms is not None
-    keeps_versions = keeps and record.keeps_versions and not context.keep_in_place
-    looks_back = keeps_versions or context.restores is not None
-    if seen is not None and context.conflict != "append" and (seen[0].keeping or looks_back):
+    keeps = context.options.keep.ms is not None
+    keeps_versions = keeps and record.keeps_versions and not context.options.keep.in_place
+    looks_back = keeps_versions or context.options.rollback.job is not None
+    if seen is not None and context.options.conflict != "append" and (seen[0].keeping or looks_back):
         shown = await past.shown_by(engine, destination, record.conditions, seen[0].job_id)
         about = (engine, context, record.conditions, seen[0])
         await past.leave_kept(*about, found, output.restored, shown)
@@ -292,7 +300,7 @@ async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, 
     """
     if context.is_replacing:
         return
-    old = found.deleted if context.conflict == "fail" else ()
+    old = found.deleted if context.options.conflict == "fail" else ()
     taken = {*found.equal_keys, *(one.key for one in old)}
     steps = [step for step in output.steps() if step.key in taken] if taken else []
     landed: set[str] = set()
@@ -327,11 +335,11 @@ def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | No
 
     Files for extra destinations lie in none: nothing is ever replaced there.
     """
-    if context.partitions is not None:
-        return context.partitions
+    if context.options.rollback.partitions is not None:
+        return context.options.rollback.partitions
     destination = context.layout.destination
     keys = (key for key in keys if paths.is_under(key, destination))
-    if context.conflict == "fail":
+    if context.options.conflict == "fail":
         return conflict.partitions_to_check(keys, destination)
     return conflict.touched_partitions(keys, destination)
 

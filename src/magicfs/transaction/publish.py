@@ -21,7 +21,7 @@ from magicfs.errors import (
 )
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.hadoop_uri import encode
-from magicfs.formats.job_object import ExtraDestination, JobObject
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.manifest import FilesPart, Footers, Hides, KeptFiles, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import (
@@ -116,32 +116,32 @@ async def publish_manifest(
     ``chain.publish``.
     """
     etags = await _look_up(engine, output, etags)
-    for extra in [one for one in job.extra_destinations if one.key in context.extra_destinations]:
-        files = await _files_of(engine, output, extra.key, job.job_id, etags)
+    for extra in context.options.places.extra:
+        files = await _files_of(engine, output, extra, job.job_id, etags)
         if files.get("files") or files.get("parts"):
             manifest = _extra_manifest(job, extra, files)
-            await chain.publish(engine.store, conditions, extra.key, manifest)
+            await chain.publish(engine.store, conditions, extra, manifest)
     destination = context.layout.destination
-    hides = _HIDES.get(job.conflict, "nothing")
+    hides = _HIDES.get(job.options.conflict, "nothing")
     hidden = [*old, *left]
     prefix = paths.prefix_of(destination)
     removed = [one for one in hidden if _is_named(one.key, destination)] if hides == "keys" else []
     manifest = Manifest(
         job_id=job.job_id,
-        run_id=job.run_id,
+        run_id=job.options.run_id,
         bucket=job.bucket,
         destination=destination,
-        conflict=job.conflict,
+        conflict=job.options.conflict,
         committed_ms=job.changed_ms,
         previous=job.pointer.job if job.pointer else None,
-        replaced=job.pointer.job if job.pointer and job.conflict == "replace" else None,
+        replaced=job.pointer.job if job.pointer and job.options.conflict == "replace" else None,
         hides=hides,
         deleted=tuple([one.key[len(prefix) :] for one in removed]),
-        partitions=job.partitions if job.conflict == "replace_partitions" else None,
+        partitions=job.partitions if job.options.conflict == "replace_partitions" else None,
         older_files=job.older_files and job.pointer is None,
         object_settings=job.object_settings,
         kept=await _kept(engine, destination, job, old),
-        restores=job.restores,
+        restores=job.options.rollback.job,
         audit=job.audit,
         **await _files_of(engine, output, destination, job.job_id, etags),
     )
@@ -153,10 +153,10 @@ async def _kept(
     engine: Engine, destination: str, job: JobObject, old: Sequence[OldObject]
 ) -> KeptFiles | None:
     """What the job leaves where it is. Who publishes it writes the same, whenever that is."""
-    if job.keep_replaced_ms is None or not old:
+    if job.options.keep.ms is None or not old:
         return None
     lists = await kept.write(engine.store, destination, job.job_id, old)
-    return KeptFiles(until_ms=job.changed_ms + job.keep_replaced_ms, lists=lists)
+    return KeptFiles(until_ms=job.changed_ms + job.options.keep.ms, lists=lists)
 
 
 async def delete_parts_left(
@@ -165,7 +165,7 @@ async def delete_parts_left(
     """Delete parts of manifests that nobody reads, once the manifests themselves stand."""
     if output.files + len(output.restored) <= parts.FILES_IN_MANIFEST:
         return
-    for destination in (context.layout.destination, *context.extra_destinations):
+    for destination in (context.layout.destination, *context.options.places.extra):
         manifest = await chain.read(engine.store, destination, context.job, conditions, files=False)
         if manifest is not None and manifest.parts:
             await parts.delete_others(engine.store, destination, manifest)
@@ -178,7 +178,7 @@ async def republish(engine: Engine, context: JobContext, conditions: Conditions)
     manifest = await chain.read(engine.store, destination, context.job, conditions, files=False)
     if manifest is None:
         return False
-    for extra in context.extra_destinations:
+    for extra in context.options.places.extra:
         other = await chain.read(engine.store, extra, context.job, conditions, files=False)
         if other is not None:
             await chain.publish(engine.store, conditions, extra, other)
@@ -337,15 +337,15 @@ async def _footers_of(engine: Engine, output: JobOutput, destination: str, job: 
     return await footers.write(engine.store, destination, job, files, restored=rows)
 
 
-def _extra_manifest(job: JobObject, extra: ExtraDestination, files: _FilesOfManifest) -> Manifest:
+def _extra_manifest(job: JobObject, extra: str, files: _FilesOfManifest) -> Manifest:
     # Without the run: it is the run of another destination, whose name may mean another one here.
     return Manifest(
         job_id=job.job_id,
         bucket=job.bucket,
-        destination=extra.key,
+        destination=extra,
         conflict="append",
         committed_ms=job.changed_ms,
-        older_files=extra.older_files,
+        older_files=extra in job.older_extra,
         object_settings=job.object_settings,
         **files,
     )
@@ -360,12 +360,12 @@ def _job_of(raw: bytes) -> str | None:
 
 def _success(context: JobContext, job: JobObject, concurrency: int, output: JobOutput) -> bytes:
     keys = output.shown_keys(context.layout.destination)
-    is_hadoops_form = job.committer in MANIFEST_COMMITTERS
+    is_hadoops_form = job.options.committer in MANIFEST_COMMITTERS
     scheme = paths.parse_url(context.url).scheme
     success = SuccessData.of_job(
         context.job,
-        job.committer,
-        context.conflict,
+        job.options.committer,
+        context.options.conflict,
         hostname=socket.gethostname(),
         ended_ms=job.changed_ms,
         filenames=(

@@ -12,11 +12,10 @@ from typing import Any, Final
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectExists, PreconditionFailed
 from magicfs.formats import gate
-from magicfs.formats.job_object import ExtraDestination, JobObject
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState, check_move
 from magicfs.protocol.layout import WorkLayout
-from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.interrupt import held, hold
@@ -213,30 +212,11 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         nonce=new_token(),
         driver=new_token(),
         attempt=layout.attempt,
-        committer=context.committer,
-        conflict=context.conflict,
-        unique_names=context.unique_names,
-        tracking=context.tracking,
-        layout=layout.name,
-        run_id=context.run_id,
-        extra_destinations=tuple(ExtraDestination(key) for key in context.extra_destinations),
-        also_replace=context.also_replace,
-        keep_replaced_ms=context.keep_replaced_ms,
-        keep_in_place=context.keep_in_place and context.keep_replaced_ms is not None,
-        restores=context.restores,
-        partitions=context.partitions,
-        begun_by=context.begun_by,
-        footers=context.footers,
-        checksums=context.checksums,
-        audit_rules=context.audit_rules,
+        options=context.options,
+        partitions=context.options.rollback.partitions,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),
-        etag_format=context.etag_format,
-        own_path=context.own_path,
-        small_files=context.small_files,
-        success_marker=context.success_marker,
-        part_size=None if context.part_size == DEFAULT_PART_SIZE else context.part_size,
         object_settings=object_settings.of_store(engine.store),
     )
 

@@ -40,7 +40,8 @@ async def chosen(
         found = choice(view.files if view is not None else {})
     if not found:
         raise CommitDenied(
-            f"the files of {context.url} that job {context.job} was to {context.conflict} were replaced by "
+            f"the files of {context.url} that job {context.job} was to {context.options.conflict} were "
+            "replaced by "
             "other jobs meanwhile; nothing was changed; call again"
         )
     return found

@@ -31,11 +31,11 @@ async def earlier_files(
     """The files of the earlier publication outside the touched partitions, by relative keys; none for a run
     that is published for the first time.
     """
-    asked = context.rerun == "replace" and context.conflict == "replace_partitions"
-    if not asked or seen is None or touched is None or context.run_id is None:
+    asked = context.options.rerun == "replace" and context.options.conflict == "replace_partitions"
+    if not asked or seen is None or touched is None or context.options.run_id is None:
         return {}
     store, destination = engine.store, context.layout.destination
-    job = await job_of_run_by(store, destination, conditions, seen[0], context.run_id)
+    job = await job_of_run_by(store, destination, conditions, seen[0], context.options.run_id)
     manifest = None if job is None else await chain.read(store, destination, job, conditions)
     if manifest is None:
         return {}

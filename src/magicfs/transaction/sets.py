@@ -113,10 +113,10 @@ class StoreSets:
         context = self._context
         key = context.layout.set_key(attempt)
         where = self.where(key)
-        raw = pending_set.to_bytes(context.etag_format)
+        raw = pending_set.to_bytes(context.options.hadoop.etag_format)
         try:
             stored = await self._store_once(key, raw)
-            if context.hadoop_sets:
+            if context.options.hadoop.sets:
                 await self._keep_hadoops(task)
                 await self._engine.store.put(context.layout.hadoop_set_key(task), stored)
         except Unavailable as error:
@@ -126,7 +126,7 @@ class StoreSets:
             ) from error
         if stored != raw:
             pending_set = PendingSet.from_bytes(where, stored)
-        commit = TaskCommit.of(context.job, task, attempt, pending_set, key, context.inline_limit)
+        commit = TaskCommit.of(context.job, task, attempt, pending_set, key, context.options.inline_limit)
         return Kept(commit, pending_set)
 
     async def _keep_hadoops(self, task: TaskId) -> None:
@@ -168,7 +168,9 @@ class StoreSets:
         except ObjectNotFound:
             return None
         stored = PendingSet.from_bytes(self.where(key), raw)
-        return TaskCommit.of(self._context.job, task, attempt, stored, key, self._context.inline_limit)
+        return TaskCommit.of(
+            self._context.job, task, attempt, stored, key, self._context.options.inline_limit
+        )
 
     async def listed(self) -> list[StoredSet]:
         """The pending sets of a job attempt: ours under ``sets/``, Hadoop's beside it."""
@@ -271,7 +273,7 @@ def merged(
     counted = Statistics(counters={**(counters or {}), **ours}) + _measured(counters, named)
     found = replace(pending_set, statistics=pending_set.statistics + counted)
     if sum(_size_at_most(one) for one in named) > PENDINGSET_SIZE_LIMIT // 2:
-        found.to_bytes(context.etag_format)  # nobody would read it: UsageError
+        found.to_bytes(context.options.hadoop.etag_format)  # nobody would read it: UsageError
     return found
 
 

@@ -139,7 +139,7 @@ async def _claimed(
     if not tried:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
         record.use(await conditions_of(store, layout.job_directory))
-    if not record.conditions.put_if_absent and not context.single_driver:
+    if not record.conditions.put_if_absent and not context.options.single_driver:
         if created is not None:
             await record.remove(created)
         raise UsageError(
@@ -147,7 +147,7 @@ async def _claimed(
             "told apart; use another store, or pass single_driver=True if nothing else will ever move this "
             "job or publish here at the same time"
         )
-    if context.extra_destinations:
+    if context.options.places.extra:
         await _put_job_location(engine, context, record, created)
     news: dict[str, Any] = {"driver": new_token()}
     if created is None:
@@ -178,23 +178,22 @@ async def _put_job_location(
 
 def _check_extra_destinations(context: JobContext, job: JobObject) -> None:
     """Whoever takes a job over must know of all directories that it publishes to."""
-    known = tuple(one.key for one in job.extra_destinations)
-    if known != context.extra_destinations:
+    known = job.options.places.extra
+    if known != context.options.places.extra:
         raise UsageError(
             f"job {context.job} was set up with extra_destinations {list(known)}, and not with "
-            f"{list(context.extra_destinations)}; nothing was changed; give the same in every attempt"
+            f"{list(context.options.places.extra)}; nothing was changed; give the same in every attempt"
         )
 
 
 def _check_settings(context: JobContext, job: JobObject) -> None:
     """What tasks have followed already cannot change: it says how the job's uploads are named and found."""
-    old_partitions = None if job.restores is None else job.partitions
     for name, old, new in (
-        ("unique_names", job.unique_names, context.unique_names),
-        ("tracking", job.tracking, context.tracking),
-        ("small_files", job.small_files, context.small_files),
-        ("restores", job.restores, context.restores),
-        ("partitions", old_partitions, context.partitions),
+        ("unique_names", job.options.unique_names, context.options.unique_names),
+        ("tracking", job.options.tracking, context.options.tracking),
+        ("small_files", job.options.small_files, context.options.small_files),
+        ("restores", job.options.rollback.job, context.options.rollback.job),
+        ("partitions", job.options.rollback.partitions, context.options.rollback.partitions),
     ):
         if old != new:
             raise UsageError(
@@ -205,9 +204,10 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
 
 def _check_rules(context: JobContext, job: JobObject) -> None:
     """A job that has rules is not taken over by somebody who has none."""
-    if job.audit_rules and not context.audit_rules:
+    if job.options.audit.rules and not context.options.audit.rules:
         raise UsageError(
-            f"job {context.job} was set up to be judged by {'; '.join(job.audit_rules)}, and not without "
+            f"job {context.job} was set up to be judged by {'; '.join(job.options.audit.rules)}, and not "
+            "without "
             "rules; nothing was changed; give audit= in every attempt, or take another job id"
         )
 
@@ -248,7 +248,7 @@ async def look_around(
     looks: list[Coroutine[Any, Any, Any]] = [
         find_unfinished_jobs(engine, context.layout.destination, but=context.job)
     ]
-    if context.run_id is None:
+    if context.options.run_id is None:
         looks.append(pending_uploads(engine, context))
     others, *uploads = await at_once(*looks)
     return others, uploads[0] if uploads else ()
@@ -278,9 +278,9 @@ async def run_again(
 
     Raises OutputExists where a run must not be begun again; the job is removed.
     """
-    if published is None or context.rerun == "replace":
+    if published is None or context.options.rerun == "replace":
         return None
-    if context.rerun == "fail":
+    if context.options.rerun == "fail":
         await record.remove(version)
         raise run_is_published(context, published)
     return published
@@ -290,7 +290,7 @@ async def refuse_data_of_other_runs(
     engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, published: str | None
 ) -> None:
     """Refuse data where none may be. What is there may have been the run's own, so it is looked at late."""
-    if not context.must_be_empty or context.run_id is None or published is not None:
+    if not context.must_be_empty or context.options.run_id is None or published is not None:
         return
     try:
         await refuse_data(engine, context, None)
@@ -304,10 +304,10 @@ async def check_destination(engine: Engine, context: JobContext) -> None:
     where the job would delete what is another's. Of extra destinations only the first two.
     """
     looks = [check_place(engine, context.layout.destination)]
-    if context.must_be_empty and context.run_id is None:
+    if context.must_be_empty and context.options.run_id is None:
         looks.append(refuse_data(engine, context, None))
     looks.append(other_datasets.refuse_at_setup(engine, context))
-    looks += [check_place(engine, extra) for extra in context.extra_destinations]
+    looks += [check_place(engine, extra) for extra in context.options.places.extra]
     await at_once(*looks)
 
 

@@ -198,7 +198,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
 
     A job that publishes a user's own path has no uploads of its own.
     """
-    if context.own_path is not None:
+    if context.options.places.own_path is not None:
         return set()
     bucket, output = engine.store.bucket, TaskOutput()
     await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, ("",), output)

@@ -160,7 +160,7 @@ class TaskManifests:
 
     async def claims(self) -> list[StoredSet]:
         """The manifests of tasks that publish when they commit, of all job attempts."""
-        if self._context.committer != "file":
+        if self._context.options.committer != "file":
             return []
         return await self._listed(self._context.temporary.claims_directory)
 

@@ -85,7 +85,7 @@ async def _footers(
     if all(one.rows is None for one in files):
         return {}
     store, destination = engine.store, context.layout.destination
-    below = chain.chain(store, destination, conditions, start=context.restores, hidden="readable")
+    below = chain.chain(store, destination, conditions, start=context.options.rollback.job, hidden="readable")
     try:
         return await footers.footers_of_files(store, destination, below, {one.key: one for one in files})
     except FormatError:
@@ -108,7 +108,7 @@ async def _copied(
         ]
         kept = await sets.keep(task, attempt, PendingSet.merge(context.job, copies))
         name = context.layout.set_key(attempt)
-        taking.take(name, kept.pending_set.to_bytes(context.etag_format))
+        taking.take(name, kept.pending_set.to_bytes(context.options.hadoop.etag_format))
     return taking.finish()
 
 

@@ -35,7 +35,7 @@ def must_be_absent(context: JobContext, conditions: Conditions) -> bool:
     return (
         not context.uploads_found_by_name
         and not context.renames.overwrites
-        and context.conflict in {"append", "fail"}
+        and context.options.conflict in {"append", "fail"}
         and conditions.complete_if_absent
     )
 

@@ -117,7 +117,7 @@ async def remove(engine: Engine, context: JobContext) -> list[MagicError]:
     """Delete the directory of a job whose tasks write work files, of all its attempts; then ``_temporary``,
     if nothing is left in it. A second call does nothing. Returns what could not be done.
     """
-    if context.committer not in RENAMING or not context.renames.removes_work:
+    if context.options.committer not in RENAMING or not context.renames.removes_work:
         return []
     tree, directory = tree_of(engine.store), context.temporary.job_directory
     try:
@@ -143,7 +143,7 @@ async def keep_manifests(engine: Engine, context: JobContext) -> str | None:
     id. A second call does nothing. Returns what went wrong; then they are where they were.
     """
     directory = context.renames.keeps_manifests_at
-    if context.committer not in RENAMING or directory is None:
+    if context.options.committer not in RENAMING or directory is None:
         return None
     if not directory:
         return "the manifests could not be kept: the directory lies in another store; name one of this one"

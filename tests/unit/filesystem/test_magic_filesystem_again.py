@@ -181,7 +181,7 @@ def test_what_is_being_published_is_left_to_that(tracking: Any, published: str) 
     key = f"dataset1/__magic_job-{job.id}/job-{job.id}/job.json"
     document = json.loads(scene.objects()[key])
     if published:
-        document["ownPath"] = published.removeprefix("bucket/")
+        document["options"]["places"] = {"ownPath": published.removeprefix("bucket/")}
     scene.put(key, json.dumps(document).encode())
     scene.put("dataset1/__magic_job-nothing/x")
     scene.filesystem.pipe_file(f"{OWN}/day=1/a", b"2")

@@ -12,6 +12,7 @@ from magicfs.formats.job_object import (
     JobObject,
     SeenPointer,
 )
+from magicfs.formats.job_options import JobOptions
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 
@@ -25,10 +26,7 @@ LEAST: dict[str, Any] = {
     "state": "open",
     "nonce": "n",
     "driver": "x",
-    "committer": "magic",
-    "conflict": "append",
-    "tracking": "store",
-    "layout": "__magic_job",
+    "options": {"committer": "magic", "conflict": "append"},
     "chunks": [],
     "deletions": [],
 }
@@ -41,7 +39,13 @@ def read(**changes: Any) -> JobObject:
 
 def least() -> JobObject:
     return JobObject(
-        job_id=JobId("j"), bucket="b", destination="", state=JobState.OPEN, nonce="n", driver="x"
+        job_id=JobId("j"),
+        bucket="b",
+        destination="",
+        state=JobState.OPEN,
+        nonce="n",
+        driver="x",
+        options=JobOptions(committer="magic", conflict="append"),
     )
 
 

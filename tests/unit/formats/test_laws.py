@@ -44,15 +44,12 @@ from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import (
     JOB_FORMAT,
-    JOB_OF_THE_PAST_FORMAT,
-    JOB_TO_JUDGE_FORMAT,
-    JUDGED_JOB_FORMAT,
     Chunk,
-    ExtraDestination,
     JobObject,
     OldSuccess,
     SeenPointer,
 )
+from magicfs.formats.job_options import Audits, Collected, Hadoop, JobOptions, Keep, Places, Rollback
 from magicfs.formats.kinds import KINDS, detect, load
 from magicfs.formats.log import (
     LEVEL_MAX,
@@ -94,7 +91,7 @@ from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData, Winners, manifest_success
 from magicfs.formats.tag import TAG_FORMAT, Tag
 from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
-from magicfs.protocol.conflict import CONFLICTS
+from magicfs.protocol.conflict import CONFLICTS, REMOVALS
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.job_state import JobState
 from magicfs.testing.strategies import keys
@@ -434,10 +431,13 @@ JOB = JobObject(
     nonce="77aa",
     driver="88bb",
     attempt=1,
-    conflict="replace_partitions",
-    unique_names=False,
-    tracking="memory",
-    run_id="día 1/2026-01-31",
+    options=JobOptions(
+        committer="magic",
+        conflict="replace_partitions",
+        unique_names=False,
+        tracking="memory",
+        run_id="día 1/2026-01-31",
+    ),
     created_ms=1700000000000,
     changed_ms=1700000100000,
     host="driver-7",
@@ -455,13 +455,6 @@ JOB = JobObject(
     reason="",
     unknown={"later": [1, None]},
 )
-JOB_OF_EXTRA_DESTINATIONS = replace(
-    JOB,
-    extra_destinations=(ExtraDestination("trips-csv"), ExtraDestination("trips raw/ü", older_files=True)),
-    unknown={},
-)
-JOB_OF_ALSO_REPLACE = replace(JOB, also_replace=("trips/old", "trips raw/ü"), unknown={})
-
 _AUDIT = Audit(
     verdicts=(
         Verdict(rule="RowChange(less=0.2, more=None)", passed=False, told="70 rows after 100 (-30.0%)"),
@@ -471,50 +464,46 @@ _AUDIT = Audit(
     audited_ms=1700000100000,
 )
 JUDGED_JOB = replace(JOB, state=JobState.OPEN, audit=_AUDIT, reason="the audit failed", unknown={})
-ACCEPTED_JOB = replace(JUDGED_JOB, audit=replace(_AUDIT, accepted="día: weekend"), keep_replaced_ms=1)
-JOB_TO_JUDGE = replace(
-    JOB,
-    state=JobState.OPEN,
-    audit_rules=("RowChange(less=0.2, more=None)", "día"),
-    footers=True,
-    keep_replaced_ms=1,
-    unknown={},
-)
+ACCEPTED_JOB = replace(JUDGED_JOB, audit=replace(_AUDIT, accepted="día: weekend"))
 MANIFEST_OF_AUDIT = replace(MANIFEST, audit=replace(_AUDIT, accepted="día: weekend"))
 
-JOB_OF_FOOTERS = replace(JOB, footers=True, unknown={})
-JOB_OF_CHECKSUMS = replace(JOB, checksums=True, unknown={})
-
-JOB_OF_OBJECT_SETTINGS = replace(
+JOB_OF_OPTIONS = replace(
     JOB,
+    options=JobOptions(
+        committer="directory",
+        conflict="replace",
+        run_id="día 1/2026-01-31",
+        rerun="replace",
+        success_marker=False,
+        unique_names=False,
+        tracking="memory",
+        part_size=5 * 2**20,
+        small_files=64 * 1024,
+        keep=Keep(ms=604_800_000, in_place=True),
+        collect=Collected(footers=True, checksums=True),
+        audit=Audits(rules=("RowChange(less=0.2, more=None)", "día"), unknown={"later": "día"}),
+        places=Places(
+            extra=("trips-csv", "trips raw/ü"),
+            also_replace=("trips/old", "trips raw/ü"),
+            own_path="trips/__magic/mine",
+        ),
+        rollback=Rollback(job="5f1e", partitions=("city=Zürich", "city=東京")),
+        hadoop=Hadoop(layout="__magic", etag_format="object", sets=True, begun_by="hadoop-magic"),
+        unknown={"later": [1, None]},
+    ),
+    older_extra=("trips raw/ü",),
     object_settings={
         "ACL": "bucket-owner-full-control",
         "SSEKMSKeyId": "schlüssel",
         "ServerSideEncryption": "aws:kms",
     },
-    unknown={},
-)
-
-JOB_WITH_SETTINGS = replace(JOB, etag_format="object", part_size=5 * 2**20, unknown={})
-
-JOB_OF_SMALL_FILES = replace(JOB, tracking="memory", small_files=64 * 1024, unknown={})
-
-JOB_WITHOUT_SUCCESS = replace(JOB, success_marker=False, unknown={})
-
-JOB_BEGUN_BY_HADOOP = replace(JOB, begun_by="hadoop-magic", unknown={})
-
-JOB_OF_NUMBERED_VERSIONS = replace(JOB, numbered_versions=True, unknown={})
-
-FLIPPING_JOB = replace(JOB, conflict="replace", new=f".trips.magicfs-{JOB_ID}", unknown={})
-
-JOB_OF_THE_PAST = replace(
-    JOB,
-    keep_replaced_ms=604_800_000,
-    restores="5f1e",
     restored=(Chunk(f"{_FACTS}/66cc/restored-00000.json", "ab" * 32, 3, 8388725),),
+    hidden=(Chunk(f"{_FACTS}/55dd/hidden-00000.json", "cd" * 32, 2, 4096),),
+    numbered_versions=True,
     unknown={},
 )
-JOB_IN_PLACE = replace(JOB, keep_replaced_ms=604_800_000, keep_in_place=True, unknown={})
+FLIPPING_JOB = replace(JOB, new=f".trips.magicfs-{JOB_ID}", unknown={})
+
 DELETIONS_OF_VERSIONS = (
     OldObject(NAMES[0], '"11cafe-2"', 8388725, "3/L4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY"),
     OldObject("city=東京/part 1.parquet", '"e"', 0),
@@ -556,8 +545,6 @@ REGISTRATION = Registration(
     unknown={"later": [1, None]},
 )
 
-JOB_OF_OWN_PATH = replace(JOB, own_path="trips/__magic/mine", unknown={})
-
 DELETIONS = (
     OldObject(f"trips/{NAMES[0]}", '"11cafe-2"', 4096),
     OldObject(f"trips/{NAMES[1]}", '"22cafe"', 0),
@@ -588,19 +575,21 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "sha256": st.just("0123456789abcdef" * 4),
     "unknown": st.dictionaries(_hostile.map("x-{}".format), _hostile, max_size=3),
     "statistics": st.builds(Statistics, st.dictionaries(_hostile, _numbers, max_size=2)),
-    "JobObject.conflict": st.sampled_from(CONFLICTS),
-    "JobObject.etag_format": st.sampled_from(["string", "object"]),
-    "JobObject.part_size": st.none() | st.integers(1, 2**40),
-    "JobObject.small_files": st.none() | st.integers(1, 2**40),
-    "JobObject.keep_replaced_ms": st.none() | st.integers(1, 2**40),
-    "JobObject.restores": st.none() | _ids,
+    "JobOptions.committer": _some,
+    "JobOptions.conflict": st.sampled_from((*CONFLICTS, *REMOVALS)),
+    "JobOptions.part_size": st.integers(1, 2**40),
+    "JobOptions.run_id": st.none() | _some,
+    "JobOptions.small_files": st.none() | st.integers(1, 2**40),
+    **dict.fromkeys(("JobOptions.allow_empty", "JobOptions.single_driver"), st.just(False)),
+    "JobOptions.inline_limit": st.none(),
+    "Keep.ms": st.none() | st.integers(1, 2**40),
+    "Rollback.job": st.none() | _ids,
+    "Hadoop.begun_by": _hostile,
     "Manifest.restores": st.none() | _ids,
     "Audit.against": st.none() | _ids,
     "Verdict.rule": _ids,
     "KeptFiles.until_ms": st.integers(0, 2**40),
-    "JobObject.own_path": st.none() | keys(),
-    "JobObject.tracking": st.sampled_from(["store", "memory"]),
-    "JobObject.layout": st.sampled_from(["__magic_job", "__magic"]),
+    "Places.own_path": st.none() | keys(),
     "Manifest.job_id": _ids.map("j{}".format),
     "Manifest.previous": st.none() | _ids.map("p{}".format),
     "Manifest.hides": st.just("all"),
@@ -760,8 +749,8 @@ STATE = Format(
     write=JobObject.to_bytes,
     made=any_value(JobObject),
     required=(
-        *("format", "jobId", "bucket", "state", "nonce", "driver", "committer", "conflict", "tracking"),
-        *("layout", "chunks", "deletions"),
+        *("format", "jobId", "bucket", "state", "nonce", "driver", "options", "chunks", "deletions"),
+        *("options.committer", "options.conflict"),
         *(
             f"{name}[0].{field}"
             for name in ("chunks", "deletions")
@@ -771,19 +760,20 @@ STATE = Format(
     ),
     refused={
         "jobId": _NO_JOB,
-        **{name: [""] for name in ("nonce", "driver", "committer", "chunks[0].key", "pointer.etag")},
+        **{name: [""] for name in ("nonce", "driver", "options.committer", "chunks[0].key", "pointer.etag")},
         **dict.fromkeys(("attempt", "created", "changed", "tasks", "files", "bytes"), _NO_SIZE),
         "state": ["ended", "", "OPEN"],
-        "conflict": ["overwrite"],
-        "tracking": ["disk"],
-        "layout": ["_magic"],
+        "options.conflict": ["overwrite"],
+        "options.tracking": ["disk"],
+        "options.runId": [""],
         "chunks[0].sha256": ["AB" * 32, "ab" * 31, "ab" * 32 + "\n"],
         "chunks[0].files": _NO_SIZE,
         "chunks[0].bytes": _NO_SIZE,
         "oldSuccess.etag": [""],
     },
     ignored=("later",),
-    text="run_id",
+    kept=("options",),
+    text="host",
 )
 FORMATS = [
     replace(
@@ -1164,28 +1154,45 @@ FORMATS = [
     STATE,
     replace(
         STATE,
-        own=JOB_OF_THE_PAST_FORMAT,
-        golden="magicfs_job_2.json",
-        value=JOB_OF_THE_PAST,
-        required=tuple(f"restored[0].{field}" for field in ("key", "sha256", "files", "bytes")),
-        refused={"keepReplaced": [0, -1, "7d"], "restores": _NO_JOB},
-        ignored=(),
+        golden="magicfs_job_1_options.json",
+        value=JOB_OF_OPTIONS,
+        required=tuple(
+            f"{name}[0].{field}"
+            for name in ("restored", "hidden")
+            for field in ("key", "sha256", "files", "bytes")
+        ),
+        refused={
+            "requires": [["teleport"], "keep"],
+            "options.rerun": ["", "always"],
+            "options.successMarker": ["false", 0],
+            "options.partSize": [0, -1],
+            "options.smallFiles": [0, -1, "64 KiB"],
+            "options.keep.ms": [0, -1, "7d"],
+            "options.keep.inPlace": [1, "yes"],
+            "options.collect.footers": ["yes", 1],
+            "options.collect.checksums": ["yes", 1],
+            "options.audit.rules": ["x"],
+            "options.places.extra[1]": [1],
+            "options.places.alsoReplace": ["x"],
+            "options.places.alsoReplace[0]": [1, None],
+            "options.places.ownPath": [""],
+            "options.rollback.job": _NO_JOB,
+            "options.rollback.partitions": ["x"],
+            "options.hadoop.layout": ["_magic"],
+            "options.hadoop.etagFormat": ["", "text"],
+            "options.hadoop.sets": [1],
+            "options.hadoop.begunBy": [True, 1],
+            "objectSettings": ["x", ["ACL"]],
+            "objectSettings.ACL": [1, None, True],
+            "numberedVersions": ["true", 1],
+        },
+        ignored=("options.later", "options.audit.later"),
+        kept=("options", *(f"options.{one}" for one in ("keep", "collect", "audit", "places", "hadoop"))),
         made=None,
     ),
     replace(
         STATE,
-        own=JOB_OF_THE_PAST_FORMAT,
-        golden="magicfs_job_2_in_place.json",
-        value=JOB_IN_PLACE,
-        required=(),
-        refused={"keepInPlace": [1, "yes"]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        own=JUDGED_JOB_FORMAT,
-        golden="magicfs_job_3.json",
+        golden="magicfs_job_1_audit.json",
         value=JUDGED_JOB,
         required=("audit.verdicts", "audit.audited", "audit.verdicts[0].rule"),
         refused={"audit.audited": _NO_SIZE, "audit.against": _NO_JOB, "audit.verdicts[1].rule": [""]},
@@ -1195,21 +1202,10 @@ FORMATS = [
     ),
     replace(
         STATE,
-        own=JUDGED_JOB_FORMAT,
-        golden="magicfs_job_3_accepted.json",
+        golden="magicfs_job_1_accepted.json",
         value=ACCEPTED_JOB,
         required=(),
         refused={},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        own=JOB_TO_JUDGE_FORMAT,
-        golden="magicfs_job_4.json",
-        value=JOB_TO_JUDGE,
-        required=(),
-        refused={"auditRules": ["x"]},
         ignored=(),
         made=None,
     ),
@@ -1224,109 +1220,10 @@ FORMATS = [
     ),
     replace(
         STATE,
-        golden="magicfs_job_1_footers.json",
-        value=JOB_OF_FOOTERS,
-        required=(),
-        refused={"footers": ["yes", 1]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_checksums.json",
-        value=JOB_OF_CHECKSUMS,
-        required=(),
-        refused={"checksums": ["yes", 1]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_extra_destinations.json",
-        value=JOB_OF_EXTRA_DESTINATIONS,
-        required=("extraDestinations[0].key",),
-        refused={"extraDestinations[1].key": [""]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_settings.json",
-        value=JOB_WITH_SETTINGS,
-        required=(),
-        refused={"etagFormat": ["", "text"], "partSize": [0, -1]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_object_settings.json",
-        value=JOB_OF_OBJECT_SETTINGS,
-        required=(),
-        refused={"objectSettings": ["x", ["ACL"]], "objectSettings.ACL": [1, None, True]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_small_files.json",
-        value=JOB_OF_SMALL_FILES,
-        required=(),
-        refused={"smallFiles": [0, -1, "64 KiB"]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_success_marker.json",
-        value=JOB_WITHOUT_SUCCESS,
-        required=(),
-        refused={"successMarker": ["false", 0]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_numbered_versions.json",
-        value=JOB_OF_NUMBERED_VERSIONS,
-        required=(),
-        refused={"numberedVersions": ["true", 1]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_begun_by.json",
-        value=JOB_BEGUN_BY_HADOOP,
-        required=(),
-        refused={"begunBy": [True, 1]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
         golden="magicfs_job_1_flip.json",
         value=FLIPPING_JOB,
         required=(),
         refused={"new": [""]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_own_path.json",
-        value=JOB_OF_OWN_PATH,
-        required=(),
-        refused={"ownPath": [""]},
-        ignored=(),
-        made=None,
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_also_replace.json",
-        value=JOB_OF_ALSO_REPLACE,
-        required=(),
-        refused={"alsoReplace": ["x"], "alsoReplace[0]": [1, None]},
         ignored=(),
         made=None,
     ),

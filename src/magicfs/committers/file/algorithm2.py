@@ -156,7 +156,7 @@ class TaskPublishingCommitter(FileCommitter):
             for one in manifest.directories:
                 if EntryStatus.of(one.status) is EntryStatus.FILE:
                     raise in_the_way(places.destination_key(one.path), "directory")
-        if self.context.unique_names:
+        if self.context.options.unique_names:
             return
         for file in manifest.files:
             key = places.destination_key(file.destination)

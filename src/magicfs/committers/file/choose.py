@@ -13,7 +13,7 @@ __all__ = ["make"]
 
 def make(context: JobContext, engine: Engine) -> FileCommitter:
     """The committer with the algorithm that the options name."""
-    options = context.options
+    options = context.committer_options
     if isinstance(options, FileOptions) and options.algorithm == 2:
         return TaskPublishingCommitter(context, engine)
     return FileCommitter(context, engine)

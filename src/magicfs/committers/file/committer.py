@@ -30,7 +30,9 @@ class FileCommitter(RenamingCommitter):
     skips_success = True
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
-        options = context.options if isinstance(context.options, FileOptions) else FileOptions()
+        options = (
+            context.committer_options if isinstance(context.committer_options, FileOptions) else FileOptions()
+        )
         settings = RenameSettings(overwrites=options.delete_obstacles, at_task_commit=options.algorithm == 2)
         super().__init__(replace(context, renames=settings), engine)
         self.deletes_obstacles = options.delete_obstacles

@@ -42,7 +42,7 @@ class FinalFilesCommitter(ClassicCommitter):
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
         super().__init__(context, engine)
-        if not context.unique_names:
+        if not context.options.unique_names:
             raise UsageError(
                 f"committer={self.name!r} needs unique_names=True: its tasks write at the destination at "
                 "once, and files of equal names would replace each other before any commit"

@@ -240,7 +240,7 @@ class StocatorCommitter(FinalFilesCommitter):
 
     def _success(self, published: Published, attempts: dict[str, int], old: SuccessData | None) -> bytes:
         winners = Winners()
-        if old is not None and self.context.conflict == "append":
+        if old is not None and self.context.options.conflict == "append":
             try:
                 winners = Winners.of(self._success_path, old) or winners
             except FormatError as error:

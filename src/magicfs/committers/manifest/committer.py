@@ -34,7 +34,7 @@ class ManifestCommitter(RenamingCommitter):
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
         registry.check_store(self.name, engine.store)
-        given = context.options
+        given = context.committer_options
         self._options = given if isinstance(given, ManifestOptions) else ManifestOptions()
         super().__init__(replace(context, renames=_settings(engine, context, self._options)), engine)
         self.save_attempts = self._options.save_attempts

@@ -33,8 +33,8 @@ def summary_of(
     """
     success = SuccessData.of_job(
         context.job,
-        context.committer,
-        context.conflict,
+        context.options.committer,
+        context.options.conflict,
         hostname=socket.gethostname(),
         ended_ms=now_ms(),
         filenames=report.filenames if report else (),

@@ -190,7 +190,7 @@ class RenamingCommitter(DrivenCommitter):
 
     def _final_key(self, relative: str, task: TaskId) -> str:
         elements = paths.elements(relative)
-        if self.context.unique_names:
+        if self.context.options.unique_names:
             elements = unique_name(elements, task, self.context.job)
         return paths.join(self.context.layout.destination, *elements)
 

@@ -109,7 +109,7 @@ class ClusterSets:
             raise UsageError(f"no task may be called {task!r} with cluster_directory; give it another name")
         context, layout = self._context, self.layout
         own = layout.own_set(self._number, attempt, task)
-        raw = pending_set.to_bytes(context.etag_format)
+        raw = pending_set.to_bytes(context.options.hadoop.etag_format)
 
         def write(place: ClusterFiles) -> bytes:
             place.fs.makedirs(place.at(layout.work_directory(self._number, attempt)), exist_ok=True)
@@ -124,7 +124,7 @@ class ClusterSets:
         await self._rename(task, attempt, stored)
         if stored != raw:
             pending_set = PendingSet.from_bytes(self.where(own), stored)
-        commit = TaskCommit.of(context.job, task, attempt, pending_set, own, context.inline_limit)
+        commit = TaskCommit.of(context.job, task, attempt, pending_set, own, context.options.inline_limit)
         return Kept(commit, pending_set)
 
     async def _rename(self, task: TaskId, attempt: AttemptId, stored: bytes) -> None:
@@ -165,7 +165,9 @@ class ClusterSets:
         if raw is None:
             return None
         stored = PendingSet.from_bytes(self.where(own), raw)
-        return TaskCommit.of(self._context.job, task, attempt, stored, own, self._context.inline_limit)
+        return TaskCommit.of(
+            self._context.job, task, attempt, stored, own, self._context.options.inline_limit
+        )
 
     # -- all tasks -------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class StagingCommitter(DrivenCommitter):
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
         super().__init__(context, engine)
-        given = context.options
+        given = context.committer_options
         self._options = given if isinstance(given, StagingOptions) else StagingOptions()
         self._loaded = JobOutput()
         self._cluster: ClusterSets | None = None
@@ -236,7 +236,7 @@ class StagingCommitter(DrivenCommitter):
                 if conflict.is_reserved(file.name):
                     problems.append(f"{file.name!a} has an element that is kept for committers")
                 elements = file.relative
-                if self.context.unique_names:
+                if self.context.options.unique_names:
                     elements = unique_name(elements, task, self.context.job)
                 key = paths.join(destination, *elements)
                 try:
@@ -325,7 +325,7 @@ class PartitionedCommitter(StagingCommitter):
 
     async def _check_partitions(self, keys: Sequence[str]) -> None:
         # What is there may be the run's own, published by an earlier job: its driver knows, and looks.
-        if self.context.conflict == "fail" and self.context.run_id is None:
+        if self.context.options.conflict == "fail" and self.context.options.run_id is None:
             await refuse_data(self.engine, self.context, touched_by(self.context, keys))
 
 

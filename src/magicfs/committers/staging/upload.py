@@ -66,7 +66,7 @@ class Uploads:
         store.
         """
         self._files, self._bytes = len(sources), sum(one.file.size for one in sources)
-        part_size = self.context.part_size  # of each file but its last part
+        part_size = self.context.options.part_size  # of each file but its last part
         sizes = {
             one.key: even_part_size(one.file.size, part_size, self.engine.store.capabilities.parts)
             for one in sources
@@ -182,7 +182,7 @@ def _read(source: Source, descriptor: int, start: int, size: int) -> bytes:
 
 def _taken(store: Store, context: JobContext, source: Source, descriptor: int) -> Taken:
     """What the job keeps of a local file."""
-    taker, size = taker_for(store, source.key, context), source.file.size
+    taker, size = taker_for(store, source.key, context.options.collect), source.file.size
     if taker is None:
         return NOTHING_TAKEN
     if not taker.is_slow and size > TAIL_MAX:

@@ -73,7 +73,7 @@ async def refuse_half_published(engine: Engine, location: Location, context: Job
     layout = context.layout
     prefix = paths.prefix_of(layout.job_directory)
     keys = [info.key async for info in engine.store.list(prefix)]
-    if context.begun_by == manifest.BEGUN_BY:
+    if context.options.hadoop.begun_by == manifest.BEGUN_BY:
         refuse_published(location.url, context.job, (await manifest.examined(engine, context)).fates)
     if not any(magic.is_set(layout, key) for key in keys):
         return

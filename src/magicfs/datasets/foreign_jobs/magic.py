@@ -89,7 +89,7 @@ async def _examined(
     attempts = [int(match["attempt"]) for match in map(_ATTEMPT.match, names) if match]
     layout = replace(layout, attempt=max(attempts, default=0))
     # Its names are Hadoop's: they need not contain the job, nor differ from names that are taken.
-    context = replace(context_of(location, layout), unique_names=False, begun_by=BEGUN_BY)
+    context = context_of(location, layout, begun_by=BEGUN_BY)
     output, problem = JobOutput(), ""
     try:
         output = await job_output.load_listed(engine, context)

@@ -71,9 +71,7 @@ async def find_one(engine: Engine, location: Location, job: JobId) -> DeadJob | 
     layout = WorkLayout(location.key, job)
     if await read_unfinished(engine, layout) is not None or await was_published(engine, location, job):
         return None
-    context = replace(
-        context_of(location, layout), unique_names=False, committer="manifest", begun_by=BEGUN_BY
-    )
+    context = context_of(location, layout, committer="manifest", begun_by=BEGUN_BY)
     directory = paths.prefix_of(context.temporary.job_directory)
     listed = engine.store.list_directories(directory)
     names = [one.removeprefix(directory).rstrip("/") async for one in listed]

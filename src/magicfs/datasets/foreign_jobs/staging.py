@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from fsspec.core import url_to_fs
@@ -171,8 +171,7 @@ async def _examined(
     names = await _in_thread(cluster, lambda place: place.names(directory))
     numbers = [int(name) for name in names if name.isdecimal()]
     layout = WorkLayout(location.key, job, max(numbers, default=0))
-    context = context_of(location, layout)
-    context = replace(context, unique_names=False, committer="directory", begun_by=BEGUN_BY)
+    context = context_of(location, layout, committer="directory", begun_by=BEGUN_BY)
     sets = _sets(engine, context, cluster, user)
     pendings = await _recorded(sets)
     if any(write_id_of(one) is not None or _place_of(one) != location.path for one in pendings):

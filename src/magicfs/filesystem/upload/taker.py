@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from magicfs.filesystem.upload.footers import FooterTaker, footer_of, taker_of
 from magicfs.formats.footer import Footer
+from magicfs.formats.job_options import Collected
 from magicfs.stores import checksums
 from magicfs.stores.checksums import RunningChecksum
 from magicfs.stores.port import Store
 
-__all__ = ["NOTHING_TAKEN", "Taken", "Taker", "Wanted", "taker_for"]
-
-
-class Wanted(Protocol):
-    """What a job wants to keep."""
-
-    @property
-    def footers(self) -> bool:
-        """What files say of themselves."""
-
-    @property
-    def checksums(self) -> bool:
-        """A checksum of each file."""
+__all__ = ["NOTHING_TAKEN", "Taken", "Taker", "taker_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +68,7 @@ class Taker:
         return f"{self._algorithm}:{self._checksum.value()}"
 
 
-def taker_for(store: Store, key: str, wanted: Wanted, *, is_put: bool = False) -> Taker | None:
+def taker_for(store: Store, key: str, wanted: Collected, *, is_put: bool = False) -> Taker | None:
     """What takes what a job wants to keep of a file; None if that is nothing.
 
     ``is_put``: whether the file will be put in one request, and not uploaded.

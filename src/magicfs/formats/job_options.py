@@ -1,0 +1,229 @@
+"""What a job was asked for: one value, declared here and nowhere else.
+
+``job.json`` holds it under the names of its declaration, in camel case. An option that equals its default is
+left out of the file, so a default is never changed. To add an option, declare it here, let its feature read
+it, and describe it in ``docs/job-object.md``.
+"""
+
+# ruff: noqa: RUF009 - the calls make fields, as ``dataclasses.field`` does
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
+from typing import Any, Final, Literal, TypeVar, get_args
+
+from magicfs.formats.document import shown, with_unknown
+from magicfs.formats.fields import Fields
+from magicfs.formats.pending import EtagFormat
+from magicfs.protocol.conflict import CONFLICTS, REMOVALS, Mode
+from magicfs.protocol.layout import LayoutName
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
+
+__all__ = [
+    "Audits",
+    "Collected",
+    "Hadoop",
+    "JobOptions",
+    "Keep",
+    "Places",
+    "Rerun",
+    "Rollback",
+    "Tracking",
+    "choice",
+]
+
+Rerun = Literal["skip", "replace", "fail"]
+"""If its run is published already, a job publishes nothing, publishes all the same, or raises at setup."""
+
+Tracking = Literal["store", "memory"]
+"""Where finished uploads are remembered until their task commits."""
+
+_T = TypeVar("_T", bound="_Group")
+_Read = Callable[[Fields, str], object]
+
+
+def choice(choices: tuple[str, ...], found: Fields, name: str) -> str:
+    """One of some texts. Raises FormatError for another."""
+    text = found.required_text(name)
+    if text not in choices:
+        raise found.error(name, f"{shown(text)} is none of {', '.join(choices)}")
+    return text
+
+
+_FLAG: Final[_Read] = partial(Fields.flag, default=False)
+_SIZE: Final[_Read] = partial(Fields.required_integer, minimum=1)
+_TEXT: Final[_Read] = Fields.required_text
+_TEXTS: Final[_Read] = Fields.texts
+
+
+def _one_of(choices: tuple[str, ...]) -> _Read:
+    return partial(choice, choices)
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(map(str.capitalize, rest))
+
+
+def _read(kind: type[_T], found: Fields) -> _T:
+    """A group as a document has it."""
+    values: dict[str, Any] = {}
+    for one in fields(kind):
+        read, name = one.metadata.get("read"), _camel(one.name)
+        is_required = one.default is MISSING and one.default_factory is MISSING
+        if read is not None and (is_required or found.has(name)):
+            values[one.name] = read(found, name)
+    return kind(**values, unknown=found.rest())
+
+
+def _read_child(kind: type[_T], found: Fields, name: str) -> _T:
+    return _read(kind, found.child(name))
+
+
+def _option(default: Any, read: _Read | None, *, needs: str = "") -> Any:
+    """An option of a job.
+
+    Args:
+        default: What it is if nobody asks for it.
+        read: Reads it from its group in the job object; None keeps it out of that, in this process.
+        needs: What an older magicfs has to know to carry out a job that asks for it; see ``requires``.
+    """
+    return field(default=default, metadata={"read": read, "needs": needs})
+
+
+def _group(kind: type) -> Any:
+    """Options that belong together; in the job object they have a member of their own."""
+    return field(default_factory=kind, metadata={"read": partial(_read_child, kind), "needs": ""})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    unknown: Mapping[str, object] = field(default_factory=dict)  # what a newer magicfs has added
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep(_Group):
+    """What becomes of the files that a job replaces."""
+
+    ms: int | None = _option(None, _SIZE, needs="keep")
+    """For how many milliseconds they stay; None if they are deleted."""
+    in_place: bool = _option(False, _FLAG)
+    """Whether they stay where they are although the bucket would keep them by their versions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected(_Group):
+    """What is kept of the files that a job publishes."""
+
+    footers: bool = _option(False, _FLAG)  # what they report of themselves
+    checksums: bool = _option(False, _FLAG)  # a checksum of each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audits(_Group):
+    """What has to judge a job before it is published."""
+
+    rules: tuple[str, ...] = _option((), _TEXTS, needs="audit")  # by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places(_Group):
+    """Directories apart from the destination, as keys of its bucket without a slash at their end."""
+
+    extra: tuple[str, ...] = _option((), _TEXTS)  # further ones that tasks write to
+    also_replace: tuple[str, ...] = _option((), _TEXTS)  # of other datasets whose files the job may delete
+    own_path: str | None = _option(None, _TEXT)
+    """A user's own magic path whose files the job publishes: their uploads are not the job's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback(_Group):
+    """What a rollback shows again."""
+
+    job: str | None = _option(None, Fields.nullable_job_id, needs="restore")  # whose files
+    partitions: tuple[str, ...] | None = _option(None, _TEXTS)  # only in these; None for all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hadoop(_Group):
+    """In which form a JVM of Hadoop reads what the job's tasks leave."""
+
+    layout: LayoutName = _option("__magic_job", _one_of(get_args(LayoutName)))  # where they work
+    etag_format: EtagFormat = _option("string", _one_of(get_args(EtagFormat)))  # of the parts of uploads
+    sets: bool = _option(False, _FLAG)  # whether pending sets are copied to where its job commit looks
+    begun_by: str = _option("", _TEXT)
+    """Which of its committers began the job in a JVM, such as ``hadoop-magic``; empty for a job of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions(_Group):
+    """What a job was asked for. A value, the same in every process."""
+
+    committer: str = field(metadata={"read": _TEXT, "needs": ""})
+    conflict: Mode = field(metadata={"read": _one_of((*CONFLICTS, *REMOVALS)), "needs": ""})
+    """What to do about data that is there already."""
+
+    run_id: str | None = _option(None, _TEXT)  # name of the run, by which a second one finds the first
+    rerun: Rerun = _option("skip", _one_of(get_args(Rerun)))  # what to do if that run is published already
+    allow_empty: bool = _option(False, None)  # whether a job without files may replace what is there
+    success_marker: bool = _option(True, partial(Fields.flag, default=True))
+    """Whether the job's end writes ``_SUCCESS``."""
+    single_driver: bool = _option(False, None)
+    """Whether the caller promises that nobody else moves the job, where the store cannot."""
+
+    unique_names: bool = _option(True, partial(Fields.flag, default=True))
+    """Whether final names carry task and job."""
+    tracking: Tracking = _option("store", _one_of(get_args(Tracking)))
+    part_size: int = _option(DEFAULT_PART_SIZE, _SIZE)  # bytes of the first parts of every upload
+    small_files: int | None = _option(None, _SIZE)
+    """Bytes of the largest file that a task keeps in a bundle; None if every file is an upload."""
+    inline_limit: int | None = _option(None, None)
+    """Bytes of the largest pending set inside a task commit; None for the default."""
+
+    keep: Keep = _group(Keep)
+    collect: Collected = _group(Collected)
+    audit: Audits = _group(Audits)
+    places: Places = _group(Places)
+    rollback: Rollback = _group(Rollback)
+    hadoop: Hadoop = _group(Hadoop)
+
+    @classmethod
+    def of(cls, found: Fields) -> JobOptions:
+        """Those that a job object has. Raises FormatError for one that cannot be."""
+        return _read(cls, found)
+
+    def to_document(self) -> dict[str, object]:
+        """The member of the job object: what differs from the defaults."""
+        return _document(self)
+
+    def needs(self) -> frozenset[str]:
+        """What an older magicfs has to know to carry the job out."""
+        return frozenset(_needs(self))
+
+
+def _document(group: Any) -> dict[str, object]:
+    document: dict[str, object] = {}
+    for one in fields(group):
+        value = getattr(group, one.name)
+        if one.metadata.get("read") is None or value == _default(one):
+            continue
+        is_group = one.default_factory is not MISSING
+        document[_camel(one.name)] = _document(value) if is_group else value
+    return with_unknown(document, group.unknown)
+
+
+def _needs(group: Any) -> Iterator[str]:
+    for one in fields(group):
+        value = getattr(group, one.name)
+        if "needs" not in one.metadata or value == _default(one):
+            continue
+        if one.default_factory is not MISSING:
+            yield from _needs(value)
+        elif one.metadata["needs"]:
+            yield one.metadata["needs"]
+
+
+def _default(one: Any) -> object:
+    return one.default_factory() if one.default_factory is not MISSING else one.default
