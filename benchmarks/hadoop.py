@@ -29,7 +29,7 @@ from benchmarks.hadoop_spark import OURS
 from benchmarks.hadoop_turns import Turns, say
 from benchmarks.session import SideTimes
 from benchmarks.sides.fallbacks import Fallbacks
-from magicfs.demo.java import JavaProblem, require_java
+from examples.flights.java import JavaProblem, require_java
 from magicfs.testing.servers import SeaweedFS
 
 __all__ = ["PARTS", "Results", "main", "run", "scratch"]

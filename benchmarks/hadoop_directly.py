@@ -20,7 +20,7 @@ from uuid import uuid4
 import magicfs
 from benchmarks.hadoop_jars import Jars
 from benchmarks.hadoop_turns import Seconds, Side, Turns, check_and_clear, processor_s, say
-from magicfs.demo.java import require_java
+from examples.flights.java import require_java
 from magicfs.testing.servers import Server
 
 __all__ = ["OURS", "Peer", "measure", "s3a_options"]

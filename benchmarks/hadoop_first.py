@@ -21,7 +21,7 @@ from uuid import uuid4
 from benchmarks.hadoop_jars import Jars
 from benchmarks.hadoop_spark import OURS, SHAPES, Shape, config, write
 from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, processor_s
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.testing.servers import Server
 
 __all__ = ["main", "measure"]

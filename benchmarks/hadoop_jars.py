@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from magicfs.demo.java import find_java
+from examples.flights.java import find_java
 
 __all__ = ["Jars", "MissingTool", "Unreachable", "hadoop_version", "make", "pom_text", "spark_jars"]
 

@@ -21,7 +21,7 @@ import magicfs.spark
 from benchmarks.hadoop_directly import s3a_options
 from benchmarks.hadoop_jars import Jars
 from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, processor_s
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.testing.servers import Server
 
 if TYPE_CHECKING:

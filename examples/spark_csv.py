@@ -1,4 +1,4 @@
-"""Publish one CSV file per region with pandas on Spark: ``python examples/spark_csv.py s3://bucket/sales``.
+"""Publish one CSV file per region with pandas on Spark: ``python -m examples.spark_csv s3://bucket/sales``.
 
 Every group of the frame is a task of its own. Credentials and endpoint come from where s3fs looks for them,
 on the driver and on the executors alike.
@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 import magicfs
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.spark import COMMIT_SCHEMA, collect_commits, group_function
 
 

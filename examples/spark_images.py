@@ -1,4 +1,4 @@
-"""Publish thumbnails of images with Pillow on Spark: ``python examples/spark_images.py s3://bucket/thumbnails``.
+"""Publish thumbnails of images with Pillow on Spark: ``python -m examples.spark_images s3://bucket/thumbnails``.
 
 A function of yours may write anything through its task: here PNG files, one for each row. The frame holds the
 images themselves, as ``spark.read.format("binaryFile")`` reads them; these are drawn by Spark.
@@ -14,7 +14,7 @@ import pandas as pd
 from PIL import Image
 
 import magicfs
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.spark import COMMIT_SCHEMA, collect_commits, pandas_function
 
 SIZE = (16, 16)

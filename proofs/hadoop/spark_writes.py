@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.hadoop_spark import Shape, config, write
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from proofs.hadoop.ground import QUICK_JVM, Ground, Place, Wrong
 
 __all__ = ["SHAPE", "SparkAtWork", "main", "spark_at_work"]

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from magicfs.demo.java import JavaProblem, require_java
+from examples.flights.java import JavaProblem, require_java
 
 __all__ = ["skip_without_java"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import magicfs
 import magicfs.spark
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.errors import OutputExists
 from magicfs.testing.servers import Server
 from proofs.spark_proof.cluster import ConnectServer

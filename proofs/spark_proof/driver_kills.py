@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import magicfs
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.testing.servers import Server
 from proofs.spark_proof import plans
 from proofs.spark_proof.application import Application

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.testing.servers import Server
 from proofs.spark_proof import plans
 from proofs.spark_proof.alongside import Alongside

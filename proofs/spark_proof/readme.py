@@ -16,7 +16,7 @@ from magicfs.testing.servers import Server
 from proofs.spark_proof.witness import Judge, Lane, Witness
 
 if TYPE_CHECKING:
-    from magicfs.demo.fingerprint import Fingerprint
+    from examples.flights.fingerprint import Fingerprint
 
 __all__ = ["URL", "installed_readme", "pipeline", "run"]
 
@@ -57,9 +57,9 @@ def run(text: str, server: Server, directory: Path, say: Callable[[str], None]) 
         directory: For what the lines leave.
         say: Told what is going on, in lines.
     """
-    from magicfs.demo import flights
-    from magicfs.demo.expected import expected_dataset
-    from magicfs.demo.fingerprint import fingerprint
+    from examples.flights import flights
+    from examples.flights.expected import expected_dataset
+    from examples.flights.fingerprint import fingerprint
 
     code = pipeline(text)
     judge = Judge(Witness(server), say)
@@ -97,7 +97,7 @@ def _compare(lane: Lane, wanted: Fingerprint, server: Server, judge: Judge) -> i
     import pyarrow.dataset
     from s3fs import S3FileSystem
 
-    from magicfs.demo.fingerprint import fingerprint
+    from examples.flights.fingerprint import fingerprint
 
     filesystem = S3FileSystem(**server.storage_options(), use_listings_cache=False, skip_instance_cache=True)
     place = f"{lane.bucket}/{lane.key}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.testing.servers import Server
 from proofs.spark_proof.alongside import Alongside
 from proofs.spark_proof.cluster import Cluster

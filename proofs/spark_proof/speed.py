@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import magicfs.spark
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from magicfs.testing.servers import Server
 from proofs.spark_proof import spread
 

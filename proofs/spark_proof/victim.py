@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 from proofs.spark_proof import writing
 from proofs.spark_proof.orders import Order
 

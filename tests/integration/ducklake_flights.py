@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 import magicfs
+from examples.flights import flights
+from examples.flights.fingerprint import Fingerprint, fingerprint
 from magicfs.catalogs import DuckLake
-from magicfs.demo import flights
-from magicfs.demo.fingerprint import Fingerprint, fingerprint
 from magicfs.testing.store_faults import Crash
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 

@@ -11,8 +11,8 @@ import pyarrow.dataset as ds
 import pytest
 
 import magicfs
-from magicfs.demo import flights
-from magicfs.demo.fingerprint import Fingerprint, fingerprint
+from examples.flights import flights
+from examples.flights.fingerprint import Fingerprint, fingerprint
 from magicfs.testing.servers import Server
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 

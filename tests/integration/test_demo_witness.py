@@ -16,11 +16,11 @@ import pytest
 import s3fs
 
 import magicfs
-from magicfs.demo.buckets import S3Bucket
-from magicfs.demo.main import STORES
-from magicfs.demo.server import given_server, own_server
-from magicfs.demo.victim import Hunter, connected_workers
-from magicfs.demo.watcher import Watcher
+from examples.flights.buckets import S3Bucket
+from examples.flights.main import STORES
+from examples.flights.server import given_server, own_server
+from examples.flights.victim import Hunter, connected_workers
+from examples.flights.watcher import Watcher
 from magicfs.errors import UsageError
 from magicfs.testing.servers import Server
 

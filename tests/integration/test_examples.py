@@ -24,9 +24,10 @@ pytestmark = pytest.mark.sample(most=2)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(example: str, server: Server, url: str) -> str:
+def run(*example: str, server: Server, url: str) -> str:
     shown = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / example), url],
+        [sys.executable, "-W", "error", *example, url],
+        cwd=EXAMPLES.parent,
         env=os.environ | server.environment(),
         capture_output=True,
         text=True,
@@ -38,7 +39,7 @@ def run(example: str, server: Server, url: str) -> str:
 
 def test_process_pool_publishes_every_sensor(ministack: Server, bucket_factory: Any) -> None:
     bucket = bucket_factory(ministack)
-    assert "8 (" in run("process_pool.py", ministack, f"s3://{bucket}/measurements")
+    assert "8 (" in run("examples/process_pool.py", server=ministack, url=f"s3://{bucket}/measurements")
     keys = ministack.visible_keys(bucket, "measurements")
     assert sorted(key.split("/")[1] for key in keys) == [f"sensor={n}" for n in range(8)]
     assert ministack.pending_uploads(bucket) == []
@@ -48,7 +49,7 @@ def test_process_pool_publishes_every_sensor(ministack: Server, bucket_factory: 
 def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_factory: Any) -> None:
     skip_without_java()
     bucket = bucket_factory(ministack)
-    shown = run("spark_csv.py", ministack, f"s3://{bucket}/sales")
+    shown = run("-m", "examples.spark_csv", server=ministack, url=f"s3://{bucket}/sales")
     assert "4 (1000 rows, " in shown
     assert "from 4 tasks" in shown
     keys = ministack.visible_keys(bucket, "sales")
@@ -65,7 +66,8 @@ def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_fa
 def test_spark_publishes_a_thumbnail_for_every_image(ministack: Server, bucket_factory: Any) -> None:
     skip_without_java()
     bucket = bucket_factory(ministack)
-    assert "12 (12 rows, " in run("spark_images.py", ministack, f"s3://{bucket}/thumbnails")
+    shown = run("-m", "examples.spark_images", server=ministack, url=f"s3://{bucket}/thumbnails")
+    assert "12 (12 rows, " in shown
     keys = ministack.visible_keys(bucket, "thumbnails")
     names = sorted("-".join(key.rpartition("/")[2].split("-")[:2]) for key in keys)
     assert names == sorted(f"picture-{n}" for n in range(12))
@@ -131,13 +133,13 @@ def test_shards_are_saved_and_the_newest_are_loaded(
     ministack: Server, bucket_factory: Any, example: str, shown: str, shards: int
 ) -> None:
     bucket = bucket_factory(ministack)
-    assert run(example, ministack, f"s3://{bucket}/run %é") == shown
+    assert run(f"examples/{example}", server=ministack, url=f"s3://{bucket}/run %é") == shown
     assert len(ministack.visible_keys(bucket)) == shards
     assert ministack.pending_uploads(bucket) == []
 
 
 def test_every_example_is_run_here() -> None:
-    names = sorted(path.name for path in EXAMPLES.glob("*.py"))
+    names = sorted(path.name for path in EXAMPLES.glob("[!_]*.py"))
     assert names == [
         *("airflow_task.py", "dagster_asset.py", "numpy_shards.py", "prefect_flow.py", "process_pool.py"),
         *("safetensors_shards.py", "spark_csv.py", "spark_images.py"),

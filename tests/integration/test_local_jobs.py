@@ -48,7 +48,12 @@ def publish(url: str, name: str, **options: Any) -> None:
 
 def run(command: Sequence[str]) -> str:
     shown = subprocess.run(
-        [sys.executable, "-W", "error", *command], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-W", "error", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert shown.returncode == 0, shown.stderr
     return shown.stdout
@@ -76,16 +81,16 @@ def test_process_pool_publishes_every_sensor(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("example", "files"), [("spark_csv.py", 4), ("spark_images.py", 12)])
+@pytest.mark.parametrize(("example", "files"), [("spark_csv", 4), ("spark_images", 12)])
 def test_examples_with_spark_publish_every_file(tmp_path: Path, example: str, files: int) -> None:
     skip_without_java()
-    run([str(ROOT / "examples" / example), f"file://{tmp_path}/out"])
+    run(["-m", f"examples.{example}", f"file://{tmp_path}/out"])
     assert len(data(tmp_path / "out")) == files
     assert hidden(tmp_path / "out") == ["_SUCCESS", "_magicfs"]
 
 
 def test_every_example_is_run_here_or_on_s3_alone() -> None:
-    names = {path.name for path in (ROOT / "examples").glob("*.py")}
+    names = {path.name for path in (ROOT / "examples").glob("[!_]*.py")}
     on_s3 = {
         "airflow_task.py",
         "dagster_asset.py",

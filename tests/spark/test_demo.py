@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.cli import main as cli
-from magicfs.demo.main import choose_engine
+from examples.flights.__main__ import main
+from examples.flights.main import choose_engine
 from magicfs.errors import UsageError
 from magicfs.testing.servers import Server
 from proofs.scenes.java import skip_without_java
 
+ROOT = Path(__file__).parents[2]
 FLIGHTS = 336_776
 PARTITIONS = 185
 TIMEOUT = 280
@@ -37,9 +38,15 @@ Upload.record = complete
 
 def run_demo(*arguments: str, **changed: str | None) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in (os.environ | changed).items() if value is not None}
-    command = [sys.executable, "-m", "magicfs.cli", "demo", *arguments]
+    command = [sys.executable, "-m", "examples.flights", *arguments]
     return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
     )
 
 
@@ -59,7 +66,7 @@ def test_it_proves_the_same_on_other_stores(store: str) -> None:
 
 
 def test_a_server_of_ones_own_speaks_s3(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "--store", "gcs", "--server", "http://127.0.0.1:9"]) == 2
+    assert main(["--store", "gcs", "--server", "http://127.0.0.1:9"]) == 2
     assert "--server is an S3 endpoint, and --store is gcs" in capsys.readouterr().err
 
 
@@ -159,7 +166,7 @@ def test_spark_that_was_asked_for_and_cannot_run_exits_2(
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert cli.main(["demo", "--engine", "spark"]) == 2
+    assert main(["--engine", "spark"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "install Java 17" in shown.err

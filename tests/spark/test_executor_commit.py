@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import magicfs
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import Chunk
 from magicfs.job.workers import CompleteFiles
@@ -161,7 +161,7 @@ import magicfs
 from magicfs.transaction import facts
 from magicfs.job.workers import CompleteFiles
 from magicfs.spark.executor_commit import commit
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 
 facts.CHUNK_LENGTH = 2
 job, options = pickle.load(sys.stdin.buffer)

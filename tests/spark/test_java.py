@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.demo.java import Java, JavaProblem, find_java, major_version, require_java
+from examples.flights.java import Java, JavaProblem, find_java, major_version, require_java
 from magicfs.errors import UsageError
 
 DEBIAN_17 = """\

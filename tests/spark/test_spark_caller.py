@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import magicfs.spark
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import OutputExists, PermissionDenied, UsageError
 from magicfs.spark import late_writers
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
@@ -242,7 +242,7 @@ def test_what_is_no_plain_frame_is_refused(spark: SparkSession) -> None:
 BIG = """
 import json, sys
 import magicfs.spark
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 url, storage = sys.argv[1], json.loads(sys.argv[2])
 spark = local_session(config={"spark.driver.maxResultSize": "32k"})
 frame = spark.range(0, 240, 1, 4).selectExpr("id", "sha2(cast(id as string), 512) as p")

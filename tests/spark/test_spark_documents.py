@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import magicfs
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.testing.servers import Server
 
 pytestmark = [

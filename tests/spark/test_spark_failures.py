@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter
 
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.spark.datasource import COMMIT_TRIES
 from magicfs.testing.bucket_view import S3View
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule

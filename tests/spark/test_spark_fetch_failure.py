@@ -16,7 +16,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 import magicfs.spark
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.testing.servers import Server
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import pandas_udf
 
 import magicfs
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.protocol.ids import task_id
 from magicfs.spark import (

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import magicfs
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.spark import late_writers
 from magicfs.spark.exiting import ExitSignals, ToldToExit
 from magicfs.spark.late_writers import sweep_late

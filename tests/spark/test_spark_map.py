@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import magicfs
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_batch, commit_row, current_task
 from magicfs.testing.servers import Server

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.demo.java import JavaProblem
-from magicfs.demo.session import local_session
+from examples.flights.java import JavaProblem
+from examples.flights.session import local_session
 from proofs.scenes.java import skip_without_java
 
 
@@ -35,7 +35,7 @@ def test_with_a_log_it_is_silent_even_when_a_task_fails(tmp_path: Path) -> None:
     code = """if True:
         import sys
         from pathlib import Path
-        from magicfs.demo.session import local_session
+        from examples.flights.session import local_session
 
         def fail(batches):
             raise ValueError("on purpose")
@@ -56,7 +56,9 @@ def test_with_a_log_it_is_silent_even_when_a_task_fails(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    code = "import sys, pathlib, magicfs.demo.session as s; s.local_session(log=pathlib.Path(sys.argv[1]))"
+    code = (
+        "import sys, pathlib, examples.flights.session as s; s.local_session(log=pathlib.Path(sys.argv[1]))"
+    )
     done = run("-c", code, str(tmp_path / "no" / "log"))
     assert "UsageError: " in done.stderr
     assert "log cannot be written: No such file or directory; choose another log file" in done.stderr

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import magicfs
 import magicfs.spark
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 import magicfs
 import magicfs.spark
-from magicfs.demo.session import PANDAS_WARNING
+from examples.flights.session import PANDAS_WARNING
 from magicfs.spark.batch_jobs import job_id_of
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
@@ -233,7 +233,7 @@ def test_a_stream_is_exact_however_its_commits_fail(stream: Stream, tmp_path: Pa
 VICTIM = """
 import json, sys
 from pathlib import Path
-from magicfs.demo.session import local_session
+from examples.flights.session import local_session
 
 source, checkpoint, url, storage, log = sys.argv[1:]
 spark = local_session(cores=2, attempts=1, log=Path(log))

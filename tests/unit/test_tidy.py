@@ -16,6 +16,7 @@ MODULES = [
     *SHIPPED,
     *sorted((ROOT / "proofs").rglob("*.py")),
     *sorted((ROOT / "benchmarks").rglob("*.py")),
+    *sorted((ROOT / "examples").rglob("*.py")),
 ]
 FUNCTION_LINES_MAX = 60
 CODE_LINES_MAX = 300

@@ -44,7 +44,7 @@ def test_the_documents_are_built_strictly_and_by_mkdocs_alone() -> None:
 def test_the_fast_lane_leaves_out_what_is_slow_and_installs_no_spark() -> None:
     quick = TOX["testenv:quick"]
     assert '-m "not long and not process and not slow"' in quick["commands"]
-    assert not {"spark", "demo", "test"} & set(quick["extras"].split())
+    assert not {"spark", "test"} & set(quick["extras"].split())
 
 
 def test_a_quick_run_fails_for_a_slow_test_without_its_mark() -> None:

@@ -40,7 +40,6 @@ from magicfs.version import __version__
 __all__ = ["COMMANDS", "commands_of", "exit_code", "main"]
 
 COMMANDS = (
-    "demo",
     "job",
     "write",
     "doctor",
@@ -82,7 +81,6 @@ _FIRST_STEPS = """first steps:
   a job or its driver died    magicfs recover s3://bucket/sales --dry-run
   is the data whole?          magicfs verify s3://bucket/sales
   what is still pending?      magicfs pending s3://bucket/sales
-  see it work                 magicfs demo
 
 magicfs COMMAND --help says what a command takes.
 """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.demo.buckets import LocalDirectory
+from examples.flights.buckets import LocalDirectory
 from magicfs.stores import local_files, local_uploads
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from magicfs.demo.fingerprint import fingerprint
+from examples.flights.fingerprint import fingerprint
 
 TABLE = pa.table(
     {

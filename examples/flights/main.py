@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from magicfs.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from magicfs.demo.proof import Report
+    from examples.flights.proof import Report
 
 __all__ = ["STORES", "choose_engine", "run"]
 
@@ -33,9 +33,9 @@ def run(*, server_url: str | None, engine: str | None, store: str = "s3") -> Rep
     needed = (*_PACKAGES, *STORES[store])
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        extras = f"demo,{store}" if store in {"gcs", "azure"} else "demo"
-        raise UsageError(f"the demo needs {', '.join(missing)}; pip install 'magicfs[{extras}]'")
-    from magicfs.demo.steps import perform
+        names = " ".join(missing)
+        raise UsageError(f"the demo needs {names}; pip install {names}, or let tox run -e demo do it")
+    from examples.flights.steps import perform
     from magicfs.testing.environments import EnvironmentNotMade
     from magicfs.testing.servers import ServerFailed
 
@@ -56,13 +56,13 @@ def choose_engine(asked: str | None) -> tuple[str, str]:
 
     Raises UsageError if Spark was asked for and does not run here.
     """
-    from magicfs.demo.java import require_java
+    from examples.flights.java import require_java
 
     if asked == "processes":
         return asked, ""
     try:
         if importlib.util.find_spec("pyspark") is None:
-            raise UsageError("pyspark is not installed; pip install 'magicfs[demo]'")
+            raise UsageError("pyspark is not installed; pip install 'magicfs[spark]'")
         require_java()
     except UsageError as error:
         if asked == "spark":

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from magicfs.demo import delays, flights
-from magicfs.demo.proof import Attempts
-from magicfs.demo.session import local_session
+from examples.flights import delays, flights
+from examples.flights.proof import Attempts
+from examples.flights.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

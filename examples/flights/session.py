@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from magicfs.demo.java import require_java
+from examples.flights.java import require_java
 from magicfs.errors import UsageError
 
 if TYPE_CHECKING:

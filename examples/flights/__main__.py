@@ -1,25 +1,58 @@
-"""``magicfs demo``: the flights of 2013, published by Spark while a worker is killed, and checked."""
+"""``python -m examples.flights``: the flights of 2013, published while a worker is killed, and checked.
+
+The exit status is 0 if every proof holds, 1 if one does not, and else that of the command line of magicfs.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from examples.flights.main import STORES, run
+from magicfs.cli.main import exit_code
 from magicfs.cli.printing import print_fields, print_json, print_table, write_line
-from magicfs.demo.main import STORES
+from magicfs.errors import MagicError
 
 if TYPE_CHECKING:
-    from magicfs.demo.proof import Report
+    from examples.flights.proof import Report
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["main"]
 
-HELP = "publish 336,776 flights with Spark, kill a worker meanwhile, and prove that nothing was seen or lost"
 _NOT_PROVEN = 1
+_INTERRUPTED = 130
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo and return its exit status. ``argv``: by default the process's."""
+    arguments = _parser().parse_args(argv)
+    try:
+        report = run(server_url=arguments.server, engine=arguments.engine, store=arguments.store)
+    except MagicError as error:
+        said = "\n  ".join([str(error), *getattr(error, "__notes__", ())])
+        sys.stderr.write(f"magicfs: {said}\n")
+        return exit_code(error)
+    except KeyboardInterrupt:
+        sys.stderr.write("magicfs: interrupted\n")
+        return _INTERRUPTED
+    if arguments.json:
+        print_json(report.to_dict())
+    else:
+        _print(report)
+    failures = report.failures()
+    for failure in failures:
+        sys.stderr.write(f"magicfs: not proven: {failure}\n")
+    return _NOT_PROVEN if failures else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.flights",
+        description="Publish 336,776 flights with Spark, kill a worker meanwhile, and prove that nothing was "
+        "seen or lost.",
+        allow_abbrev=False,
+    )
     parser.add_argument(
         "--server",
         metavar="URL",
@@ -37,21 +70,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("spark", "processes"),
         help="by default Spark, or processes where there is no Java 17 or later",
     )
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Run the demo. Returns 0 if every proof holds, else 1."""
-    from magicfs.demo.main import run as run_demo
-
-    report = run_demo(server_url=arguments.server, engine=arguments.engine, store=arguments.store)
-    if arguments.json:
-        print_json(report.to_dict())
-    else:
-        _print(report)
-    failures = report.failures()
-    for failure in failures:
-        sys.stderr.write(f"magicfs: not proven: {failure}\n")
-    return _NOT_PROVEN if failures else 0
+    parser.add_argument("--json", action="store_true", help="print one compact JSON line")
+    return parser
 
 
 def _print(report: Report) -> None:
@@ -94,3 +114,7 @@ def _print(report: Report) -> None:
 
 def _equal(equal: bool) -> str:
     return "equal" if equal else "DIFFERENT"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
 
-from magicfs.demo import delays, flights
-from magicfs.demo.proof import Attempts
+from examples.flights import delays, flights
+from examples.flights.proof import Attempts
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job, Task
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from magicfs.demo import delays, flights
+from examples.flights import delays, flights
 
 __all__ = ["expected_dataset"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from magicfs.demo.buckets import Bucket
+from examples.flights.buckets import Bucket
 
 __all__ = ["Look", "Watcher"]
 

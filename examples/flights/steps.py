@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from magicfs.demo import flights, other_ways, process_engine
-from magicfs.demo.buckets import Bucket
-from magicfs.demo.expected import expected_dataset
-from magicfs.demo.fingerprint import fingerprint
-from magicfs.demo.progress import ProgressDisplay
-from magicfs.demo.proof import Attempts, Publication, Report
-from magicfs.demo.readback import read_back
-from magicfs.demo.server import given_server, own_server
-from magicfs.demo.victim import Hunter, Killed
-from magicfs.demo.watcher import Look, Watcher
+from examples.flights import flights, other_ways, process_engine
+from examples.flights.buckets import Bucket
+from examples.flights.expected import expected_dataset
+from examples.flights.fingerprint import fingerprint
+from examples.flights.progress import ProgressDisplay
+from examples.flights.proof import Attempts, Publication, Report
+from examples.flights.readback import read_back
+from examples.flights.server import given_server, own_server
+from examples.flights.victim import Hunter, Killed
+from examples.flights.watcher import Look, Watcher
 from magicfs.job.job import Job
 
 __all__ = ["perform"]
@@ -80,7 +80,7 @@ def perform(engine: str, engine_reason: str, server_url: str | None, store: str 
 
 def _by_spark(scene: _Scene) -> _Outcome:
     # Without pyspark the demo runs on processes.
-    from magicfs.demo import spark_engine
+    from examples.flights import spark_engine
 
     bucket, display = scene.bucket, scene.display
     display.begin("starting Spark")

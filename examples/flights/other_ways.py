@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet
 
-from magicfs.demo.buckets import Bucket
-from magicfs.demo.fingerprint import fingerprint
-from magicfs.demo.process_engine import MONTHS, PARTITIONING
-from magicfs.demo.proof import Publication
-from magicfs.demo.readback import read_back
-from magicfs.demo.watcher import Look, Watcher
+from examples.flights.buckets import Bucket
+from examples.flights.fingerprint import fingerprint
+from examples.flights.process_engine import MONTHS, PARTITIONING
+from examples.flights.proof import Publication
+from examples.flights.readback import read_back
+from examples.flights.watcher import Look, Watcher
 from magicfs.job.job import Job, Task
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from magicfs.demo.buckets import Bucket
+from examples.flights.buckets import Bucket
 from magicfs.errors import UsageError
 
 __all__ = ["Hunter", "Killed", "connected_workers"]

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from uuid import uuid4
 
-from magicfs.demo.buckets import AzureBucket, Bucket, GcsBucket, LocalDirectory, S3Bucket
+from examples.flights.buckets import AzureBucket, Bucket, GcsBucket, LocalDirectory, S3Bucket
 from magicfs.errors import UsageError
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.bucket_view import S3View
