@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from benchmarks.figures import Figure, Sample
 from benchmarks.place import Place
 from benchmarks.session import Session, SideTimes
-from magicfs.testing import environments
+from proofs.doubles import environments
 
 __all__ = ["LONG_S", "WARM_UP", "Absent", "Measured", "Side", "Turn", "crew", "sized", "take_turns"]
 

@@ -30,7 +30,7 @@ from benchmarks.hadoop_turns import Turns, say
 from benchmarks.session import SideTimes
 from benchmarks.sides.fallbacks import Fallbacks
 from examples.flights.java import JavaProblem, require_java
-from magicfs.testing.servers import SeaweedFS
+from proofs.doubles.servers import SeaweedFS
 
 __all__ = ["PARTS", "Results", "main", "run", "scratch"]
 

@@ -21,7 +21,7 @@ import magicfs
 from benchmarks.hadoop_jars import Jars
 from benchmarks.hadoop_turns import Seconds, Side, Turns, check_and_clear, processor_s, say
 from examples.flights.java import require_java
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 __all__ = ["OURS", "Peer", "measure", "s3a_options"]
 

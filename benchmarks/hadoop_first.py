@@ -22,7 +22,7 @@ from benchmarks.hadoop_jars import Jars
 from benchmarks.hadoop_spark import OURS, SHAPES, Shape, config, write
 from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, processor_s
 from examples.flights.session import local_session
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 __all__ = ["main", "measure"]
 

@@ -22,7 +22,7 @@ from benchmarks.hadoop_directly import s3a_options
 from benchmarks.hadoop_jars import Jars
 from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, processor_s
 from examples.flights.session import local_session
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.session import SideTimes
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 __all__ = ["Seconds", "Side", "Turns", "check_and_clear", "processor_s", "say"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from magicfs.testing.servers import Server
+    from proofs.doubles.servers import Server
 
 __all__ = ["CONCURRENCY", "PART_BYTES", "Keys", "Place"]
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import magicfs
 from magicfs.stores import resolve
-from magicfs.testing.adls_server import AdlsDouble
-from magicfs.testing.azurite import Azurite
-from magicfs.testing.gcs_server import GcsDouble
+from proofs.doubles.adls_server import AdlsDouble
+from proofs.doubles.azurite import Azurite
+from proofs.doubles.gcs_server import GcsDouble
 
 MIB: Final = 2**20
 BLOCK: Final = 8 * MIB

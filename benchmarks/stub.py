@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from benchmarks.stub_server import COUNTS, READY
-from magicfs.testing import processes
-from magicfs.testing.servers import Server
+from proofs.doubles import processes
+from proofs.doubles.servers import Server
 
 __all__ = ["Stub"]
 

@@ -15,9 +15,9 @@ from magicfs.filesystem import MagicFileSystem
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
-pytest.register_assert_rewrite("proofs.tree_exam", "proofs.committer_exam")
+pytest.register_assert_rewrite("proofs.tree_exam", "proofs.committer_exam", "proofs.scenes.store_subjects")
 
-pytest_plugins = ["magicfs.testing.fixtures", "magicfs.testing.exam_summary", "tests.sample"]
+pytest_plugins = ["proofs.doubles.fixtures", "magicfs.testing.exam_summary", "tests.sample"]
 
 
 # Every client loads the description of S3 anew, for 200 ms and 10 MB; all clients of a test process share it.

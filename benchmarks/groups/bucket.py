@@ -13,7 +13,7 @@ from benchmarks import data
 from benchmarks.place import Place
 from benchmarks.session import Session
 from benchmarks.stub import Stub
-from magicfs.testing.servers import SeaweedFS, Server
+from proofs.doubles.servers import SeaweedFS, Server
 
 __all__ = ["Bucket", "on_seaweedfs", "on_stub"]
 

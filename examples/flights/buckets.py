@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pyarrow.fs
 
-from magicfs.testing.azurite import AzureView
-from magicfs.testing.bucket_view import BucketView, S3View, is_hidden
-from magicfs.testing.gcs_server import GcsView
+from proofs.doubles.azurite import AzureView
+from proofs.doubles.bucket_view import BucketView, S3View, is_hidden
+from proofs.doubles.gcs_server import GcsView
 
 __all__ = ["AzureBucket", "Bucket", "GcsBucket", "LocalDirectory", "S3Bucket"]
 

@@ -36,8 +36,8 @@ def run(*, server_url: str | None, engine: str | None, store: str = "s3") -> Rep
         names = " ".join(missing)
         raise UsageError(f"the demo needs {names}; pip install {names}, or let tox run -e demo do it")
     from examples.flights.steps import perform
-    from magicfs.testing.environments import EnvironmentNotMade
-    from magicfs.testing.servers import ServerFailed
+    from proofs.doubles.environments import EnvironmentNotMade
+    from proofs.doubles.servers import ServerFailed
 
     chosen, reason = choose_engine(engine)
     if reason:

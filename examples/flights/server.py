@@ -12,12 +12,12 @@ from uuid import uuid4
 
 from examples.flights.buckets import AzureBucket, Bucket, GcsBucket, LocalDirectory, S3Bucket
 from magicfs.errors import UsageError
-from magicfs.testing.azurite import Azurite
-from magicfs.testing.bucket_view import S3View
-from magicfs.testing.ceph_server import Ceph
-from magicfs.testing.gcs_server import GcsDouble
-from magicfs.testing.server_process import ServerProcess
-from magicfs.testing.servers import SeaweedFS, Server
+from proofs.doubles.azurite import Azurite
+from proofs.doubles.bucket_view import S3View
+from proofs.doubles.ceph_server import Ceph
+from proofs.doubles.gcs_server import GcsDouble
+from proofs.doubles.server_process import ServerProcess
+from proofs.doubles.servers import SeaweedFS, Server
 
 __all__ = ["GivenServer", "given_server", "own_server"]
 

@@ -21,12 +21,12 @@ import torch.distributed.checkpoint as dcp
 
 import magicfs
 from magicfs.errors import MagicError
-from magicfs.testing.servers import SeaweedFS
 from magicfs.torch import StorageReader, latest
 from proofs.checkpoints.libraries import played
 from proofs.checkpoints.points import RAISES
 from proofs.checkpoints.rank import run
 from proofs.checkpoints.state import RANKS, SIZE, differences, empty, state_of
+from proofs.doubles.servers import SeaweedFS
 
 __all__ = ["main"]
 

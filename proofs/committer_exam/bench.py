@@ -17,7 +17,7 @@ from magicfs.stores.local_held import UPLOADS
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.port import Store
-from magicfs.testing.bucket_view import BucketView
+from proofs.doubles.bucket_view import BucketView
 
 __all__ = ["Bench", "DirectoryBench", "LocalBench", "MemoryBench", "NumberedServerBench", "ServerBench"]
 

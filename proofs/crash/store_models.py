@@ -28,8 +28,8 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
 )
-from magicfs.testing.s3_wire import over_wire
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.doubles.s3_wire import over_wire
 
 __all__ = ["KINDS", "MODELS", "Model", "is_numbered", "plain_store", "store_of", "world_of"]
 

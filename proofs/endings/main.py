@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from magicfs.testing.servers import SeaweedFS
+from proofs.doubles.servers import SeaweedFS
 from proofs.endings.doors import DOORS, PLAIN
 from proofs.endings.processes import ended
 

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from magicfs.testing.servers import SERVERS, Server
+from proofs.doubles.servers import SERVERS, Server
 from proofs.engines import rates, schedulers
 from proofs.engines.cases import CASES, Ground
 from proofs.engines.clusters import CLUSTERS, DISTRIBUTIONS

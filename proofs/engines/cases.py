@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import magicfs
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.engines.drivers import DRIVERS
 from proofs.engines.order import DAYS, Order, Trouble
 from proofs.engines.watching import StallingProxy

@@ -24,7 +24,7 @@ from benchmarks import data
 from benchmarks.clock import Clock
 from benchmarks.figures import Sample
 from benchmarks.place import Keys
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 __all__ = ["examine", "main"]
 

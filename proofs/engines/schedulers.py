@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 __all__ = ["SCHEDULERS", "examine"]
 

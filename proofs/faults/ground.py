@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.faults.rows import NEW_IDS
 
 __all__ = ["Found", "objects", "readable_ids", "seen"]

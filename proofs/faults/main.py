@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from magicfs.testing.servers import Ministack, SeaweedFS, Server
+from proofs.doubles.servers import Ministack, SeaweedFS, Server
 from proofs.faults import table
 from proofs.faults.cases import CASES, Case
 from proofs.faults.tools import TOOLS, Tool

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import magicfs
-from magicfs.testing import environments
 from magicfs.testing.fault_proxy import FaultProxy
-from magicfs.testing.servers import Server
+from proofs.doubles import environments
+from proofs.doubles.servers import Server
 from proofs.faults import ground
 from proofs.faults.cases import Case, Stop, rule_of, stop_of
 from proofs.faults.ground import Found

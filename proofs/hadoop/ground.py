@@ -20,9 +20,9 @@ from benchmarks.hadoop_jars import Jars
 from magicfs.cli.main import main as command
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
-from magicfs.testing.bucket_view import is_hidden
 from magicfs.testing.fault_proxy import FaultProxy
-from magicfs.testing.servers import Server
+from proofs.doubles.bucket_view import is_hidden
+from proofs.doubles.servers import Server
 
 __all__ = [
     "BUCKET",

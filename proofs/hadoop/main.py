@@ -27,7 +27,7 @@ from benchmarks.hadoop import scratch
 from benchmarks.hadoop_directly import Peer
 from benchmarks.hadoop_jars import Jars, MissingTool, Unreachable, hadoop_version, make
 from examples.flights.java import JavaProblem, require_java
-from magicfs.testing.servers import SeaweedFS, Server
+from proofs.doubles.servers import SeaweedFS, Server
 from proofs.hadoop import (
     conflicts,
     crossings,

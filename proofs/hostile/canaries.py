@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from magicfs.stores import resolve, s3_options
-from magicfs.testing.adls_server import AdlsDouble
-from magicfs.testing.gcs_server import GcsDouble
-from magicfs.testing.servers import Ministack
+from proofs.doubles.adls_server import AdlsDouble
+from proofs.doubles.gcs_server import GcsDouble
+from proofs.doubles.servers import Ministack
 from proofs.hostile import leaks
 from proofs.hostile.part import Found, Mutant
 from proofs.hostile.searching import Outputs, canary, in_url

@@ -23,12 +23,12 @@ from magicfs.stores.memory import World
 from magicfs.stores.port import PutMode
 from magicfs.stores.s3 import S3Store
 from magicfs.stores.s3_client import without_retries
-from magicfs.testing.adls.service import Service as AdlsService
-from magicfs.testing.adls.wire import Request as AdlsRequest
-from magicfs.testing.double_server import Request
-from magicfs.testing.gcs.service import Service as GcsService
-from magicfs.testing.gcs.wire import Request as GcsRequest
-from magicfs.testing.s3_wire import S3Wire
+from proofs.doubles.adls.service import Service as AdlsService
+from proofs.doubles.adls.wire import Request as AdlsRequest
+from proofs.doubles.double_server import Request
+from proofs.doubles.gcs.service import Service as GcsService
+from proofs.doubles.gcs.wire import Request as GcsRequest
+from proofs.doubles.s3_wire import S3Wire
 from proofs.hostile.endpoint_server import Asked, Endpoint, Reply
 
 __all__ = ["BODY", "BUCKET", "OPERATIONS", "PREFIX", "Client", "clients"]

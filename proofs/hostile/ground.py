@@ -28,9 +28,9 @@ from magicfs.stores import resolve
 from magicfs.stores.interrupt import run_on
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
-from magicfs.testing.servers import Ministack
 from magicfs.transaction import prepare
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.doubles.servers import Ministack
 from proofs.scenes.unfinished import died_in
 
 __all__ = ["CANARY", "SCENES", "Ground", "LocalGround", "MemoryGround", "S3Ground", "built", "impatient"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from magicfs.testing.gcs_server import GcsDouble
+from proofs.doubles.gcs_server import GcsDouble
 from proofs.hostile.searching import canary, in_url
 
 __all__ = ["NOWHERE", "PLACES", "Place", "everywhere"]

@@ -14,7 +14,7 @@ import tenacity
 
 import magicfs
 from magicfs.errors import MagicError, ObjectNotFound, UsageError
-from magicfs.testing.bucket_view import BucketView
+from proofs.doubles.bucket_view import BucketView
 from proofs.kill.disk import Disk
 from proofs.kill.phases import newest_version
 from proofs.kill.victim import Conflict, Files

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
-from magicfs.testing.bucket_view import is_hidden
+from proofs.doubles.bucket_view import is_hidden
 from proofs.kill.phases import Phase, newest_version
 
 __all__ = ["PAUSE_S", "PAUSE_VARIABLE", "REQUIRED_ON_DISK", "Disk", "DiskWatch", "hold_up_changes"]

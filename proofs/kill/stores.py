@@ -15,15 +15,15 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import parse_qs, unquote
 
-from magicfs.testing.azure_operations import azure_operation
-from magicfs.testing.azurite import Azurite
-from magicfs.testing.bucket_view import BucketView
-from magicfs.testing.ceph_server import Ceph
-from magicfs.testing.gcs_operations import gcs_operation
-from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.s3_operations import s3_operation
-from magicfs.testing.server_process import ServerProcess
-from magicfs.testing.servers import SeaweedFS
+from proofs.doubles.azure_operations import azure_operation
+from proofs.doubles.azurite import Azurite
+from proofs.doubles.bucket_view import BucketView
+from proofs.doubles.ceph_server import Ceph
+from proofs.doubles.gcs_operations import gcs_operation
+from proofs.doubles.gcs_server import GcsDouble
+from proofs.doubles.server_process import ServerProcess
+from proofs.doubles.servers import SeaweedFS
 from proofs.kill.disk import PAUSE_VARIABLE, REQUIRED_ON_DISK, Disk, hold_up_changes
 from proofs.kill.phases import REQUIRED, Phase, Request, request_about, request_of
 

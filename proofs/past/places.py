@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from magicfs.testing.bucket_view import S3View, is_hidden
+from proofs.doubles.bucket_view import S3View, is_hidden
 from proofs.kill.stores import STORES, kind_of
 from proofs.kill.watching import DELAYS_S, WatchingProxy
 

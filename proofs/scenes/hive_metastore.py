@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import pyspark
 
-from magicfs.testing import processes
+from proofs.doubles import processes
 
 __all__ = ["HiveMetastore"]
 

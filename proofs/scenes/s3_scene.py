@@ -15,7 +15,7 @@ from s3fs import S3FileSystem
 
 from magicfs.filesystem import MagicFileSystem
 from magicfs.protocol.magic import PENDING
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 __all__ = ["S3Scene"]
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from magicfs.testing.servers import SERVERS
+from proofs.doubles.servers import SERVERS
 from proofs.spark_proof.figures import PARTS, Goal, summary
 
 __all__ = ["main"]

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from magicfs.testing import die_with_parent, processes
+from proofs.doubles import die_with_parent, processes
 from proofs.spark_proof.marked import VARIABLE, kill, marked, wait_for_end
 from proofs.spark_proof.plans import Target
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from magicfs.testing import processes
+from proofs.doubles import processes
 from proofs.spark_proof.marked import children
 
 __all__ = ["Cluster", "ConnectServer", "NotStarted"]

@@ -12,7 +12,7 @@ import magicfs
 import magicfs.spark
 from examples.flights.session import local_session
 from magicfs.errors import OutputExists
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof.cluster import ConnectServer
 from proofs.spark_proof.orders import Mode, Order, Route, batch_rows
 from proofs.spark_proof.witness import Judge, Lane, Witness

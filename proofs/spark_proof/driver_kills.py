@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import magicfs
 from examples.flights.session import local_session
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof import plans
 from proofs.spark_proof.application import Application
 from proofs.spark_proof.orders import Mode, Order, Rows

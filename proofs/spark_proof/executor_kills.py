@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from examples.flights.session import local_session
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof import plans
 from proofs.spark_proof.alongside import Alongside
 from proofs.spark_proof.cluster import Cluster

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof.witness import Judge, Lane, Witness
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from examples.flights.session import local_session
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof.alongside import Alongside
 from proofs.spark_proof.cluster import Cluster
 from proofs.spark_proof.executor_kills import wait_for_executors

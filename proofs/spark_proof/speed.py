@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import magicfs.spark
 from examples.flights.session import local_session
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof import spread
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.report import JobReport
 from magicfs.spark.executor_commit import commit
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import magicfs.spark
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof import plans
 from proofs.spark_proof.application import Application
 from proofs.spark_proof.orders import Route, batch_rows, half_batches

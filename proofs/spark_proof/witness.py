@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import magicfs
 from magicfs.errors import MagicError, ObjectNotFound, UsageError
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof.orders import Rows, rows_wrong
 
 __all__ = ["SETTLE_SECONDS", "Judge", "Lane", "Witness"]

@@ -7,8 +7,7 @@ from typing import ClassVar
 from magicfs.stores.memory import MemoryStore
 from magicfs.stores.object_tree import ObjectTree, tree_of
 from magicfs.stores.tree_port import Tree
-from magicfs.testing.store_exam.local import LocalFiles
-from magicfs.testing.store_exam.memory import BUCKET, MemoryObjects
+from proofs.scenes.store_subjects import BUCKET, LocalFiles, MemoryObjects
 from proofs.tree_exam.suite import AtomicTreeExam, CopyingTreeExam
 
 __all__ = ["LocalTreeExam", "MemoryTreeExam"]

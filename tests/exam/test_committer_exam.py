@@ -17,7 +17,6 @@ from magicfs.errors import CommitDenied, UsageError
 from magicfs.stores.memory import default_world
 from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
 from proofs.committer_exam import CommitterExam, DirectoryBench, MemoryBench, NumberedServerBench, ServerBench
 from proofs.committer_exam.base import Examined, rows_of
 from proofs.committer_exam.bench import Bench
@@ -25,6 +24,7 @@ from proofs.committer_exam.drivers import dying
 from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
 from proofs.committer_exam.selection import LeftOut
+from proofs.doubles.servers import Server
 
 # How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so for
 # each day all of it in memory; of partitioned, which stages as directory does, in one mode. That the answers

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 
 from magicfs.committers.registry import committer_info
-from magicfs.testing.servers import Server
 from proofs.committer_exam import LocalBench, MemoryBench, ServerBench
 from proofs.committer_exam.family import FamilyExam
+from proofs.doubles.servers import Server
 
 COLUMNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "magic": ("magic", {}),

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 from fsspec.tests.abstract.common import GLOB_EDGE_CASES_TESTS
 
-from magicfs.testing.azurite import Azurite
-from magicfs.testing.gcs_server import GcsDouble
-from magicfs.testing.servers import Server
+from proofs.doubles.azurite import Azurite
+from proofs.doubles.gcs_server import GcsDouble
+from proofs.doubles.servers import Server
 
 SUITES = Path(__file__).parent / "fsspec_suites" / "suites.py"
 IN_TASK = SUITES.with_name("in_task.py")

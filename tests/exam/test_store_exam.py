@@ -26,25 +26,23 @@ from magicfs.stores.retrying import RetryingStore
 from magicfs.stores.s3 import S3Store
 from magicfs.stores.s3_requests.line import Engine, counts
 from magicfs.testing import strategies
-from magicfs.testing.adls_server import AdlsDouble
-from magicfs.testing.azurite import Azurite
 from magicfs.testing.counting_store import CountingStore
-from magicfs.testing.gcs_server import GcsDouble
-from magicfs.testing.s3_wire import over_wire
-from magicfs.testing.server_process import ServerProcess
-from magicfs.testing.servers import Server
 from magicfs.testing.store_exam import (
     BlockStoreExam,
     IgnoringStoreExam,
-    LocalStoreExam,
-    MemoryStoreExam,
     StoreExam,
     UnconditionalStoreExam,
     VersionsExam,
 )
-from magicfs.testing.store_exam.local import LocalFiles
-from magicfs.testing.store_exam.memory import BUCKET, MemoryObjects
 from magicfs.testing.store_exam.suite import PlainFileStoreExam
+from proofs.doubles.adls_server import AdlsDouble
+from proofs.doubles.azurite import Azurite
+from proofs.doubles.deviations import OfTheTables
+from proofs.doubles.gcs_server import GcsDouble
+from proofs.doubles.s3_wire import over_wire
+from proofs.doubles.server_process import ServerProcess
+from proofs.doubles.servers import Server
+from proofs.scenes.store_subjects import BUCKET, LocalFiles, LocalStoreExam, MemoryObjects, MemoryStoreExam
 
 pytestmark = pytest.mark.turn(days=2)
 
@@ -116,7 +114,7 @@ class TestStoreWithoutUploads(LocalFiles, PlainFileStoreExam):
         return RenamesOnly(self.local_store(bucket).bucket)
 
 
-class OnS3:
+class OnS3(OfTheTables):
     """A bucket of a server that speaks S3, asked by our own requests alone, or by aiobotocore's."""
 
     subject: str
@@ -231,7 +229,7 @@ class TestVersionsOnSeaweedFS(OnVersions):
     running_on = "seaweedfs"
 
 
-class OnService:
+class OnService(OfTheTables):
     """A store behind a service that is looked at by a client which is not ours."""
 
     running: ServerProcess

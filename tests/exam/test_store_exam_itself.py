@@ -13,10 +13,11 @@ import pytest
 from magicfs.errors import MagicError, ObjectExists, ObjectNotFound, PreconditionFailed, UploadNotFound
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, UploadInfo
-from magicfs.testing.deviations import DEVIATIONS, Deviation
-from magicfs.testing.store_exam import LocalStoreExam, MemoryStoreExam
+from magicfs.testing.store_exam import Deviation
 from magicfs.testing.store_exam.suite import PARTS, PlainFileStoreExam
 from proofs.crash.patching import patched
+from proofs.doubles.deviations import DEVIATIONS
+from proofs.scenes.store_subjects import LocalStoreExam, MemoryStoreExam
 from proofs.sides.wrong_sides import SIDE_MUTANTS
 
 pytest_plugins = ["pytester"]
@@ -416,7 +417,7 @@ def test_part_of_the_exam_cannot_be_left_out_in_silence() -> None:
 
 def deviating(monkeypatch: pytest.MonkeyPatch, test: str, seen: str, always: bool = True) -> None:
     row = Deviation(f"test_{test}", "tried", "does it otherwise", seen, always)
-    monkeypatch.setattr("magicfs.testing.store_exam.base.DEVIATIONS", {"tried": (row,)})
+    monkeypatch.setattr("proofs.doubles.deviations.DEVIATIONS", {"tried": (row,)})
 
 
 def test_stated_deviation_that_is_there_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -459,7 +460,7 @@ def test_tables_name_their_own_server_and_never_the_definition() -> None:
 
 EXAM = """
 import pytest
-from magicfs.testing.store_exam import LocalStoreExam, MemoryStoreExam
+from proofs.scenes.store_subjects import LocalStoreExam, MemoryStoreExam
 
 class Troubled(MemoryStoreExam):
     @pytest.fixture(autouse=True)

@@ -15,11 +15,11 @@ from magicfs.stores import resolve
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Tree
-from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.counting_store import CountingStore
-from magicfs.testing.gcs_server import GcsDouble
-from magicfs.testing.servers import Server
-from magicfs.testing.store_exam.memory import BUCKET
+from proofs.doubles.adls_server import AdlsDouble
+from proofs.doubles.gcs_server import GcsDouble
+from proofs.doubles.servers import Server
+from proofs.scenes.store_subjects import BUCKET
 from proofs.tree_exam import AtomicTreeExam, CopyingTreeExam, LocalTreeExam, MemoryTreeExam
 
 pytestmark = pytest.mark.turn(days=2)

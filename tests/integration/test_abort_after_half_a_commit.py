@@ -13,7 +13,7 @@ import pytest
 import magicfs
 from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -20,9 +20,9 @@ from azure.core.exceptions import (
 )
 from azure.storage.blob import BlobBlock, BlobClient, BlobServiceClient, ContentSettings, ImmutabilityPolicy
 
-from magicfs.testing.adls_server import AdlsDouble
-from magicfs.testing.azurite import AzureView, Azurite
-from magicfs.testing.deviations import OTHERWISE
+from proofs.doubles.adls_server import AdlsDouble
+from proofs.doubles.azurite import AzureView, Azurite
+from proofs.doubles.deviations import OTHERWISE
 
 pytestmark = pytest.mark.sample(most=2)
 

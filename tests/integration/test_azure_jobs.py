@@ -29,9 +29,9 @@ from magicfs.stores.azure_blocks import OpenUpload
 from magicfs.stores.azure_blocks import part as block
 from magicfs.stores.interrupt import run_on
 from magicfs.stores.port import Part
-from magicfs.testing.azure_operations import azure_operation
-from magicfs.testing.azurite import Azurite
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from proofs.doubles.azure_operations import azure_operation
+from proofs.doubles.azurite import Azurite
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -31,10 +31,10 @@ import magicfs
 from magicfs.errors import MagicError, PermissionDenied, StoreError
 from magicfs.stores import azure_folders, resolve
 from magicfs.stores.interrupt import run_on
-from magicfs.testing.adls_server import AdlsDouble
-from magicfs.testing.azure_operations import azure_operation
-from magicfs.testing.azurite import AzureView
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from proofs.doubles.adls_server import AdlsDouble
+from proofs.doubles.azure_operations import azure_operation
+from proofs.doubles.azurite import AzureView
 
 NAMES = ("día 1/50% +#ä.csv", "dataset1/x", "dataset10/x", "empty")
 HOUR = dt.timedelta(hours=1)

@@ -12,8 +12,8 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobServiceClient
 
-from magicfs.testing import environments, processes
-from magicfs.testing.azurite import Azurite
+from proofs.doubles import environments, processes
+from proofs.doubles.azurite import Azurite
 
 
 def test_server_leaves_nothing_behind_and_takes_its_own_key_alone() -> None:
@@ -34,7 +34,7 @@ def test_server_leaves_nothing_behind_and_takes_its_own_key_alone() -> None:
 
 def test_server_dies_with_its_parent() -> None:
     code = (
-        "import os; from magicfs.testing.azurite import Azurite; "
+        "import os; from proofs.doubles.azurite import Azurite; "
         "print(Azurite().start().pid, flush=True); os._exit(9)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

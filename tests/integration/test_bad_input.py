@@ -31,7 +31,7 @@ from magicfs.errors import (
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import SeaweedFS, Server
+from proofs.doubles.servers import SeaweedFS, Server
 from proofs.scenes.known import forget_files
 
 pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]

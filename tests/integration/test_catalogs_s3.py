@@ -13,7 +13,7 @@ import pytest
 import magicfs
 from examples.flights import flights
 from examples.flights.fingerprint import Fingerprint, fingerprint
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 
 pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]

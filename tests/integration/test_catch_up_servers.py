@@ -12,7 +12,7 @@ from typing import Any
 import botocore.session
 import pytest
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.catalog_scene import FSSPEC, CatalogScene, parquet
 
 pytestmark = pytest.mark.turn(days=2)

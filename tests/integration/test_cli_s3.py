@@ -13,7 +13,7 @@ from s3fs import S3FileSystem
 
 import magicfs
 from magicfs.cli import main as cli
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 HOSTILE = "día 1/50% +#ä.parquet"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 FIRST_FILE = """
 import json, sys

@@ -15,8 +15,8 @@ import pytest
 import magicfs
 from magicfs.job.workers import CompleteFiles, CompletionResult, FileRange
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
 from magicfs.transaction import facts
+from proofs.doubles.servers import Server
 
 BODIES = [b"%d" % number for number in range(7)]
 

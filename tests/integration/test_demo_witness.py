@@ -22,7 +22,7 @@ from examples.flights.server import given_server, own_server
 from examples.flights.victim import Hunter, connected_workers
 from examples.flights.watcher import Watcher
 from magicfs.errors import UsageError
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -9,7 +9,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import PermissionDenied
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 
 def verdicts(url: str, options: dict[str, object], **how: bool) -> dict[str, tuple[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.testing import environments
+from proofs.doubles import environments
 
 pytestmark = [pytest.mark.sample, pytest.mark.turn(days=4)]  # the environment takes a minute
 

@@ -23,8 +23,8 @@ import pytest
 
 import magicfs
 from magicfs.cli import main as cli
-from magicfs.testing import environments
-from magicfs.testing.servers import Server
+from proofs.doubles import environments
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.testing import environments, fixtures
-from magicfs.testing.environments import EnvironmentNotMade
+from proofs.doubles import environments, fixtures
+from proofs.doubles.environments import EnvironmentNotMade
 
 pytest_plugins = ["pytester"]
 
@@ -33,7 +33,7 @@ def servers_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.long
 def test_an_environment_is_made_once_by_whoever_comes_first(servers_home: Path, tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "tinything")
-    program = f"from magicfs.testing.environments import ensure; print(ensure('tiny', ({wheel!r},)))"
+    program = f"from proofs.doubles.environments import ensure; print(ensure('tiny', ({wheel!r},)))"
     runs = [
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
@@ -110,6 +110,6 @@ def test_a_server_that_cannot_be_installed_is_tried_once_a_session(
 
     monkeypatch.setitem(fixtures._KINDS, "unknown", Unknown)
     pytester.makepyfile("".join(f"def test_{n}(server): server('unknown')\n" for n in range(3)))
-    result = pytester.runpytest_inprocess("-p", "magicfs.testing.fixtures", "-p", "no:randomly")
+    result = pytester.runpytest_inprocess("-p", "proofs.doubles.fixtures", "-p", "no:randomly")
     result.assert_outcomes(failed=3)
     assert len(tries) == 1

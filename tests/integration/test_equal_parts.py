@@ -14,8 +14,8 @@ import magicfs
 from magicfs.errors import MagicError
 from magicfs.protocol import parts
 from magicfs.stores import resolve, s3
-from magicfs.testing.equal_parts import EqualPartsProxy
-from magicfs.testing.servers import Server
+from proofs.doubles.equal_parts import EqualPartsProxy
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -16,7 +16,7 @@ import fsspec
 import pytest
 from PIL import Image
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.java import skip_without_java
 
 pytestmark = pytest.mark.sample(most=2)

@@ -15,9 +15,9 @@ from gcsfs.core import GCSFileSystem
 import magicfs
 from magicfs.errors import CommitFailed, PermissionDenied
 from magicfs.stores import azure_folders
-from magicfs.testing.adls_server import AdlsDouble
-from magicfs.testing.azurite import Azurite
-from magicfs.testing.gcs_server import GcsDouble
+from proofs.doubles.adls_server import AdlsDouble
+from proofs.doubles.azurite import Azurite
+from proofs.doubles.gcs_server import GcsDouble
 
 pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 

@@ -13,7 +13,7 @@ import pytest
 from s3fs import S3FileSystem
 
 import magicfs
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -17,7 +17,7 @@ import pytest
 from botocore.exceptions import ClientError, HTTPClientError
 
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
-from magicfs.testing.servers import Ministack, Server
+from proofs.doubles.servers import Ministack, Server
 
 pytestmark = pytest.mark.sample(most=2)
 

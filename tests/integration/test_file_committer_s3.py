@@ -22,8 +22,8 @@ import magicfs
 from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.formats.success import SuccessData
 from magicfs.report import Progress
-from magicfs.testing.servers import Server
 from proofs.committer_exam.bench import Bench, LocalBench, ServerBench
+from proofs.doubles.servers import Server
 
 TASKS = 3
 ROWS = 40

@@ -14,7 +14,7 @@ import pyarrow.dataset
 import pytest
 from s3fs import S3FileSystem
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

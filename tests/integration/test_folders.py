@@ -16,12 +16,12 @@ from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, UsageEr
 from magicfs.job.job import Job
 from magicfs.stores import azure_folders, resolve
 from magicfs.stores.object_tree import tree_of
-from magicfs.testing.azure_operations import azure_operation
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.faults import Action, Rule
-from magicfs.testing.gcs_operations import gcs_operation
-from magicfs.testing.gcs_server import GcsDouble
 from proofs.committer_exam.drivers import dying, dying_task
+from proofs.doubles.azure_operations import azure_operation
+from proofs.doubles.gcs_operations import gcs_operation
+from proofs.doubles.gcs_server import GcsDouble
 
 RENAMING = [("manifest", {}), ("file", {"algorithm": 1}), ("file", {"algorithm": 2})]
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.

@@ -17,8 +17,8 @@ from google.cloud import storage
 from google.cloud.storage import transfer_manager
 from google.resumable_media.requests import XMLMPUContainer, XMLMPUPart
 
-from magicfs.testing.gcs.wire import Refusal
-from magicfs.testing.gcs_server import GcsDouble
+from proofs.doubles.gcs.wire import Refusal
+from proofs.doubles.gcs_server import GcsDouble
 
 NAMES = ["a b.txt", "50%", "a+b#1", "日本語/ß?x=1&y", "dataset1", "dataset1/part", "dataset10/part"]
 

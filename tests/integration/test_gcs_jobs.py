@@ -25,7 +25,7 @@ from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, UsageEr
 from magicfs.filesystem import MagicFileSystem, MagicGCS, MagicGS
 from magicfs.job.job import Job
 from magicfs.stores import resolve
-from magicfs.testing.gcs_server import GcsDouble
+from proofs.doubles.gcs_server import GcsDouble
 
 pytestmark = pytest.mark.sample(most=2)
 

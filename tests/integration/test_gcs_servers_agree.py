@@ -15,11 +15,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from magicfs.testing import processes
-from magicfs.testing.deviations import OTHERWISE
-from magicfs.testing.gcs.wire import Refusal
-from magicfs.testing.gcs_server import GcsDouble, GcsView
-from magicfs.testing.server_process import ServerProcess
+from proofs.doubles import processes
+from proofs.doubles.deviations import OTHERWISE
+from proofs.doubles.gcs.wire import Refusal
+from proofs.doubles.gcs_server import GcsDouble, GcsView
+from proofs.doubles.server_process import ServerProcess
 
 pytestmark = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"),

@@ -19,8 +19,8 @@ from magicfs.catalogs.hive_names import NULL
 from magicfs.cli.main import main
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
-from magicfs.testing.servers import Moto
 from magicfs.testing.store_faults import Crash
+from proofs.doubles.servers import Moto
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 from tests.sample import Some
 

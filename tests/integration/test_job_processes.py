@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from magicfs.job.job import Job
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 WRITERS = '''
 """What runs in the other processes, which cannot import a test."""

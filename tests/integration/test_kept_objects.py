@@ -24,11 +24,11 @@ from magicfs.errors import (
 )
 from magicfs.job.job import Job
 from magicfs.stores import azure_folders
-from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.faults import Action, Rule
-from magicfs.testing.gcs_operations import gcs_operation
-from magicfs.testing.gcs_server import GcsDouble
+from proofs.doubles.adls_server import AdlsDouble
+from proofs.doubles.gcs_operations import gcs_operation
+from proofs.doubles.gcs_server import GcsDouble
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from magicfs.stores import azure_blocks
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.kill.__main__ import main
 from proofs.kill.campaign import Tally
 from proofs.kill.content import Lane, Rows, outcome

@@ -21,7 +21,7 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -30,7 +30,7 @@ from magicfs.filesystem.tracking import tracker
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

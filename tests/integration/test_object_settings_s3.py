@@ -20,7 +20,7 @@ from magicfs.errors import CommitOutcomeUnknown, StoreError, UsageError
 from magicfs.stores import resolve, s3_copy
 from magicfs.stores.interrupt import run_on
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import magicfs
-from magicfs.testing import environments
-from magicfs.testing.servers import Server
+from proofs.doubles import environments
+from proofs.doubles.servers import Server
 
 _REQUIREMENTS = ("pandas==2.2.3", "httptools", "s3fs>=2025.12", "pyarrow>=18", "tenacity>=9")
 _CODE = """

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

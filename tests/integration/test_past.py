@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import magicfs
-from magicfs.testing.bucket_view import S3View
+from proofs.doubles.bucket_view import S3View
 from proofs.past.content import body_of
 from proofs.past.judge import WRONG, Judge
 from proofs.past.ledger import Ledger, State

@@ -16,7 +16,7 @@ from magicfs.errors import MagicError, PermissionDenied
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.s3_scene import S3Scene
 from proofs.scenes.unfinished import died_in, written

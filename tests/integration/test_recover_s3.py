@@ -17,7 +17,7 @@ from magicfs.errors import CommitDenied, CommitUnfinished
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

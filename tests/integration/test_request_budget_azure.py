@@ -14,9 +14,9 @@ from adlfs import AzureBlobFileSystem
 
 from magicfs.job.job import Job
 from magicfs.stores import azure_folders
-from magicfs.testing.azure_operations import CLASSES, azure_operation, classes
-from magicfs.testing.azurite import Azurite
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from proofs.doubles.azure_operations import CLASSES, azure_operation, classes
+from proofs.doubles.azurite import Azurite
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -13,9 +13,9 @@ from gcsfs.core import GCSFileSystem
 
 from magicfs.job.job import Job
 from magicfs.stores import azure_folders
-from magicfs.testing import azure_operations, gcs_operations
 from magicfs.testing.fault_proxy import FaultProxy
-from magicfs.testing.gcs_server import GcsDouble
+from proofs.doubles import azure_operations, gcs_operations
+from proofs.doubles.gcs_server import GcsDouble
 
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")

@@ -13,8 +13,8 @@ from gcsfs.core import GCSFileSystem
 
 from magicfs.job.job import Job
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.gcs_operations import classes, gcs_operation
-from magicfs.testing.gcs_server import GcsDouble
+from proofs.doubles.gcs_operations import classes, gcs_operation
+from proofs.doubles.gcs_server import GcsDouble
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -17,7 +17,7 @@ import magicfs
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import FaultProxy
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from magicfs.job.job import Job
-from magicfs.testing.azure_operations import azure_operation
-from magicfs.testing.azurite import Azurite
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.gcs_operations import gcs_operation
-from magicfs.testing.gcs_server import GcsDouble
-from magicfs.testing.servers import Server
+from proofs.doubles.azure_operations import azure_operation
+from proofs.doubles.azurite import Azurite
+from proofs.doubles.gcs_operations import gcs_operation
+from proofs.doubles.gcs_server import GcsDouble
+from proofs.doubles.servers import Server
 
 pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 

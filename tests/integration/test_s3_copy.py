@@ -19,7 +19,7 @@ from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import S3Store
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -25,7 +25,7 @@ from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3_client import CONNECTIONS, without_retries
 from magicfs.stores.s3_requests.own import OwnRequests
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -27,7 +27,7 @@ from magicfs.stores.s3 import S3Store
 from magicfs.stores.s3_client import without_retries
 from magicfs.stores.s3_requests.line import Engine
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 _KEY = "dataset1/day=1/a b%.parquet"
 REQUESTS: dict[str, Callable[[S3Store], Coroutine[Any, Any, Any]]] = {

@@ -14,8 +14,8 @@ import pytest
 import s3fs  # type: ignore[import-untyped]
 from botocore.exceptions import ClientError
 
-from magicfs.testing import processes
-from magicfs.testing.servers import SERVERS, Ministack, Server, ServerFailed
+from proofs.doubles import processes
+from proofs.doubles.servers import SERVERS, Ministack, Server, ServerFailed
 
 pytestmark = pytest.mark.sample(most=2)
 
@@ -133,7 +133,7 @@ def test_nobody_outside_of_this_machine_can_connect(name: str, server: GetServer
 
 PARENT = """
 import sys, threading, time
-from magicfs.testing.servers import SERVERS
+from proofs.doubles.servers import SERVERS
 server = SERVERS["ministack"]()
 if sys.argv[1] == "thread":
     starter = threading.Thread(target=server.start)

@@ -21,7 +21,7 @@ from s3fs import S3FileSystem
 
 import magicfs
 from magicfs.errors import CommitFailed
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -16,7 +16,7 @@ import pytest
 
 from magicfs.errors import UsageError
 from magicfs.job.job import Job
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=2)
 

@@ -18,8 +18,8 @@ import magicfs
 from magicfs.stores import azure_client, gcs_client, logged_once, s3_client, undocumented
 from magicfs.stores.interrupt import run_on
 from magicfs.stores.s3_requests import line
-from magicfs.testing.gcs_server import GcsDouble
-from magicfs.testing.servers import Server
+from proofs.doubles.gcs_server import GcsDouble
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 

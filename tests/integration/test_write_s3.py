@@ -10,7 +10,7 @@ import pytest
 from s3fs import S3FileSystem
 
 import magicfs
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 ROWS = {"day": ["mon", "a b", "50%", "x/y", "é+#", None], "n": list(range(6))}
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from examples.flights.session import local_session
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.java import skip_without_java
 
 

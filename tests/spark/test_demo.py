@@ -13,7 +13,7 @@ import pytest
 from examples.flights.__main__ import main
 from examples.flights.main import choose_engine
 from magicfs.errors import UsageError
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.java import skip_without_java
 
 ROOT = Path(__file__).parents[2]

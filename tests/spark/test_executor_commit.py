@@ -22,9 +22,9 @@ from magicfs.formats.job_object import Chunk
 from magicfs.job.workers import CompleteFiles
 from magicfs.spark.executor_commit import commit, grouped
 from magicfs.testing.fault_proxy import FaultProxy
-from magicfs.testing.servers import Server
 from magicfs.transaction import facts
 from magicfs.transaction.delegate import CompletionRequest, CompletionResult, FileRange
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.java import skip_without_java
 from proofs.spark_proof import readme
 

@@ -20,7 +20,7 @@ from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import OutputExists, PermissionDenied, UsageError
 from magicfs.spark import late_writers
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import magicfs
 from examples.flights.session import PANDAS_WARNING
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from examples.flights.session import PANDAS_WARNING
 from magicfs.spark.datasource import COMMIT_TRIES
-from magicfs.testing.bucket_view import S3View
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.bucket_view import S3View
+from proofs.doubles.servers import Server
 from pyspark_magic import DefaultSource
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")

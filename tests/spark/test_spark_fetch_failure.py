@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import magicfs.spark
 from examples.flights.session import PANDAS_WARNING
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 if TYPE_CHECKING:
     import pyarrow as pa

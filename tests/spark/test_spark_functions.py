@@ -30,7 +30,7 @@ from magicfs.spark import (
     pandas_function,
 )
 from magicfs.spark.writers import INLINE_LIMIT
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 

@@ -23,7 +23,7 @@ from magicfs.spark import late_writers
 from magicfs.spark.exiting import ExitSignals, ToldToExit
 from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_row, current_task
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 

@@ -15,7 +15,7 @@ import magicfs
 from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_batch, commit_row, current_task
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from magicfs.testing.faults import RequestSeen
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.spark_proof import marked, plans
 from proofs.spark_proof.figures import PARTS, Goal, summary
 from proofs.spark_proof.orders import BATCH_ROWS, Order, batch_rows, half_batches, rows_wrong

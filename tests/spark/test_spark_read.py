@@ -15,7 +15,7 @@ import magicfs
 import magicfs.spark
 from examples.flights.session import PANDAS_WARNING
 from magicfs.tables.formats import FORMATS
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),

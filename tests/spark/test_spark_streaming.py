@@ -24,7 +24,7 @@ import magicfs.spark
 from examples.flights.session import PANDAS_WARNING
 from magicfs.spark.batch_jobs import job_id_of
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from pyspark_magic import DefaultSource
 
 pytestmark = [

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from magicfs.spark.datasource import make_writer
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 FRAME = StructType([StructField("x", LongType()), StructField("p", StringType())])
 

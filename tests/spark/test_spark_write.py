@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import magicfs.spark
 from examples.flights.session import PANDAS_WARNING
 from magicfs.testing.fault_proxy import FaultProxy
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 

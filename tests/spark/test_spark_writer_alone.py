@@ -36,8 +36,8 @@ from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, arrow_schema, chec
 from magicfs.spark.stream_writer import MagicStreamWriter, make_stream_writer
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
 from proofs.committer_exam.drivers import dying
+from proofs.doubles.servers import Server
 
 ID = StructField("id", LongType(), metadata={"comment": "ключ"})
 FRAME = StructType([ID, StructField("p", StringType())])

@@ -29,7 +29,7 @@ from magicfs.errors import (
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores import azure_blocks, azure_errors, azure_metadata, resolve, urls
 from magicfs.testing import strategies
-from magicfs.testing.azure_operations import azure_operation
+from proofs.doubles.azure_operations import azure_operation
 
 NOW = 1_795_392_288.7
 HEX = "0123456789abcdef" * 2

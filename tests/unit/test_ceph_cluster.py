@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.testing import ceph_cluster
+from proofs.doubles import ceph_cluster
 
 FAILING = (sys.executable, "-c", "raise SystemExit(1)")
 

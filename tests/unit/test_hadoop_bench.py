@@ -22,7 +22,7 @@ from benchmarks.hadoop_spark import OURS, QUICK, SHAPES, WRITERS
 from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, processor_s
 from benchmarks.session import Session
 from benchmarks.targets import of_run
-from magicfs.testing.servers import Ministack
+from proofs.doubles.servers import Ministack
 
 POM = "{http://maven.apache.org/POM/4.0.0}"
 

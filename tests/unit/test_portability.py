@@ -39,7 +39,7 @@ print(job.report.files)
 _MODULES = """
 import magicfs.cli.main, magicfs.committers.staging.committer, magicfs.datasets.recover, magicfs.hadoop.conf
 import magicfs.spark.exiting, magicfs.stores.local, magicfs.stores.s3
-import magicfs.testing, magicfs.testing.faulty_store, magicfs.testing.store_exam, magicfs.testing.servers
+import magicfs.testing, magicfs.testing.faulty_store, magicfs.testing.store_exam, proofs.doubles.servers
 """
 
 

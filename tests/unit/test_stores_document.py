@@ -14,7 +14,7 @@ from magicfs.stores.azure import AzureStore
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Capabilities
 from magicfs.stores.retrying import RETRIES
-from magicfs.testing.deviations import DEVIATIONS, HONOURED, LEFT_OUT, OTHERWISE
+from proofs.doubles.deviations import DEVIATIONS, HONOURED, LEFT_OUT, OTHERWISE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text()
 

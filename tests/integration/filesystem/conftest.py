@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
 

@@ -17,7 +17,7 @@ from fsspec.core import url_to_fs
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
 pytestmark = pytest.mark.sample(most=2)

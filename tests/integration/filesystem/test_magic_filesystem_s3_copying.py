@@ -9,7 +9,7 @@ from magicfs.errors import PreconditionFailed
 from magicfs.filesystem import MagicFileSystem
 from magicfs.filesystem.copying import Source
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
 BODY = bytes(range(256)) * 4096

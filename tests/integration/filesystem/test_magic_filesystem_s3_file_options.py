@@ -18,7 +18,7 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores import s3
 from magicfs.stores.filesystem_options import options_of
 from magicfs.stores.s3_client import without_retries
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
 pytestmark = pytest.mark.sample(most=2)

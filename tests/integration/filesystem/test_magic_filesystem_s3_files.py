@@ -11,7 +11,7 @@ from s3fs import S3FileSystem
 
 import magicfs
 from magicfs.filesystem import MagicFileSystem
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
 pytestmark = pytest.mark.sample(most=2)

@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from magicfs.errors import PermissionDenied
 from magicfs.filesystem import MagicFileSystem
-from magicfs.testing.servers import Server
+from proofs.doubles.servers import Server
 from proofs.scenes.memory_scene import MemoryScene
 from proofs.scenes.s3_scene import S3Scene
 

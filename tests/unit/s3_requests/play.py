@@ -10,7 +10,7 @@ from magicfs.stores.http import Address, Answer
 from magicfs.stores.memory import World
 from magicfs.stores.s3 import S3Store
 from magicfs.stores.s3_requests.line import Line
-from magicfs.testing.s3_wire import over_wire
+from proofs.doubles.s3_wire import over_wire
 
 BUCKET = "bucket"
 

@@ -14,7 +14,7 @@ from magicfs.errors import Unavailable
 from magicfs.stores.http import Address
 from magicfs.stores.memory import World
 from magicfs.stores.s3 import S3Store
-from magicfs.testing.s3_wire import S3Wire
+from proofs.doubles.s3_wire import S3Wire
 from tests.unit.s3_requests.play import BUCKET
 from tests.unit.stores_http.certificates import Authority, authority
 from tests.unit.stores_http.play import Wire, serving

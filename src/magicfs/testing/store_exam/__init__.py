@@ -20,9 +20,7 @@ Fixtures of the subclass prepare the bucket, which must be empty when a test beg
 
 from __future__ import annotations
 
-from magicfs.testing.store_exam.base import Examined
-from magicfs.testing.store_exam.local import LocalStoreExam
-from magicfs.testing.store_exam.memory import MemoryStoreExam
+from magicfs.testing.store_exam.base import Deviation, Examined
 from magicfs.testing.store_exam.suite import (
     BlockStoreExam,
     FileStoreExam,
@@ -34,11 +32,10 @@ from magicfs.testing.store_exam.versions import VersionsExam
 
 __all__ = [
     "BlockStoreExam",
+    "Deviation",
     "Examined",
     "FileStoreExam",
     "IgnoringStoreExam",
-    "LocalStoreExam",
-    "MemoryStoreExam",
     "StoreExam",
     "UnconditionalStoreExam",
     "VersionsExam",
