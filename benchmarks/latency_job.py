@@ -32,7 +32,7 @@ from magicfs.job.task import Task
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.report import JobReport
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RetryingStore
 from magicfs.testing import virtual_time

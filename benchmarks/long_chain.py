@@ -18,7 +18,7 @@ from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor
 

@@ -25,7 +25,7 @@ from magicfs.manifests.view import View
 from magicfs.protocol import ids, paths
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import assume, remembered
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.crash.store_models import world_of
 from proofs.scenes.job_scene import BUCKET, JobScene

@@ -12,10 +12,10 @@ from fsspec.asyn import get_loop, sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_held import UPLOADS
-from magicfs.stores.local_tree import LocalTree
-from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.local.held import UPLOADS
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.local.tree import LocalTree
+from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.stores.port import Store
 from proofs.doubles.bucket_view import BucketView
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities
 
 __all__ = ["BUCKET", "SnapshotWorld"]

@@ -16,7 +16,7 @@ from typing import Any, Final
 from magicfs.errors import Unsupported, UploadNotFound
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import (
     Body,
     Capabilities,

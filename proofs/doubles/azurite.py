@@ -20,7 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from magicfs.stores import azure_blocks, azure_metadata
+from magicfs.stores.azure import blocks as azure_blocks
+from magicfs.stores.azure import metadata as azure_metadata
 from proofs.doubles import environments, processes
 from proofs.doubles.bucket_view import BucketView
 from proofs.doubles.server_process import ServerProcess

@@ -26,12 +26,12 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.stores.http import Address, Answer
 from magicfs.stores.port import Part, PutMode, Store, Update
-from magicfs.stores.s3 import S3Store
-from magicfs.stores.s3_requests.line import Line
-from magicfs.stores.s3_requests.route import Route
-from magicfs.stores.s3_requests.signature import Credentials, Scope
+from magicfs.stores.s3.http import Address, Answer
+from magicfs.stores.s3.requests.line import Line
+from magicfs.stores.s3.requests.route import Route
+from magicfs.stores.s3.requests.signature import Credentials, Scope
+from magicfs.stores.s3.store import S3Store
 from magicfs.testing.s3_operations import s3_operation
 
 __all__ = ["S3Wire", "over_wire"]

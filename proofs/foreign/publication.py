@@ -15,8 +15,8 @@ from fsspec.spec import AbstractFileSystem
 
 import magicfs
 from magicfs.filesystem.upload import DelayedFile
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 
 __all__ = ["COUNT_FILE", "Publication", "in_place", "landing"]
 

@@ -19,10 +19,10 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions, assume
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_held import UPLOADS
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.local.held import UPLOADS
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Store
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.faulty_store import Traffic, faulty

@@ -11,8 +11,8 @@ from magicfs.committers.registry import committer_info
 from magicfs.datasets.stocator import stocator_files
 from magicfs.errors import MagicError, ObjectNotFound
 from magicfs.manifests.chain import READING, view
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from proofs.guarantees.case import Case, row
 from proofs.guarantees.ground import BUCKET, DESTINATION
 from proofs.guarantees.subjects import Subject

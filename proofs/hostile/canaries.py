@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from magicfs.stores import resolve, s3_options
+from magicfs.stores import resolve
+from magicfs.stores.s3 import options as s3_options
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.doubles.servers import Ministack
@@ -133,7 +134,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "options are quoted whole",
-        "magicfs.stores.s3_options",
+        "magicfs.stores.s3.options",
         "shown = redacted(endpoint)",
         "shown = endpoint",
         _by(leaks.messages),
@@ -147,7 +148,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "botocore gets the endpoint's password",
-        "magicfs.stores.s3_options",
+        "magicfs.stores.s3.options",
         "made[name] = redacted(value)",
         "made[name] = value",
         _by(leaks.logs_of_botocore),

@@ -19,7 +19,7 @@ from magicfs.formats.log import Log, LogFile, LoggedJob, LoggedPart, LogPart
 from magicfs.manifests import footers, log, log_files
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.transaction import capacity, context, record, sets
 from magicfs.transaction.output import JobOutput, Taking

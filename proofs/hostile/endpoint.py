@@ -16,8 +16,9 @@ from functools import partial
 from typing import Any, Final
 
 from magicfs.errors import MagicError, ObjectNotFound, UploadNotFound
-from magicfs.stores import gcs_client, pages
+from magicfs.stores import pages
 from magicfs.stores.answer_rules import is_moment
+from magicfs.stores.gcs import client as gcs_client
 from proofs.hostile.endpoint_clients import PREFIX, Client, clients
 from proofs.hostile.endpoint_lies import DRIPS, LIES, PAGES, Lie, is_applicable, mixed
 from proofs.hostile.endpoint_mutants import ROWS
@@ -235,7 +236,7 @@ def attack(names: Sequence[str], operations: Sequence[str], lies: Sequence[str])
 
 def _long_names() -> Sequence[str]:
     """What is kept of names of headers that are longer than any that a store sends."""
-    from magicfs.stores.http import answer
+    from magicfs.stores.s3.http import answer
 
     kept = dict(answer._NAMES)  # noqa: SLF001
     answer._NAMES.clear()  # noqa: SLF001
@@ -256,7 +257,7 @@ MUTANTS: Sequence[Mutant] = (
     *(_mutant(name, where, *what) for name, where, *what in ROWS),
     Mutant(
         "names of headers of any length are kept",
-        "magicfs.stores.http.answer",
+        "magicfs.stores.s3.http.answer",
         "if len(_NAMES) < _NAMES_MAX and len(name) <= _NAME_BYTES_MAX:",
         "if len(_NAMES) < _NAMES_MAX:",
         _long_names,

@@ -15,14 +15,15 @@ from urllib.parse import quote
 from fsspec.asyn import sync
 
 from magicfs.errors import MagicError
-from magicfs.stores import azure_folders, gcs_layout
-from magicfs.stores.azure import AzureStore
-from magicfs.stores.gcs import GcsStore
-from magicfs.stores.http import Address
-from magicfs.stores.memory import World
+from magicfs.stores.azure import folders as azure_folders
+from magicfs.stores.azure.store import AzureStore
+from magicfs.stores.gcs import layout as gcs_layout
+from magicfs.stores.gcs.store import GcsStore
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import PutMode
-from magicfs.stores.s3 import S3Store
-from magicfs.stores.s3_client import without_retries
+from magicfs.stores.s3.client import without_retries
+from magicfs.stores.s3.http import Address
+from magicfs.stores.s3.store import S3Store
 from proofs.doubles.adls.service import Service as AdlsService
 from proofs.doubles.adls.wire import Request as AdlsRequest
 from proofs.doubles.double_server import Request

@@ -14,7 +14,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "documents of any size are read",
         (
-            "s3_requests.own",
+            "s3.requests.own",
             "size_max = DOCUMENT_BYTES_MAX + 1",
             "size_max = None",
         ),
@@ -22,7 +22,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     ),
     (
         "errors of any size are read",
-        ("http.answer", "self._size_max = ERROR_BYTES_MAX", "pass"),
+        ("s3.http.answer", "self._size_max = ERROR_BYTES_MAX", "pass"),
         *("s3", "put", "an error without end"),
     ),
     (
@@ -33,7 +33,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "documents of GCS of any size are read",
         (
-            "gcs_client",
+            "gcs.client",
             "allowed = DOCUMENT_BYTES_MAX + 1 if size_max is None else size_max",
             "allowed = 2**40 if size_max is None else size_max",
         ),
@@ -42,7 +42,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "only silence is timed",
         (
-            "http.pool",
+            "s3.http.pool",
             "elif one.busy_ticks * self._tick_s > one.patience_s + self._deadline_s(one.moved):",
             "elif False:",
         ),
@@ -79,32 +79,32 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     ),
     (
         "uploads of Azure may lie elsewhere",
-        ("azure_requests", "if any(not entry.name.startswith(prefix) for entry in found):", "if False:"),
+        ("azure.requests", "if any(not entry.name.startswith(prefix) for entry in found):", "if False:"),
         *("azure", "list_uploads", "keys elsewhere"),
     ),
     (
         "any document is a listing",
-        ("s3_requests.answer", "if _name(root) not in (names := root_names(operation.name)):", "if False:"),
+        ("s3.requests.answer", "if _name(root) not in (names := root_names(operation.name)):", "if False:"),
         *("s3", "list", "another document"),
     ),
     (
         "any document is a listing for aiobotocore",
-        ("s3_client", "check_root(content, *names)", "pass"),
+        ("s3.client", "check_root(content, *names)", "pass"),
         *(_SDK, "list", "another document"),
     ),
     (
         "an answer that must be empty may be anything",
-        ("s3_client", "elif content:", "elif False:"),
+        ("s3.client", "elif content:", "elif False:"),
         *(_SDK, "delete_matching", "another document"),
     ),
     (
         "any object is a listing of GCS",
-        ("gcs_errors", 'if kind and found.get("kind") != kind:', "if False:"),
+        ("gcs.errors", 'if kind and found.get("kind") != kind:', "if False:"),
         *("gcs", "list", "another object"),
     ),
     (
         "any document is a list of blocks",
-        ("azure_errors", "check_root(body, name)", "pass"),
+        ("azure.errors", "check_root(body, name)", "pass"),
         *("azure", "complete_upload", "another document"),
     ),
     (
@@ -114,18 +114,18 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     ),
     (
         "what every answer has may be missing",
-        ("s3_requests.answer", 'if answer.get(name, "") == "":', "if False:"),
+        ("s3.requests.answer", 'if answer.get(name, "") == "":', "if False:"),
         *("s3", "put", "nothing at all"),
     ),
     (
         "the endpoint's clock is signed",
-        ("s3_requests.own", "if abs(skew) > _SKEW_S_MAX:", "if False:"),
+        ("s3.requests.own", "if abs(skew) > _SKEW_S_MAX:", "if False:"),
         *("s3", "put", "a clock of another year"),
     ),
     (
         "aiohttp follows redirects",
         (
-            "s3_client",
+            "s3.client",
             "return self._session.request(method, **how, allow_redirects=False)",
             "return self._session.request(method, **how)",
         ),
@@ -134,7 +134,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "the SDK of Azure follows redirects",
         (
-            "azure_client",
+            "azure.client",
             '"permit_redirects": False,  # a request is signed for one account',
             '"permit_redirects": True,',
         ),
@@ -175,7 +175,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "times may be none of a calendar",
         (
-            "s3_versions",
+            "s3.versions",
             "if not is_moment(found):",
             "if False:",
         ),
@@ -184,7 +184,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "times that overflow come out",
         (
-            "s3_requests.answer",
+            "s3.requests.answer",
             "except (ValueError, ArithmeticError, LookupError, TypeError):",
             "except ValueError:",
         ),
@@ -197,12 +197,12 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     ),
     (
         "other bytes than those asked for are taken",
-        ("s3_errors", 'if not given.startswith(f"bytes {start}-"):', "if False:"),
+        ("s3.errors", 'if not given.startswith(f"bytes {start}-"):', "if False:"),
         *("s3", "get_range", "other bytes"),
     ),
     (
         "a blob may have no ETag",
-        ("azure_requests", "if not isinstance(etag, str) or not etag:", "if False:"),
+        ("azure.requests", "if not isinstance(etag, str) or not etag:", "if False:"),
         *("azure", "head", "no ETag"),
     ),
 )

@@ -26,7 +26,7 @@ from magicfs.manifests import registrations
 from magicfs.protocol.job_state import JobState
 from magicfs.stores import resolve
 from magicfs.stores.interrupt import run_on
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.transaction import prepare
 from proofs.crash.snapshots import BUCKET, SnapshotWorld

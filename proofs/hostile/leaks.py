@@ -22,8 +22,9 @@ from magicfs.hadoop.conf import from_hadoop_conf
 from magicfs.job.task import Task
 from magicfs.protocol.ids import task_id
 from magicfs.spark.options import mapping_of
-from magicfs.stores import resolve, s3_options, urls
+from magicfs.stores import resolve, urls
 from magicfs.stores.interrupt import run_on
+from magicfs.stores.s3 import options as s3_options
 from proofs.hostile.odd_places import PLACES, Place, everywhere
 from proofs.hostile.part import Found
 from proofs.hostile.searching import Outputs, canary, heard, in_url

@@ -11,8 +11,8 @@ from unittest import mock
 import magicfs
 from magicfs.cli import task_files
 from magicfs.errors import MagicError, ObjectNotFound, StoreError, UsageError
-from magicfs.stores import local_places
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local import places as local_places
+from magicfs.stores.local.store import LocalStore
 from proofs.hostile.local_world import (
     CANARY,
     CHANGING,

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from magicfs.stores import local_uploads
+from magicfs.stores.local import uploads as local_uploads
 from proofs.hostile.local_attacks import (
     attack_above,
     attack_directory,
@@ -138,9 +138,9 @@ def fuzz(until: float, seed: int) -> Found:
     return _attacked(cases(), until)
 
 
-_HELD: Final = "magicfs.stores.local_held"
-_PLACES: Final = "magicfs.stores.local_places"
-_FILES: Final = "magicfs.stores.local_files"
+_HELD: Final = "magicfs.stores.local.held"
+_PLACES: Final = "magicfs.stores.local.places"
+_FILES: Final = "magicfs.stores.local.files"
 
 MUTANTS: Sequence[Mutant] = (
     Mutant(
@@ -166,14 +166,14 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a listing of uploads removes some",
-        "magicfs.stores.local_uploads",
+        "magicfs.stores.local.uploads",
         "_, is_open = find(root, key, upload_id)",
         "is_open = abort(root, key, upload_id)",
         partial(attack, "sales/__magic", "directory"),
     ),
     Mutant(
         "a part is written into a file with a second name",
-        "magicfs.stores.local_parts",
+        "magicfs.stores.local.parts",
         "if os.fstat(descriptor).st_nlink > 1:",
         "if False:",
         attack_second_name,
@@ -270,7 +270,7 @@ if os.geteuid() == 0:  # only root can make what belongs to another user
         ),
         Mutant(
             "uploads are looked for above directories of others",
-            "magicfs.stores.local_uploads",
+            "magicfs.stores.local.uploads",
             "if found != owner:",
             "if False:",
             attack_above,

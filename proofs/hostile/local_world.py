@@ -24,7 +24,7 @@ from unittest import mock
 import magicfs
 from magicfs.cli import main as cli
 from magicfs.errors import MagicError, StoreError
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local.store import LocalStore
 
 __all__ = [
     "CANARY",

@@ -33,8 +33,8 @@ Session().create_client(
     aws_secret_access_key="none",  # noqa: S106
 )
 for _name in (
-    *("s3fs", "aiobotocore.session", "pyarrow.parquet", "magicfs.job.job", "magicfs.stores.s3"),
-    *("gcsfs", "magicfs.stores.gcs", "adlfs", "azure.storage.blob.aio", "magicfs.stores.azure"),
+    *("s3fs", "aiobotocore.session", "pyarrow.parquet", "magicfs.job.job", "magicfs.stores.s3.store"),
+    *("gcsfs", "magicfs.stores.gcs.store", "adlfs", "azure.storage.blob.aio", "magicfs.stores.azure.store"),
     "magicfs.datasets",
     *(f"magicfs.cli.{name}" for name in cli.COMMANDS),
     "proofs.kill.victim",

@@ -24,9 +24,9 @@ from magicfs.errors import MagicError, UsageError
 from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.local import LocalStore
-from magicfs.stores.memory import MemoryStore, default_world
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault

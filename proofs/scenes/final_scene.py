@@ -27,9 +27,9 @@ from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.report import JobReport
-from magicfs.stores.local import LocalStore
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault
 from magicfs.transaction.context import JobContext

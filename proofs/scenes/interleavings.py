@@ -22,7 +22,7 @@ import pytest
 from magicfs.errors import MagicError
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import Store
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 

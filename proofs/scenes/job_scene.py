@@ -19,8 +19,8 @@ from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.report import JobReport, RecoverReport
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 from magicfs.testing.faulty_store import Traffic, faulty

@@ -12,8 +12,8 @@ from magicfs.errors import MagicError, PermissionDenied
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.paths import is_visible
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import ObjectInfo, Store
 
 __all__ = ["Lake"]

@@ -23,7 +23,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import is_hidden
 from magicfs.report import RecoverReport
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local.store import LocalStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault
 from magicfs.transaction.context import JobContext

@@ -12,8 +12,8 @@ from fsspec.asyn import sync
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.pending import Pending
 from magicfs.protocol.magic import PENDING
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Part, Store
 from magicfs.testing.counting_store import CountingStore
 

@@ -10,8 +10,8 @@ import magicfs
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.task import Task
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 
 from magicfs.errors import ObjectNotFound
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_held import UPLOADS
-from magicfs.stores.local_listing import FEW
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.local.held import UPLOADS
+from magicfs.stores.local.listing import FEW
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Store
 from magicfs.testing.store_exam import FileStoreExam, StoreExam
 from proofs.doubles.deviations import OfTheTables

@@ -14,7 +14,7 @@ from magicfs.committers.magic import MagicCommitter
 from magicfs.datasets import recover_jobs
 from magicfs.engine import Engine
 from magicfs.protocol.job_state import JobState
-from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.stores.port import Part
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind

@@ -14,7 +14,7 @@ from typing import Final
 import magicfs
 from magicfs.errors import MagicError
 from magicfs.protocol.conflict import Conflict
-from magicfs.stores.local_listing import FEW
+from magicfs.stores.local.listing import FEW
 from proofs.scenes.instead import instead
 from proofs.scenes.trouble import Trouble, require
 

@@ -18,7 +18,7 @@ from magicfs.errors import MagicError
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.paths import is_visible
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from proofs.crash.store_models import world_of
 from proofs.scenes.known import forget_job
 from proofs.scenes.memory_scene import BUCKET

@@ -14,8 +14,8 @@ from magicfs.errors import ProtocolViolation
 from magicfs.job.job import Job
 from magicfs.protocol import paths
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from proofs.crash.store_models import world_of
 from proofs.scenes.instead import instead

@@ -199,7 +199,7 @@ def late(store: str = "s3") -> Iterator[int]:
 _LEFT: Final = """
 import atexit, sys
 import magicfs
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from proofs.crash.store_models import world_of
 
 world = world_of()

@@ -166,7 +166,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     SideMutant(
         "what dead writers have left is not counted in a short listing",
         "crowded",
-        "magicfs.stores.local_listing",
+        "magicfs.stores.local.listing",
         "found = list(islice(entries, None if most is None else most + 1))",
         "found = [one for one in islice(entries, None if most is None else most + 1) "
         "if not OURS.fullmatch(one.name)]",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from magicfs.stores.memory import MemoryStore
-from magicfs.stores.object_tree import ObjectTree, tree_of
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.tree_port import Tree
+from magicfs.stores.trees.objects import ObjectTree, tree_of
 from proofs.scenes.store_subjects import BUCKET, LocalFiles, MemoryObjects
 from proofs.tree_exam.suite import AtomicTreeExam, CopyingTreeExam
 

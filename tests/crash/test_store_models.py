@@ -9,11 +9,11 @@ import pytest
 
 from magicfs.errors import PreconditionFailed, Unsupported, UploadNotFound
 from magicfs.protocol.readback import etag_of_upload
-from magicfs.stores.azure import AzureStore
+from magicfs.stores.azure.store import AzureStore
 from magicfs.stores.conditions import is_probe
-from magicfs.stores.gcs import GcsStore
-from magicfs.stores.local import LocalStore
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.gcs.store import GcsStore
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import Capabilities, PutMode, Update
 from proofs.crash import elsewhere, grid
 from proofs.crash.main import main

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aiobotocore.session import AioSession
 
-from magicfs.stores import azure_folders
-from magicfs.stores.azure_folders import AzureFolders
-from magicfs.stores.azure_requests import AzureRequests
-from magicfs.stores.s3_requests.own import OwnRequests
+from magicfs.stores.azure import folders as azure_folders
+from magicfs.stores.azure.folders import AzureFolders
+from magicfs.stores.azure.requests import AzureRequests
+from magicfs.stores.s3.requests.own import OwnRequests
 from magicfs.testing.store_exam import listings
 from proofs.tree_exam import directories, files, renames
 

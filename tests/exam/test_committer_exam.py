@@ -14,7 +14,7 @@ import pytest
 import magicfs
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import CommitDenied, UsageError
-from magicfs.stores.memory import default_world
+from magicfs.stores.memory.store import default_world
 from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.committer_exam import CommitterExam, DirectoryBench, MemoryBench, NumberedServerBench, ServerBench

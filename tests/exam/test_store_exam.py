@@ -19,12 +19,12 @@ from s3fs import S3FileSystem
 from magicfs.errors import Unsupported
 from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.local import LocalStore
-from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.stores.port import ObjectInfo, Part, Store
 from magicfs.stores.retrying import RetryingStore
-from magicfs.stores.s3 import S3Store
-from magicfs.stores.s3_requests.line import Engine, counts
+from magicfs.stores.s3.requests.line import Engine, counts
+from magicfs.stores.s3.store import S3Store
 from magicfs.testing import strategies
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.store_exam import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from magicfs.errors import MagicError, ObjectExists, ObjectNotFound, PreconditionFailed, UploadNotFound
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, UploadInfo
 from magicfs.testing.store_exam import Deviation
 from magicfs.testing.store_exam.suite import PARTS, PlainFileStoreExam

@@ -11,9 +11,9 @@ import pytest
 
 from magicfs.errors import MagicError, ObjectNotFound, StoreError
 from magicfs.protocol import paths
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.object_tree import ObjectTree, tree_of
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.tree_port import Entry
+from magicfs.stores.trees.objects import ObjectTree, tree_of
 from proofs.tree_exam import MemoryTreeExam
 
 

@@ -25,8 +25,8 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.stores import resolve
-from magicfs.stores.azure_blocks import OpenUpload
-from magicfs.stores.azure_blocks import part as block
+from magicfs.stores.azure.blocks import OpenUpload
+from magicfs.stores.azure.blocks import part as block
 from magicfs.stores.interrupt import run_on
 from magicfs.stores.port import Part
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule

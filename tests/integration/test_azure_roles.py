@@ -17,7 +17,7 @@ from azure.storage.blob import ContainerSasPermissions, generate_container_sas
 
 import magicfs
 from magicfs.errors import PermissionDenied
-from magicfs.stores import azure_folders
+from magicfs.stores.azure import folders as azure_folders
 from proofs.doubles.azurite import Azurite
 
 pytestmark = pytest.mark.sample(most=2)

@@ -29,7 +29,8 @@ from cryptography.x509.oid import NameOID
 
 import magicfs
 from magicfs.errors import MagicError, PermissionDenied, StoreError
-from magicfs.stores import azure_folders, resolve
+from magicfs.stores import resolve
+from magicfs.stores.azure import folders as azure_folders
 from magicfs.stores.interrupt import run_on
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.adls_server import AdlsDouble

@@ -33,11 +33,11 @@ def test_first_file_of_a_process_imports_neither_engines_nor_jobs(
         check=True,
     )
     modules = set(done.stdout.split())
-    assert "magicfs.stores.s3" in modules
+    assert "magicfs.stores.s3.store" in modules
     roots = {name.partition(".")[0] for name in modules}
     assert not roots & {"boto3", "s3transfer", "gcsfs", "adlfs", "google", "azure"}
     assert not roots & {"numpy", "pandas", "pyarrow", "pyspark", "rich"}
     rooms = {name.split(".")[1] for name in modules if name.startswith("magicfs.")}
     assert not rooms & {"committers", "datasets", "job", "manifests", "spark", "testing", "transaction"}
     # Whoever reads a job object needs it, and who asks for directories the tree.
-    assert not modules & {"magicfs.formats.job_object", "magicfs.stores.object_tree"}
+    assert not modules & {"magicfs.formats.job_object", "magicfs.stores.trees.objects"}

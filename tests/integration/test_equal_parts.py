@@ -13,7 +13,8 @@ from s3fs import S3FileSystem
 import magicfs
 from magicfs.errors import MagicError
 from magicfs.protocol import parts
-from magicfs.stores import resolve, s3
+from magicfs.stores import resolve
+from magicfs.stores.s3 import store as s3
 from proofs.doubles.equal_parts import EqualPartsProxy
 from proofs.doubles.servers import Server
 

@@ -14,7 +14,7 @@ from gcsfs.core import GCSFileSystem
 
 import magicfs
 from magicfs.errors import CommitFailed, PermissionDenied
-from magicfs.stores import azure_folders
+from magicfs.stores.azure import folders as azure_folders
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.azurite import Azurite
 from proofs.doubles.gcs_server import GcsDouble

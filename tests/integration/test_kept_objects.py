@@ -23,7 +23,7 @@ from magicfs.errors import (
     StoreError,
 )
 from magicfs.job.job import Job
-from magicfs.stores import azure_folders
+from magicfs.stores.azure import folders as azure_folders
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.faults import Action, Rule
 from proofs.doubles.adls_server import AdlsDouble

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.stores import azure_blocks
+from magicfs.stores.azure import blocks as azure_blocks
 from proofs.doubles.servers import Server
 from proofs.kill.__main__ import main
 from proofs.kill.campaign import Tally

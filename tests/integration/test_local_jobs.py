@@ -18,7 +18,7 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.stores.local_held import UPLOADS
+from magicfs.stores.local.held import UPLOADS
 from proofs.scenes.java import skip_without_java
 
 pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
@@ -104,7 +104,7 @@ def test_every_example_is_run_here_or_on_s3_alone() -> None:
 _DRIVER = """
 import os, signal, sys
 import magicfs
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local.store import LocalStore
 
 url, committer, conflict, at, after = sys.argv[1:]
 job = magicfs.Job(url, committer=committer, conflict=conflict, concurrency=1).setup()

@@ -13,7 +13,7 @@ import pytest
 from adlfs import AzureBlobFileSystem
 
 from magicfs.job.job import Job
-from magicfs.stores import azure_folders
+from magicfs.stores.azure import folders as azure_folders
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import CLASSES, azure_operation, classes
 from proofs.doubles.azurite import Azurite

@@ -12,7 +12,7 @@ from adlfs import AzureBlobFileSystem
 from gcsfs.core import GCSFileSystem
 
 from magicfs.job.job import Job
-from magicfs.stores import azure_folders
+from magicfs.stores.azure import folders as azure_folders
 from magicfs.testing.fault_proxy import FaultProxy
 from proofs.doubles import azure_operations, gcs_operations
 from proofs.doubles.gcs_server import GcsDouble

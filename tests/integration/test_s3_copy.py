@@ -14,10 +14,11 @@ from fsspec.asyn import get_loop, sync
 from s3fs import S3FileSystem
 
 from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, Unavailable
-from magicfs.stores import resolve, s3_copy
+from magicfs.stores import resolve
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
-from magicfs.stores.s3 import S3Store
+from magicfs.stores.s3 import copy as s3_copy
+from magicfs.stores.s3.store import S3Store
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 

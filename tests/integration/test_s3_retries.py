@@ -22,8 +22,8 @@ from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.filesystem_options import options_of
 from magicfs.stores.port import Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
-from magicfs.stores.s3_client import CONNECTIONS, without_retries
-from magicfs.stores.s3_requests.own import OwnRequests
+from magicfs.stores.s3.client import CONNECTIONS, without_retries
+from magicfs.stores.s3.requests.own import OwnRequests
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 

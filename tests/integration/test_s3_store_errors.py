@@ -23,9 +23,9 @@ from magicfs.errors import (
     Unavailable,
 )
 from magicfs.stores.port import Part, PutMode
-from magicfs.stores.s3 import S3Store
-from magicfs.stores.s3_client import without_retries
-from magicfs.stores.s3_requests.line import Engine
+from magicfs.stores.s3.client import without_retries
+from magicfs.stores.s3.requests.line import Engine
+from magicfs.stores.s3.store import S3Store
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 

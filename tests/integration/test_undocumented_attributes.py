@@ -15,9 +15,12 @@ from gcsfs.core import GCSFileSystem
 from s3fs import S3FileSystem
 
 import magicfs
-from magicfs.stores import azure_client, gcs_client, logged_once, s3_client, undocumented
+from magicfs.stores import logged_once, undocumented
+from magicfs.stores.azure import client as azure_client
+from magicfs.stores.gcs import client as gcs_client
 from magicfs.stores.interrupt import run_on
-from magicfs.stores.s3_requests import line
+from magicfs.stores.s3 import client as s3_client
+from magicfs.stores.s3.requests import line
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.doubles.servers import Server
 
@@ -139,7 +142,7 @@ def test_s3fs_and_aiobotocore_lack_theirs(
     async def nobody(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr("magicfs.stores.s3.line_to", nobody)
+    monkeypatch.setattr("magicfs.stores.s3.store.line_to", nobody)
     monkeypatch.delattr(S3FileSystem, "_get_s3_method_kwargs")
     s3_client._session_class.cache_clear()
     create = AioSession._create_client

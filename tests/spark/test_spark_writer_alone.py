@@ -34,7 +34,7 @@ from magicfs.spark.datasource import MagicWriter, TaskMessage, job_of, make_writ
 from magicfs.spark.options import parse
 from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, arrow_schema, check, converter, row_metadata
 from magicfs.spark.stream_writer import MagicStreamWriter, make_stream_writer
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.committer_exam.drivers import dying
 from proofs.doubles.servers import Server

@@ -13,8 +13,8 @@ import pytest
 import magicfs
 from magicfs.errors import UsageError
 from magicfs.protocol.conflict import Conflict
-from magicfs.stores.memory import default_world
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import default_world
 from magicfs.tables.append_check import clashes
 
 ROWS = pa.table({"día 50%": ["a b", "x/y"], "n": [1, 2], "day": ["é+#", "mon"]})

@@ -99,4 +99,4 @@ def test_the_spine_leaves_values_and_rules_out(walked: dict[str, list[str]]) -> 
     spine = spine_of(walked)
     assert "job.job" in spine
     assert "transaction.publish" in spine
-    assert not set(spine) & {"formats.pending", "protocol.magic", "errors", "stores.memory"}
+    assert not set(spine) & {"formats.pending", "protocol.magic", "errors", "stores.memory.store"}

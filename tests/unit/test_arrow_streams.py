@@ -21,7 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 import magicfs
 from magicfs.errors import CommitFailed, MagicError, StoreError
 from magicfs.filesystem.write_only_file import Sink
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.job_scene import JobScene
 
 ROWS = 50_000
@@ -145,8 +145,8 @@ def test_filesystem_travels_to_other_processes() -> None:
 def test_interpreter_ends_with_files_open() -> None:
     program = """
 import magicfs, sys
-from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.stores.memory import World
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 inner = MemoryFileSystem(world=World())
 inner.mkdir("b")
 filesystem = magicfs.arrow_filesystem(magicfs.MagicFileSystem(inner))

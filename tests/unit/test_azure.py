@@ -27,7 +27,10 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores import azure_blocks, azure_errors, azure_metadata, resolve, urls
+from magicfs.stores import resolve, urls
+from magicfs.stores.azure import blocks as azure_blocks
+from magicfs.stores.azure import errors as azure_errors
+from magicfs.stores.azure import metadata as azure_metadata
 from magicfs.testing import strategies
 from proofs.doubles.azure_operations import azure_operation
 

@@ -25,7 +25,7 @@ from magicfs.filesystem.upload.taker import taker_for
 from magicfs.formats.manifest import Manifest
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import checksums
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities
 from proofs.scenes.job_scene import JobScene
 

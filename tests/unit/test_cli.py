@@ -20,8 +20,8 @@ from magicfs.datasets.open_uploads import survey
 from magicfs.protocol.period import human_age
 from magicfs.report import JobReport
 from magicfs.stores import backends
-from magicfs.stores.memory import default_world
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import default_world
 from magicfs.transaction.outcome import ended
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -29,7 +29,7 @@ from magicfs.manifests.log import publications
 from magicfs.protocol import paths
 from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene

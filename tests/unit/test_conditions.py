@@ -15,7 +15,7 @@ from magicfs.errors import MagicError, ObjectExists, PermissionDenied, Unavailab
 from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching, sweep_probes
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 from magicfs.testing.counting_store import CountingStore
 

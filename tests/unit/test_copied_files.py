@@ -11,7 +11,7 @@ from magicfs.engine import BatchResult, Engine
 from magicfs.errors import CommitFailed, ObjectNotFound
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Rename
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
 from magicfs.transaction.renames import rename_files

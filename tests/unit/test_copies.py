@@ -17,7 +17,7 @@ from magicfs.filesystem.upload.copies import Copy
 from magicfs.filesystem.upload.memory import LIMIT_VARIABLE, Share, memory
 from magicfs.job.job import Job
 from magicfs.job.task import Task
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/sales"

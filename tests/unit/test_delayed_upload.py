@@ -17,7 +17,7 @@ from fsspec.asyn import get_loop, sync
 from magicfs.errors import StoreError, Unavailable, UsageError
 from magicfs.filesystem.upload import PARTS_IN_FLIGHT, AsyncDelayedFile, DelayedFile, Upload, Uploaded
 from magicfs.protocol.parts import DEFAULT_PART_SIZE, PartLimits
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody
 
 KEY = "dest/é %+#/part 1.bin"

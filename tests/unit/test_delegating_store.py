@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 import pytest
 
 from magicfs.stores.delegating import DelegatingStore, DelegatingTree, DelegatingVersions
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_tree import LocalTree
-from magicfs.stores.memory import MemoryStore, MemoryVersions, World
-from magicfs.stores.object_tree import ObjectTree, tree_of
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.local.tree import LocalTree
+from magicfs.stores.memory.store import MemoryStore, MemoryVersions, World
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
-from magicfs.stores.s3 import S3Store
-from magicfs.stores.s3_versions import S3Versions
+from magicfs.stores.s3.store import S3Store
+from magicfs.stores.s3.versions import S3Versions
 from magicfs.stores.stall_timeout import StallTimeoutStore
 from magicfs.stores.tree_port import Tree
+from magicfs.stores.trees.objects import ObjectTree, tree_of
 from magicfs.stores.version_port import Versions
 from magicfs.testing.counting_store import CountingStore
 

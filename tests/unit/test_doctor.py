@@ -19,7 +19,7 @@ from magicfs.datasets.upload_owners import shares_of
 from magicfs.engine import Engine
 from magicfs.errors import AuditFailed, PermissionDenied
 from magicfs.protocol.paths import parse_url
-from magicfs.stores.memory import MemoryVersions
+from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 

@@ -50,7 +50,7 @@ def test_the_first_examples_publish_every_row_twice_when_run_twice(number: int, 
     check = """
 import pyarrow as pa
 import pyarrow.parquet as pq
-import magicfs.stores.memory_filesystem as memory
+import magicfs.stores.memory.filesystem as memory
 store = memory.MemoryFileSystem()
 files = (job.report if "job" in globals() else report).files
 found = [store.cat_file(path) for path in store.find("bucket/sales") if path.endswith(".parquet")]

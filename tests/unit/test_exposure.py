@@ -13,9 +13,12 @@ from google.oauth2.credentials import Credentials
 from s3fs import S3FileSystem
 
 from magicfs.errors import UsageError
-from magicfs.stores import azure_client, gcs_client, logged_once, resolve, s3_options, urls
+from magicfs.stores import logged_once, resolve, urls
+from magicfs.stores.azure import client as azure_client
+from magicfs.stores.gcs import client as gcs_client
 from magicfs.stores.logged_once import warn_of_exposure
-from magicfs.stores.s3_requests.line import line_to
+from magicfs.stores.s3 import options as s3_options
+from magicfs.stores.s3.requests.line import line_to
 
 KEY = "hunter2hunter2=="
 ELSEWHERE = "http://store.example:9000"

@@ -15,9 +15,9 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests import chain
 from magicfs.protocol import ids
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.local import LocalStore
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.object_tree import tree_of
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.store import MemoryStore, World
+from magicfs.stores.trees.objects import tree_of
 from proofs.scenes.file_scene import JOB, FileScene, attempt_of, run
 
 OTHER = "11111111-2222-4333-8444-555566667777"

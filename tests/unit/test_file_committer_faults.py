@@ -18,8 +18,8 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.formats.task_manifest import TaskManifest
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.paths import parse_url
-from magicfs.stores.local import LocalStore
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.testing import virtual_time
 from magicfs.testing.store_faults import Fault, Kind
 from magicfs.transaction.driver import JobTransaction

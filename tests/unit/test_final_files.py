@@ -26,8 +26,8 @@ from magicfs.errors import MagicError, Unavailable, UsageError
 from magicfs.protocol.final_names import attempts_named, is_unfinished, unfinished_name, unique_name
 from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.protocol.paths import KEY_BYTES_MAX
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import ObjectInfo
 from magicfs.testing import strategies
 

@@ -18,8 +18,8 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests import parts
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import ObjectInfo, Part, Store
 
 EACH = 500

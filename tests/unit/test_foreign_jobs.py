@@ -20,7 +20,7 @@ from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, MagicError, UsageError
 from magicfs.protocol.paths import Location
-from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from proofs.scenes.hadoop_jobs import HadoopJob

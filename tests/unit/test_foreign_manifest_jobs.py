@@ -16,7 +16,7 @@ from magicfs.datasets.commit import commit_listed
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, MagicError, UsageError
 from magicfs.protocol.paths import parse_url
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local.store import LocalStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.hadoop_manifest_jobs import HadoopManifestJob

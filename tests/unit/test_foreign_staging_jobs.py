@@ -18,7 +18,7 @@ from magicfs.datasets.commit import commit_listed
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, MagicError, UsageError
 from magicfs.protocol.paths import Location
-from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.hadoop_staged_jobs import HadoopStagedJob

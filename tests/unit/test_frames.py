@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 import magicfs
 from magicfs.errors import UsageError
-from magicfs.stores.memory import default_world
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import default_world
 from magicfs.tables import sources
 from tests.sample import examples
 

@@ -9,8 +9,8 @@ from gcsfs.core import GCSFileSystem
 from google.auth import credentials, exceptions
 
 from magicfs.errors import PermissionDenied, StoreError, Unavailable
-from magicfs.stores import gcs_errors
-from magicfs.stores.gcs_client import GcsClient
+from magicfs.stores.gcs import errors as gcs_errors
+from magicfs.stores.gcs.client import GcsClient
 
 SECRET = "canary-of-a-refresh-token"
 

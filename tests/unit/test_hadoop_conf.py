@@ -13,8 +13,8 @@ import magicfs
 from magicfs import from_hadoop_conf
 from magicfs.committers.options import ManifestOptions
 from magicfs.errors import UsageError
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 
 NAME = "fs.s3a.committer.name"
 THREADS = "fs.s3a.committer.threads"

@@ -14,8 +14,8 @@ from magicfs import Job, MagicFileSystem
 from magicfs.errors import UsageError
 from magicfs.hadoop.release import HadoopRelease
 from magicfs.stores import resolve
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities
 from magicfs.stores.retrying import RetryingStore
 from proofs.scenes.memory_scene import MemoryScene

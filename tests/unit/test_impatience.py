@@ -11,7 +11,7 @@ import pytest
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, Unavailable
 from magicfs.protocol.steps import Abort, Batch
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import ObjectInfo
 from magicfs.stores.stall_timeout import StallTimeoutStore
 from magicfs.testing.virtual_time import VirtualLoop

@@ -24,7 +24,7 @@ from magicfs import datasets
 from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
 from magicfs.stores import interrupt
 from magicfs.stores.interrupt import Call, held, run_on
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 from proofs.sides.interrupts import (
     KINDS,
     NEW,

@@ -31,8 +31,8 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.task_commit import INLINE_LIMIT, TaskCommit
 from magicfs.job.job import Job, Task
 from magicfs.report import Progress
-from magicfs.stores.memory import MemoryStore, World, default_world
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World, default_world
 from magicfs.stores.port import Capabilities, ObjectInfo
 
 SECRET = "s3cr3t-never-to-be-seen"

@@ -18,9 +18,9 @@ import magicfs
 from magicfs.job.job import Job
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
-from magicfs.stores.s3 import S3Store
+from magicfs.stores.s3.store import S3Store
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 pytestmark = pytest.mark.sample(most=3)

@@ -17,7 +17,7 @@ from magicfs.datasets.rollback import roll_back
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
 from magicfs.formats import deletions
 from magicfs.protocol import ids, paths
-from magicfs.stores.memory import MemoryVersions
+from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import BUCKET, JobScene
 from tests.unit.test_versions import manifest_of, opened, rows, values

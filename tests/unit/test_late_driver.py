@@ -16,8 +16,8 @@ from magicfs.job.job import Job
 from magicfs.protocol.ids import TaskId
 from magicfs.protocol.publication import CommittedFile, unpublished
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Store
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene

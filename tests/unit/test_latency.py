@@ -26,7 +26,7 @@ from magicfs.protocol.magic import locate
 from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.delegating import DelegatingStore, Steps
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Store
 from magicfs.testing import virtual_time
 

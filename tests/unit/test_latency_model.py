@@ -25,8 +25,8 @@ from benchmarks.session import Session
 from magicfs.errors import Unavailable
 from magicfs.job.job import Job
 from magicfs.stores.conditions import Conditions, assume
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RetryingStore
 from magicfs.testing import virtual_time

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 
 import magicfs
-from magicfs.stores import interrupt, local_calls, local_files
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_calls import Calls
-from magicfs.stores.local_listing import FEW, TooManyError, directories, walk
+from magicfs.stores import interrupt
+from magicfs.stores.local import calls as local_calls
+from magicfs.stores.local import files as local_files
+from magicfs.stores.local.calls import Calls
+from magicfs.stores.local.listing import FEW, TooManyError, directories, walk
+from magicfs.stores.local.store import LocalStore
 
 
 @pytest.fixture(autouse=True)

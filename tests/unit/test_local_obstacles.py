@@ -14,7 +14,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import CommitFailed, OutputExists
-from magicfs.stores.local_files import info_of
+from magicfs.stores.local.files import info_of
 
 RENAMING: list[Any] = [("file", {"algorithm": 1}), ("file", {"algorithm": 2}), ("manifest", {})]
 ALL: list[Any] = [*RENAMING, ("direct", {}), ("stocator", {})]
@@ -212,8 +212,8 @@ def test_tasks_of_one_job_do_not_take_each_others_places(tmp_path: Path, algorit
 @pytest.mark.parametrize("algorithm", [1, 2])
 @pytest.mark.parametrize("unique", [True, False])
 def test_on_objects_nothing_is_in_the_way_and_old_data_stays(algorithm: int, unique: bool) -> None:
-    from magicfs.stores.memory import World
-    from magicfs.stores.memory_filesystem import MemoryFileSystem
+    from magicfs.stores.memory.filesystem import MemoryFileSystem
+    from magicfs.stores.memory.store import World
 
     world = World()
     world.create_bucket("bucket")

@@ -26,11 +26,13 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.protocol.paths import parse_url
-from magicfs.stores import conditions, local_errors, local_places
-from magicfs.stores.local import LocalStore
-from magicfs.stores.object_tree import tree_of
+from magicfs.stores import conditions
+from magicfs.stores.local import errors as local_errors
+from magicfs.stores.local import places as local_places
+from magicfs.stores.local.store import LocalStore
 from magicfs.stores.port import RIGHTS_OF, ObjectInfo, PutMode
 from magicfs.stores.tree_port import Entry, Tree
+from magicfs.stores.trees.objects import tree_of
 
 _T = TypeVar("_T")
 
@@ -131,7 +133,7 @@ def test_directory_that_goes_away_while_it_is_listed_is_left_out(tmp_path: Path,
 _KILLED = """
 import os, sys
 from pathlib import Path
-from magicfs.stores import local_files
+from magicfs.stores.local import files as local_files
 
 def die(descriptor):
     os.write(descriptor, b"half")
@@ -180,7 +182,7 @@ def test_files_have_the_mode_that_the_process_gives_its_files(tmp_path: Path, st
 _LIMITED = """
 import asyncio, resource, sys
 from magicfs.errors import StoreError
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local.store import LocalStore
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 store = LocalStore(sys.argv[1])
@@ -212,7 +214,7 @@ def test_filesystem_that_takes_no_more_leaves_the_old_file(tmp_path: Path, store
 _RACE = """
 import asyncio, sys
 from magicfs.errors import ObjectExists
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local.store import LocalStore
 from magicfs.stores.port import PutMode
 
 async def race():

@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 
 from magicfs.errors import ObjectExists, PermissionDenied, StoreError, Unsupported, UploadNotFound
 from magicfs.protocol.readback import etag_of_upload, write_id_shown
-from magicfs.stores import local_parts, local_places, local_uploads
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_held import UPLOADS
+from magicfs.stores.local import parts as local_parts
+from magicfs.stores.local import places as local_places
+from magicfs.stores.local import uploads as local_uploads
+from magicfs.stores.local.held import UPLOADS
+from magicfs.stores.local.store import LocalStore
 from magicfs.stores.port import Part
 from tests.sample import examples
 
@@ -574,7 +576,7 @@ async def listed(store: LocalStore) -> list[str]:
 _RACE = """
 import asyncio, sys
 from magicfs.errors import MagicError
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local.store import LocalStore
 from magicfs.stores.port import Part
 
 async def race():

@@ -11,7 +11,7 @@ import pytest
 
 import magicfs
 from magicfs.protocol.replacement import lost_partitions
-from magicfs.stores.memory import default_world
+from magicfs.stores.memory.store import default_world
 
 DAYS = ["a b", "50%", "x/y", "ü", "e"]
 

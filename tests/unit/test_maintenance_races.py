@@ -25,8 +25,8 @@ from magicfs.manifests.chain import COMPACT, READING
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind

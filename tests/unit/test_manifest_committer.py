@@ -29,7 +29,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.progress import Meter
 from magicfs.protocol.layout import WorkLayout
 from magicfs.report import JobReport, Progress
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.testing.store_faults import Crash, Fault, Kind
 from magicfs.transaction.context import JobContext
 from proofs.committer_exam.names import hostile

@@ -215,7 +215,7 @@ def test_a_job_that_has_ended_denies_its_late_tasks(tmp_path: Path) -> None:
 VICTIM = """
 import asyncio, os, pickle, signal, sys
 from pathlib import Path
-from magicfs.stores.local_tree import LocalTree
+from magicfs.stores.local.tree import LocalTree
 from proofs.scenes.manifest_scene import ManifestScene
 
 directory, job, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

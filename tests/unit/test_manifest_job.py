@@ -18,8 +18,8 @@ from magicfs import datasets
 from magicfs.committers import registry
 from magicfs.errors import CommitDenied, CommitOutcomeUnknown, Unavailable
 from magicfs.report import Progress
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_tree import LocalTree
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.local.tree import LocalTree
 from proofs.scenes.dataset_tasks import ROWS, fail_at_first, write
 
 TASKS = 4

@@ -18,7 +18,7 @@ from magicfs.errors import (
 from magicfs.formats.hadoop_uri import decode
 from magicfs.formats.task_manifest import EntryStatus, TaskManifest
 from magicfs.protocol import ids
-from magicfs.stores.local_tree import LocalTree
+from magicfs.stores.local.tree import LocalTree
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.manifest_scene import Driver, ManifestScene
 

@@ -17,7 +17,7 @@ from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain as manifests
 from magicfs.manifests.chain import chain, manifest_key, pointer_key, publish, read, read_pointer, view
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Body, ObjectInfo
 from magicfs.stores.register import Register
 from tests.sample import examples

@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 
 KEYS = st.text("ab/\u00e9\U0001f600", min_size=1, max_size=4)
 CHANGES = st.lists(st.tuples(st.booleans(), KEYS), max_size=40)

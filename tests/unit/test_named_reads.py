@@ -21,7 +21,7 @@ from magicfs.datasets.connection import open_destination
 from magicfs.datasets.named_reads import NamedReads
 from magicfs.datasets.published_file import open_published
 from magicfs.errors import ObjectNotFound
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 OVER = r"it was written over since it was published; open the dataset again"

@@ -10,9 +10,9 @@ import pytest
 
 from magicfs.errors import MagicError, ObjectExists, PermissionDenied, StoreError, Unavailable
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.object_tree import ObjectTree, tree_of
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Capabilities
+from magicfs.stores.trees.objects import ObjectTree, tree_of
 from magicfs.testing import virtual_time
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.faulty_store import Traffic, faulty

@@ -11,7 +11,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import CommitFailed, PermissionDenied
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import UploadInfo
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request

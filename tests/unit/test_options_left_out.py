@@ -18,7 +18,7 @@ import pytest
 from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.job.task import Task
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from proofs.scenes.known import forget_job
 from proofs.sides.forgotten import (
     OF_JOB,

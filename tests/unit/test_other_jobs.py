@@ -14,8 +14,8 @@ import magicfs
 from magicfs.engine import Engine
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Body, ObjectInfo, Store
 from magicfs.transaction.others import find_unfinished_jobs
 

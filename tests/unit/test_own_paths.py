@@ -21,8 +21,8 @@ from magicfs.job.job import Job
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, locate
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import Store
 from proofs.scenes.memory_scene import MemoryScene
 

@@ -11,7 +11,7 @@ from fsspec.asyn import get_loop, sync
 from magicfs.errors import CommitFailed
 from magicfs.formats.pending import Pending
 from magicfs.job.task import Task
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import ObjectInfo
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.known import files_of, forget_files

@@ -20,7 +20,7 @@ from magicfs.protocol.magic import locate
 from magicfs.protocol.steps import Abort, Batch, Complete
 from magicfs.stores import pace
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 from magicfs.stores.pace import REQUESTS_MAX, START, Pace
 from magicfs.stores.port import Capabilities, Store
 from magicfs.stores.retrying import RetryingStore

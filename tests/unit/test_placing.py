@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 import magicfs
 from magicfs.errors import StoreError, UploadNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.stores import local_parts, local_placed, local_uploads
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_held import UPLOADS
+from magicfs.stores.local import parts as local_parts
+from magicfs.stores.local import placed as local_placed
+from magicfs.stores.local import uploads as local_uploads
+from magicfs.stores.local.held import UPLOADS
+from magicfs.stores.local.store import LocalStore
 from magicfs.stores.placing import can_place
 from magicfs.stores.port import Part
 from tests.sample import examples

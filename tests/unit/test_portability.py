@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from magicfs.errors import UsageError
-from magicfs.stores.local import LocalStore
+from magicfs.stores.local.store import LocalStore
 
 # Hides what only POSIX has, before anything of ours is imported.
 _WITHOUT_POSIX = """
@@ -38,7 +38,7 @@ print(job.report.files)
 
 _MODULES = """
 import magicfs.cli.main, magicfs.committers.staging.committer, magicfs.datasets.recover, magicfs.hadoop.conf
-import magicfs.spark.exiting, magicfs.stores.local, magicfs.stores.s3
+import magicfs.spark.exiting, magicfs.stores.local.store, magicfs.stores.s3.store
 import magicfs.testing, magicfs.testing.faulty_store, magicfs.testing.store_exam, proofs.doubles.servers
 """
 
@@ -60,7 +60,7 @@ def test_job_on_memory_needs_no_posix(options: dict[str, str]) -> None:
 def test_staging_committers_say_what_to_use_before_anything_is_changed(committer: str) -> None:
     code = f"""
 import magicfs
-from magicfs.stores.memory import default_world
+from magicfs.stores.memory.store import default_world
 
 try:
     magicfs.Job("memory://bucket/sales", committer={committer!r})

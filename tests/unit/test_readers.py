@@ -27,8 +27,8 @@ from magicfs.manifests import chain
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.report import VerifyReport
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.memory import MemoryStore, default_world
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.testing.strategies import HOSTILE_KEYS
 
 DEST = "env=prod/día 50%"

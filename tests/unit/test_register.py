@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, PreconditionFailed, Unavailable
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, PutMode, Update
 from magicfs.stores.register import KEPT, Entry, Register
 

@@ -12,8 +12,8 @@ from magicfs.engine import BatchResult, Engine, Event
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied
 from magicfs.protocol.readback import Outcome, is_renamed
 from magicfs.protocol.steps import Rename
-from magicfs.stores.local import LocalStore
-from magicfs.stores.local_tree import LocalTree
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.local.tree import LocalTree
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
 from magicfs.transaction.renames import Pace, rename_files

@@ -17,8 +17,8 @@ from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.protocol.paths import Location
 from magicfs.stores import object_settings, resolve
-from magicfs.stores.local import LocalStore
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.local.store import LocalStore
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.retrying import RetryingStore
 
 

@@ -22,7 +22,7 @@ from magicfs.errors import (
     Unavailable,
 )
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore

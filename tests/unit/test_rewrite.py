@@ -17,7 +17,7 @@ from magicfs.datasets import commit
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.rewriting import groups_of
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.tables.rewrite import rewrite
 from magicfs.testing.faulty_store import Traffic, faulty

@@ -19,7 +19,7 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.stores.s3_errors import translate
+from magicfs.stores.s3.errors import translate
 
 
 def answered(status: int, code: str = "", message: str = "told by the store") -> boto.ClientError:

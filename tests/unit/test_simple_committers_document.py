@@ -11,7 +11,7 @@ import pytest
 import magicfs
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.stores.conditions import Conditions, assume
-from magicfs.stores.memory import default_world
+from magicfs.stores.memory.store import default_world
 from proofs.scenes.final_scene import FinalScene
 from proofs.scenes.memory_scene import BUCKET, CountingFileSystem
 

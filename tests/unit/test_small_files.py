@@ -23,7 +23,7 @@ from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Store
 from magicfs.transaction import old_uploads, record
 from proofs.scenes.memory_scene import BUCKET, MemoryScene

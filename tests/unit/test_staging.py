@@ -34,8 +34,8 @@ from magicfs.job.task import Task
 from magicfs.protocol.parts import PartLimits, even_part_size
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.report import Progress
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Capabilities
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.staged_scene import StagedScene, write

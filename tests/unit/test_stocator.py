@@ -25,8 +25,8 @@ from magicfs.errors import (
 )
 from magicfs.formats.success import WINNERS_FIELD, SuccessData, Winners
 from magicfs.protocol.final_names import unfinished_name
-from magicfs.stores.memory import MemoryStore
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import ObjectInfo, Update
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request

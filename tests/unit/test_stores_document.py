@@ -10,7 +10,7 @@ import pytest
 
 from magicfs.protocol.paths import parse_url
 from magicfs.stores import resolve
-from magicfs.stores.azure import AzureStore
+from magicfs.stores.azure.store import AzureStore
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Capabilities
 from magicfs.stores.retrying import RETRIES

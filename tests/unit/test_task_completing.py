@@ -19,8 +19,8 @@ from magicfs.errors import (
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
 from magicfs.stores.conditions import Conditions, assume
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind

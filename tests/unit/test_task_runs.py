@@ -16,8 +16,8 @@ import pytest
 
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, PermissionDenied, StoreError
 from magicfs.job.job import Job, Task
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
@@ -173,7 +173,7 @@ def test_task_whose_worker_was_lost_is_run_again_only_where_it_may_be() -> None:
 
 def die_while_moving(task: Task) -> None:
     """Runs in a process of its own, and dies in its commit."""
-    from magicfs.stores.local_tree import LocalTree
+    from magicfs.stores.local.tree import LocalTree
 
     def die(*args: object) -> None:
         os._exit(1)

@@ -11,8 +11,8 @@ import pytest
 
 import magicfs
 from magicfs.errors import CommitUnfinished, MagicError, ProtocolViolation
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind, Request

@@ -19,7 +19,7 @@ from magicfs.errors import StoreError, UsageError
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Upload, memory
 from magicfs.filesystem.upload.memory import LIMIT_VARIABLE, Memory, Share
 from magicfs.protocol.parts import PartLimits, part_size, part_size_min
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Capabilities, Part, PartBody
 from proofs.scenes.memory_scene import MemoryScene
 

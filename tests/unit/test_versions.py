@@ -17,7 +17,7 @@ from magicfs.datasets.published_file import PublishedFile
 from magicfs.errors import MagicError, PermissionDenied
 from magicfs.formats.manifest import ManifestFile
 from magicfs.protocol.object_id import etag_and_version, object_id
-from magicfs.stores.memory import MemoryVersions
+from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import BUCKET, JobScene
 

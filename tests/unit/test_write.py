@@ -19,8 +19,8 @@ import pytest
 
 import magicfs
 from magicfs.errors import OutputExists, UsageError
-from magicfs.stores.memory import MemoryStore, default_world
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import MemoryStore, default_world
 
 NAMES = ["mon", "a b", "50%", "x/y", "é+#", "..", "_hidden", ".hidden", "a=b", "%2F", "日曜"]
 ROWS = {"day": [*NAMES, None], "n": list(range(len(NAMES) + 1))}

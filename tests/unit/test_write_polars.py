@@ -16,7 +16,7 @@ import pytest
 import magicfs
 from magicfs.errors import UsageError
 from magicfs.filesystem.upload import DelayedFile
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.tables import polars_files, polars_stream
 from magicfs.tables.polars_files import PolarsFiles
 from tests.unit.test_write import NAMES, uploads, url, visible

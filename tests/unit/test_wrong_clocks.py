@@ -14,7 +14,7 @@ import magicfs
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.stores.conditions import sweep_probes
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"

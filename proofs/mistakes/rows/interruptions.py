@@ -7,7 +7,7 @@ from unittest import mock
 
 import magicfs
 from magicfs.stores import interrupt
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from proofs.mistakes.rows import drivers
 from proofs.mistakes.user import Rows, User
 

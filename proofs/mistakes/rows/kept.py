@@ -9,7 +9,7 @@ from unittest import mock
 
 import magicfs
 from magicfs import datasets
-from magicfs.stores.memory import default_world
+from magicfs.stores.memory.store import default_world
 from proofs.mistakes.user import Rows, User
 
 __all__ = ["GROUP", "MISTAKES"]

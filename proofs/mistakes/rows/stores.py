@@ -13,8 +13,8 @@ from unittest import mock
 import magicfs
 from magicfs.errors import CommitUnfinished, PermissionDenied
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.mistakes.user import Rows, User

@@ -62,7 +62,8 @@ def make_attempt_directory(key: str) -> None:
 
     If the job has ended, its directory is gone, and none is made. Raises StoreError if it cannot be made.
     """
-    from magicfs.stores import local_errors, local_places
+    from magicfs.stores.local import errors as local_errors
+    from magicfs.stores.local import places as local_places
 
     job_attempt, tasks, attempt = key.rsplit("/", 2)
     with local_errors.translated("make_directory", f"/{key}"), suppress(FileNotFoundError):

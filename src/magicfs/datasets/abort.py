@@ -34,7 +34,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.stores.conditions import conditions_of
-from magicfs.stores.object_tree import tree_of
+from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import job_location, jvm_commit
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs

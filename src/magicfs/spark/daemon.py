@@ -24,7 +24,7 @@ _OF_TASKS = (
     *("pyarrow.parquet", "pyarrow.compute"),
 )
 # Of S3 alone: clients of other stores begin threads, or cannot be forked, as gRPC's cannot.
-_OF_STORES = ("s3fs", "magicfs.stores.s3")
+_OF_STORES = ("s3fs", "magicfs.stores.s3.store")
 
 
 def preload() -> None:

@@ -85,7 +85,7 @@ def _s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
             "no order, and only below whole directories, so that what a dead job left could not be found; "
             "nothing was changed; use a general purpose bucket"
         )
-    from magicfs.stores.s3_client import kept_store
+    from magicfs.stores.s3.client import kept_store
 
     return kept_store(filesystem, bucket, _new_s3_store)
 
@@ -93,15 +93,15 @@ def _s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
 def _new_s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     from magicfs.stores.filesystem_options import options_of
     from magicfs.stores.retrying import RetryingStore
-    from magicfs.stores.s3 import S3Store
-    from magicfs.stores.s3_client import retries_of, without_retries
+    from magicfs.stores.s3.client import retries_of, without_retries
+    from magicfs.stores.s3.store import S3Store
 
     sibling = without_retries(filesystem, options_of(filesystem))
     return RetryingStore(S3Store(sibling, bucket), retries=retries_of(filesystem))
 
 
 def _s3_filesystem(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
-    from magicfs.stores import s3_options
+    from magicfs.stores.s3 import options as s3_options
 
     s3_options.check(options)
     return _of_fsspec(scheme, s3_options.without_userinfo(options))
@@ -127,7 +127,7 @@ S3 = Backend(
 
 
 def _gcs_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
-    from magicfs.stores.gcs import GcsStore
+    from magicfs.stores.gcs.store import GcsStore
     from magicfs.stores.retrying import RetryingStore
 
     return RetryingStore(GcsStore(filesystem, bucket))
@@ -199,7 +199,7 @@ def _azure_filesystem(scheme: str, options: Mapping[str, Any]) -> AbstractFileSy
 
 
 def _azure_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
-    from magicfs.stores.azure import AzureStore
+    from magicfs.stores.azure.store import AzureStore
     from magicfs.stores.retrying import RetryingStore
 
     return RetryingStore(AzureStore(filesystem, bucket))
@@ -220,7 +220,7 @@ AZURE = Backend(
 
 def _memory(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
     from magicfs.stores.filesystem_options import check_few
-    from magicfs.stores.memory_filesystem import MemoryFileSystem
+    from magicfs.stores.memory.filesystem import MemoryFileSystem
 
     check_few(scheme, options, {"world"})
     return MemoryFileSystem(**options)
@@ -245,7 +245,7 @@ def _files(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
 
 
 def _local_store(_filesystem: AbstractFileSystem, bucket: str) -> Store:
-    from magicfs.stores.local import LocalStore
+    from magicfs.stores.local.store import LocalStore
 
     return LocalStore(bucket)
 

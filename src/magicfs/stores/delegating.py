@@ -149,7 +149,7 @@ class DelegatingStore:
 
     def tree(self) -> Tree:
         """The tree of the store within; its requests go through the hook, too."""
-        from magicfs.stores.object_tree import tree_of  # few jobs need any
+        from magicfs.stores.trees.objects import tree_of  # few jobs need any
 
         return DelegatingTree(tree_of(self.inner), self)
 

@@ -2,7 +2,7 @@
 
 Google Cloud Storage and Azure Data Lake Storage have such buckets and others; which kind one is, only asking
 tells. Paths, errors and what each docstring says are as in ``stores.tree_port``, on top of which
-``stores.folder_tree`` makes a tree of folders and objects.
+``stores.trees.folders`` makes a tree of folders and objects.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
 
 def is_unchanged(path: str, etag: str) -> bool:
     """Whether a file of this machine has the size and the date of its ETag; a backup restores these alone."""
-    from magicfs.stores import local_files
+    from magicfs.stores.local import files as local_files
 
     now = local_files.info_of("", Path(path).stat()).etag
     return now.partition("-")[2] == etag.partition("-")[2]
@@ -218,7 +218,7 @@ def protocol_of(filesystem: AbstractFileSystem) -> str | None:
     if protocol not in SCHEMES:
         return None
     if protocol == "memory":
-        from magicfs.stores.memory_filesystem import MemoryFileSystem
+        from magicfs.stores.memory.filesystem import MemoryFileSystem
 
         return protocol if type(filesystem) is MemoryFileSystem else None
     backend = backends.of_scheme(protocol)

@@ -125,7 +125,7 @@ class Tree(Protocol):
         stays. A second call raises ``ObjectNotFound``, for the source is gone.
 
         Where it is not this is copying everything and then deleting the source: see
-        ``stores.object_tree`` for what a crash, an error or a writer between the two leaves. Nothing is
+        ``stores.trees.objects`` for what a crash, an error or a writer between the two leaves. Nothing is
         ever lost.
 
         Raises:

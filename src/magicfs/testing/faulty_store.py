@@ -22,9 +22,9 @@ from magicfs.errors import (
     UploadNotFound,
 )
 from magicfs.stores.folder_port import Folders
-from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Capabilities, PutMode, Store, Update
 from magicfs.stores.tree_port import Entry, Renamed, Tree, rename_one_by_one
+from magicfs.stores.trees.objects import tree_of
 from magicfs.stores.version_port import Version, Versions
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 

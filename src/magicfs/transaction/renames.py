@@ -18,8 +18,8 @@ from magicfs.errors import CommitFailed, MagicError, ObjectExists, ObjectNotFoun
 from magicfs.parallel import drained
 from magicfs.protocol.readback import Outcome, is_renamed
 from magicfs.protocol.steps import Rename
-from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Entry, Tree
+from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.copies import copy_files
 
 __all__ = ["Pace", "is_there", "rename_files"]

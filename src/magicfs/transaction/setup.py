@@ -29,7 +29,7 @@ from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.interrupt import held
 from magicfs.stores.object_settings import ObjectSettings
-from magicfs.stores.object_tree import tree_of
+from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import job_location, other_datasets
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.audit import refuse_quarantined

@@ -34,7 +34,7 @@ from magicfs.formats.task_manifest import (
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.winners import StoredSet
-from magicfs.stores.object_tree import tree_of
+from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.manifest_places import Places
 from magicfs.transaction.record import read_record

@@ -16,8 +16,8 @@ from magicfs.protocol import paths
 from magicfs.protocol.steps import Batch, Delete, Rename
 from magicfs.protocol.temporary import RENAMING
 from magicfs.stores.conditions import remove_matching
-from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Tree
+from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.outcome import JobEnd, JobOutcome

@@ -22,7 +22,7 @@ from fsspec.tests.abstract.pipe import AbstractPipeTests
 from fsspec.tests.abstract.put import AbstractPutTests
 
 import magicfs
-from magicfs.stores.memory import default_world
+from magicfs.stores.memory.store import default_world
 
 URL = os.environ["SUITE_URL"]
 OPTIONS = json.loads(os.environ["SUITE_OPTIONS"])

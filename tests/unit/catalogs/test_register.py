@@ -18,7 +18,7 @@ import magicfs
 from magicfs.catalogs import Delta, SymlinkManifest
 from magicfs.cli.main import main
 from magicfs.errors import ObjectNotFound, UsageError
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 from proofs.scenes.job_scene import JobScene
 

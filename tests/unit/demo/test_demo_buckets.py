@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from examples.flights.buckets import LocalDirectory
-from magicfs.stores import local_files, local_uploads
+from magicfs.stores.local import files as local_files
+from magicfs.stores.local import uploads as local_uploads
 
 
 def test_upload_whose_record_is_being_written_is_not_pending_yet(

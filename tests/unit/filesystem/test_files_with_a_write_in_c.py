@@ -25,7 +25,7 @@ import pytest
 
 from magicfs.errors import StoreError, UsageError
 from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.memory_scene import MemoryScene
 

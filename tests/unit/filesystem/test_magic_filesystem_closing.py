@@ -20,7 +20,7 @@ import pytest
 
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.stores.memory import default_world
+from magicfs.stores.memory.store import default_world
 from proofs.scenes.memory_scene import MemoryScene
 
 BASE = "bucket/dataset1/__magic/job 1/__base"

@@ -11,7 +11,7 @@ import pytest
 from magicfs.errors import ObjectNotFound, PreconditionFailed
 from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory.store import MemoryStore
 from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.memory_scene import MemoryScene
 

@@ -18,8 +18,8 @@ from s3fs import S3FileSystem
 import magicfs
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem, MagicMemory, MagicS3, MagicS3A
-from magicfs.stores.memory import World, default_world
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World, default_world
 from proofs.scenes.memory_scene import MemoryScene
 
 OPTIONS: dict[str, Any] = {

@@ -14,7 +14,7 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores.memory import World
+from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities, ObjectInfo
 from proofs.scenes.memory_scene import MemoryScene
 

@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 import magicfs
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.stores.local_held import UPLOADS
+from magicfs.stores.local.held import UPLOADS
 
 MAKERS: dict[str, Any] = {
     "instance": lambda: MagicFileSystem(LocalFileSystem()),

@@ -14,7 +14,7 @@ from fsspec.asyn import AsyncFileSystem, sync
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.filesystem.recording import MARKER_LENGTH
-from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.memory.store import MemoryStore, default_world
 from proofs.scenes.memory_scene import MemoryScene
 
 BASE = "bucket/dataset1/__magic/job 1/task%2F1/__base"

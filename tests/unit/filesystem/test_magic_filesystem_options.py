@@ -16,7 +16,7 @@ import magicfs
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.protocol.magic import locate
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from proofs.scenes.memory_scene import MemoryScene
 
 MAGIC = "bucket/dataset1/__magic/job 1/__base"

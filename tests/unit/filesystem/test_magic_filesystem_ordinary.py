@@ -13,8 +13,8 @@ from fsspec.asyn import sync
 from fsspec.implementations.local import LocalFileSystem
 
 from magicfs.filesystem import MagicFileSystem
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 from proofs.scenes.memory_scene import MemoryScene
 
 BASE = "bucket/dataset1/__magic/mine/__base"

@@ -15,8 +15,8 @@ from s3fs import S3FileSystem
 
 from magicfs.errors import PermissionDenied, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
+from magicfs.stores.memory.store import World
 
 SECRET = "hidden-secret-0123456789"
 ENDPOINT = "http://127.0.0.1:9"

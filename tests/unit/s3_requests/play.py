@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from magicfs.stores.http import Address, Answer
-from magicfs.stores.memory import World
-from magicfs.stores.s3 import S3Store
-from magicfs.stores.s3_requests.line import Line
+from magicfs.stores.memory.store import World
+from magicfs.stores.s3.http import Address, Answer
+from magicfs.stores.s3.requests.line import Line
+from magicfs.stores.s3.store import S3Store
 from proofs.doubles.s3_wire import over_wire
 
 BUCKET = "bucket"

@@ -17,12 +17,12 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
-from magicfs.stores import s3_errors
-from magicfs.stores.http import Answer
 from magicfs.stores.port import ObjectInfo, Part
 from magicfs.stores.retrying import RETRIES, RetryingStore
-from magicfs.stores.s3_requests import answer
-from magicfs.stores.s3_requests.answer import Malformed, Refused, document_of
+from magicfs.stores.s3 import errors as s3_errors
+from magicfs.stores.s3.http import Answer
+from magicfs.stores.s3.requests import answer
+from magicfs.stores.s3.requests.answer import Malformed, Refused, document_of
 from tests.unit.s3_requests.play import document, error, run, scripted
 
 _PART = Part(1, '"etag"')

@@ -15,9 +15,9 @@ from botocore.handlers import disable_signing
 from s3fs import S3FileSystem
 
 from magicfs.errors import UsageError
-from magicfs.stores.s3_client import without_retries
-from magicfs.stores.s3_requests.fallback import METHODS
-from magicfs.stores.s3_requests.line import Line, line_to
+from magicfs.stores.s3.client import without_retries
+from magicfs.stores.s3.requests.fallback import METHODS
+from magicfs.stores.s3.requests.line import Line, line_to
 
 BUCKET = "some-bucket"
 
@@ -104,7 +104,7 @@ def test_requests_are_left_to_aiobotocore_and_the_reason_is_logged_once(
     with caplog.at_level(logging.DEBUG, "magicfs"):
         assert _asked(options) is None
     told = [
-        record.getMessage() for record in caplog.records if record.name == "magicfs.stores.s3_requests.line"
+        record.getMessage() for record in caplog.records if record.name == "magicfs.stores.s3.requests.line"
     ]
     assert len(told) == 1
     assert reason in told[0]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from magicfs.errors import PermissionDenied, StoreError, Unavailable
-from magicfs.stores.http import Address, Answer
-from magicfs.stores.s3_requests.line import Line
-from magicfs.stores.s3_requests.route import Route
-from magicfs.stores.s3_requests.signature import Scope
+from magicfs.stores.s3.http import Address, Answer
+from magicfs.stores.s3.requests.line import Line
+from magicfs.stores.s3.requests.route import Route
+from magicfs.stores.s3.requests.signature import Scope
 from tests.unit.s3_requests.play import Script, error, run, scripted
 
 _FOUND = Answer(200, {"content-length": "1", "etag": '"e"'}, b"")

@@ -16,11 +16,11 @@ from botocore.httpsession import get_cert_path
 from s3fs import S3FileSystem
 
 from magicfs.errors import PermissionDenied, StoreError
-from magicfs.stores.http import Answer
 from magicfs.stores.port import PartBody
-from magicfs.stores.s3_client import CONNECTIONS, without_retries
-from magicfs.stores.s3_requests import line as lines
-from magicfs.stores.s3_requests import own
+from magicfs.stores.s3.client import CONNECTIONS, without_retries
+from magicfs.stores.s3.http import Answer
+from magicfs.stores.s3.requests import line as lines
+from magicfs.stores.s3.requests import own
 from tests.unit.s3_requests.play import BUCKET, run, scripted
 
 _PROXIES = [name for known in ("http_proxy", "https_proxy", "no_proxy") for name in (known, known.upper())]

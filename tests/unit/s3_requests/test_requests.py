@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from s3fs import S3FileSystem
 
 from magicfs.stores.answer_rules import Malformed
-from magicfs.stores.http import Address, Answer
-from magicfs.stores.s3_requests import line as lines
-from magicfs.stores.s3_requests import sdk
-from magicfs.stores.s3_requests.line import Line
-from magicfs.stores.s3_requests.own import OwnRequests
+from magicfs.stores.s3.http import Address, Answer
+from magicfs.stores.s3.requests import line as lines
+from magicfs.stores.s3.requests import sdk
+from magicfs.stores.s3.requests.line import Line
+from magicfs.stores.s3.requests.own import OwnRequests
 from tests.sample import examples
 
 EXAMPLES = examples(40)

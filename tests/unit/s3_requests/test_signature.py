@@ -15,7 +15,7 @@ from botocore.credentials import ReadOnlyCredentials
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from magicfs.stores.s3_requests.signature import UNSIGNED_PAYLOAD, Scope, Signer, canonical
+from magicfs.stores.s3.requests.signature import UNSIGNED_PAYLOAD, Scope, Signer, canonical
 from tests.sample import examples
 
 EXAMPLES = examples(2_000)

@@ -11,9 +11,9 @@ import pytest
 from s3fs import S3FileSystem
 
 from magicfs.errors import Unavailable
-from magicfs.stores.http import Address
-from magicfs.stores.memory import World
-from magicfs.stores.s3 import S3Store
+from magicfs.stores.memory.store import World
+from magicfs.stores.s3.http import Address
+from magicfs.stores.s3.store import S3Store
 from proofs.doubles.s3_wire import S3Wire
 from tests.unit.s3_requests.play import BUCKET
 from tests.unit.stores_http.certificates import Authority, authority

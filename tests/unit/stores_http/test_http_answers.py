@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magicfs.stores.http import answer as answer_module
-from magicfs.stores.http.answer import HEAD_BYTES_MAX, Answer, AnswerReader, Malformed
+from magicfs.stores.s3.http import answer as answer_module
+from magicfs.stores.s3.http.answer import HEAD_BYTES_MAX, Answer, AnswerReader, Malformed
 
 GET, HEAD = False, True
 HINTS = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from magicfs.stores.http import Answer
+from magicfs.stores.s3.http import Answer
 from tests.unit.stores_http.play import Wire, answering, asking, pool_of, serving, until
 
 pytestmark = pytest.mark.process

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from magicfs.stores.http import Address, Answer, HttpClient, NotConnected, dial
-from magicfs.stores.http.dial import Dialer
+from magicfs.stores.s3.http import Address, Answer, HttpClient, NotConnected, dial
+from magicfs.stores.s3.http.dial import Dialer
 from tests.unit.stores_http.play import answering, asking, pool_of, serving, until
 
 pytestmark = pytest.mark.process

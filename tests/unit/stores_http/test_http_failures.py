@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from magicfs.stores.http import Address, NoAnswer, NotConnected
+from magicfs.stores.s3.http import Address, NoAnswer, NotConnected
 from tests.unit.stores_http.play import OK, Play, Wire, answering, asking, pool_of, serving, until
 
 pytestmark = pytest.mark.process

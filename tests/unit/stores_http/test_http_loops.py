@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fsspec.asyn import get_loop, sync
 
-from magicfs.stores.http import Address, HttpClient, NotConnected
+from magicfs.stores.s3.http import Address, HttpClient, NotConnected
 from tests.unit.stores_http.play import OK
 
 pytestmark = pytest.mark.process
@@ -252,7 +252,7 @@ def test_a_process_ends_without_a_word(server: Standing, name: str) -> None:
     program = f"""
         import asyncio, atexit, gc, sys, time
         from fsspec.asyn import get_loop, sync
-        from magicfs.stores.http import Address, HttpClient
+        from magicfs.stores.s3.http import Address, HttpClient
 
         address = Address("http", "127.0.0.1", {server.address.port})
 

@@ -13,7 +13,7 @@ from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.protocol import paths
 from magicfs.report import JobReport
-from magicfs.stores.object_tree import tree_of
+from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.manifest_success import as_manifest_committer
 from magicfs.transaction.record import now_ms

@@ -29,7 +29,7 @@ from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.stores.interrupt import hold
-from magicfs.stores.object_tree import tree_of
+from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.task_manifests import TaskManifests

@@ -28,8 +28,8 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import last_committed
 from magicfs.report import ForeignJob
-from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import ObjectInfo
+from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import read_unfinished
 from magicfs.transaction.output import JobOutput, Taking

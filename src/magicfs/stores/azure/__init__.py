@@ -1,0 +1,1 @@
+"""Azure's Blob service, and Azure Data Lake Storage."""

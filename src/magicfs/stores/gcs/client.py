@@ -1,0 +1,174 @@
+"""Requests to Google Cloud Storage with the credentials of a user's own ``gcsfs.GCSFileSystem``.
+
+Each request is sent once: repeating is ours (``stores.retrying``). gcsfs's own requests are made again for
+up to a minute, and hide whether an answer was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Malformed, deadline_s
+from magicfs.stores.bounded_response import read
+from magicfs.stores.gcs import errors as gcs_errors
+from magicfs.stores.gcs.errors import Answer
+from magicfs.stores.logged_once import warn_of_exposure
+from magicfs.stores.undocumented import log_missing, send_once
+
+if TYPE_CHECKING:
+    import aiohttp
+    from gcsfs.core import GCSFileSystem
+
+__all__ = ["CONNECTIONS", "GcsClient"]
+
+CONNECTIONS = 64
+"""Most connections at once, unless the filesystem's ``session_kwargs`` bring a connector of their own."""
+
+_SILENCE_S = 60.0
+_RENEWED_BEFORE = timedelta(seconds=300)
+_PIECE = 256 * 1024
+_PLACE = "_magicfs_session"
+
+
+@dataclass(frozen=True, slots=True)
+class GcsClient:
+    """How a store makes requests."""
+
+    filesystem: GCSFileSystem
+
+    @property
+    def location(self) -> str:
+        """Where requests go: by an option, by the environment, or Google's own."""
+        return str(self.filesystem.base).removesuffix("/storage/v1/").rstrip("/")
+
+    async def ask(
+        self,
+        operation: str,
+        path: str,
+        method: str,
+        target: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        size_max: int | None = None,
+        accepts: int = 0,
+    ) -> Answer:
+        """Make one request; raises the port's errors, in which ``path`` names what it is about.
+
+        ``size_max``: how much is read of the body of a success, where that is no document. ``accepts``: a
+        status that is returned, although it is none of success.
+
+        ``target`` is a path of the endpoint, encoded; the XML API is what lies outside of Google's own names.
+        """
+        from yarl import URL
+
+        query = dict(params or {})
+        sent = {"Accept-Encoding": "identity", **(headers or {})}
+        self._bill(query, sent, is_json="/storage/v1" in target)
+        url = URL(f"{self.location}{target}", encoded=True)
+        with gcs_errors.translated(operation, path):
+            session = await self._session()
+            await self._authorise(sent)
+            if body is not None:
+                sent["Content-Length"] = str(len(body))
+            request = session.request(
+                method,
+                url.update_query(query) if query else url,
+                headers=sent,
+                data=None if body is None else _pieces(body),
+                timeout=self._timeout(),
+                allow_redirects=False,
+            )
+            async with asyncio.timeout(self._head_s(body)) as head, request as response:
+                head.reschedule(None)  # the body is watched while it is read
+                allowed = DOCUMENT_BYTES_MAX + 1 if size_max is None else size_max
+                most = allowed if response.status < 300 else ERROR_BYTES_MAX
+                content = await read(response.content, most, _SILENCE_S)
+                if size_max is None and len(content) == allowed:
+                    raise Malformed(f"the answer has more than {DOCUMENT_BYTES_MAX:,} bytes")
+                answer = Answer(response.status, response.headers, content)
+        if answer.status != accepts:
+            gcs_errors.check(answer, operation, path)
+        return answer
+
+    @property
+    def payer(self) -> str:
+        """The project that pays for requests; empty for the bucket's own."""
+        payer = self.filesystem.requester_pays
+        return str((payer if isinstance(payer, str) else self.filesystem.project if payer else "") or "")
+
+    def _bill(self, query: dict[str, str], headers: dict[str, str], *, is_json: bool) -> None:
+        """Name who pays, as the filesystem was told; each of the two APIs has a way of its own."""
+        if payer := self.payer:
+            if is_json:
+                query["userProject"] = payer
+            else:
+                headers["x-goog-user-project"] = payer
+
+    async def _authorise(self, headers: dict[str, str]) -> None:
+        known = self.filesystem.credentials
+        if known.credentials is None:
+            return  # anonymous
+        if not _stay_valid(known.credentials):
+            with gcs_errors.renewing():
+                before_s = int(_RENEWED_BEFORE.total_seconds())
+                await asyncio.to_thread(known.maybe_refresh, before_s)  # it waits for an answer
+        known.credentials.apply(headers)
+
+    def _head_s(self, body: bytes | None) -> float | None:
+        """How long it may take until the headers of the answer are there; None if the filesystem says."""
+        if self.filesystem.requests_timeout is not None:
+            return None
+        return deadline_s(_SILENCE_S, 0 if body is None else len(body))
+
+    def _timeout(self) -> aiohttp.ClientTimeout:
+        import aiohttp
+
+        told = self.filesystem.requests_timeout
+        if isinstance(told, aiohttp.ClientTimeout):
+            return told
+        return aiohttp.ClientTimeout(total=told, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
+
+    async def _session(self) -> aiohttp.ClientSession:
+        """A session of the filesystem's own arguments, which lives and ends with it."""
+        import aiohttp
+
+        filesystem = self.filesystem
+        if (found := filesystem.__dict__.get(_PLACE)) is not None:
+            return found  # type: ignore[no-any-return]
+        has_credentials = filesystem.credentials.credentials is not None
+        warn_of_exposure(self.location, has_credentials=has_credentials)
+        told = filesystem.session_kwargs
+        if "connector" in told or getattr(filesystem, "_use_client_cert", False):
+            # Certificates of clients, and connections that others own, are the filesystem's affair.
+            if (make := getattr(filesystem, "_set_session", None)) is not None:
+                return await make()  # type: ignore[no-any-return]
+            log_missing("gcsfs's GCSFileSystem._set_session", "connections are made without a certificate")
+            told = {"connector_owner": "connector" not in told, **told}
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS) if "connector" not in told else told["connector"]
+        made = aiohttp.ClientSession(auto_decompress=False, **{**told, "connector": connector})
+        send_once(made)
+        filesystem.__dict__[_PLACE] = made
+        weakref.finalize(filesystem, filesystem.close_session, filesystem.loop, made, filesystem.asynchronous)
+        return made
+
+
+def _stay_valid(credentials: Any) -> bool:
+    """Whether credentials of google-auth are good for a while."""
+    if not credentials.valid:
+        return False
+    expiry = credentials.expiry
+    return expiry is None or expiry.replace(tzinfo=UTC) - datetime.now(UTC) > _RENEWED_BEFORE
+
+
+async def _pieces(body: bytes) -> AsyncIterator[memoryview]:
+    """A body a little at a time, so that no other request waits while a large one is sent."""
+    view = memoryview(body)
+    for start in range(0, len(view), _PIECE):
+        yield view[start : start + _PIECE]

@@ -1,0 +1,150 @@
+"""Multipart uploads of the XML API: S3's, with Google's names of headers and without preconditions."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+from magicfs.errors import StoreError, Unavailable
+from magicfs.protocol.file_options import METADATA
+from magicfs.stores.answer_rules import Malformed, root_of, seconds_of, words
+from magicfs.stores.gcs import errors as gcs_errors
+from magicfs.stores.gcs.client import GcsClient
+from magicfs.stores.gcs.errors import Answer
+from magicfs.stores.pages import Page
+from magicfs.stores.port import Part, PartBody, UploadInfo
+
+__all__ = ["HEADERS", "GcsUploads", "crc32c_of"]
+
+HEADERS = {
+    "CacheControl": "Cache-Control",
+    "ContentDisposition": "Content-Disposition",
+    "ContentEncoding": "Content-Encoding",
+    "ContentLanguage": "Content-Language",
+    "ContentType": "Content-Type",
+    "StorageClass": "x-goog-storage-class",
+}
+"""What can be said of an upload beside its metadata, by the names of the port."""
+
+
+class GcsUploads:
+    """The multipart uploads of one bucket."""
+
+    def __init__(self, client: GcsClient, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    async def create(self, key: str, options: Mapping[str, Any]) -> str:
+        """Open an upload."""
+        headers = {HEADERS[name]: str(value) for name, value in options.items() if name != METADATA}
+        headers.setdefault("Content-Type", "application/octet-stream")
+        for name, value in options.get(METADATA, {}).items():
+            headers[f"x-goog-meta-{name}"] = self._checked(key, name, str(value))
+        answer = await self._ask("create_upload", key, "POST", {"uploads": ""}, headers=headers, body=b"")
+        with gcs_errors.reading("create_upload", f"{self._bucket}/{key}"):
+            return _text(root_of(answer.content, "InitiateMultipartUploadResult"), "UploadId")
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
+        """Send a part with its checksum; the answer's must be the same."""
+        content = body.getvalue() if isinstance(body, io.BytesIO) else bytes(body)
+        checksum = f"crc32c={crc32c_of(content)}"
+        answer = await self._ask(
+            "put_part",
+            key,
+            "PUT",
+            {"partNumber": str(number), "uploadId": upload_id},
+            headers={"x-goog-hash": checksum, "Content-Type": "application/octet-stream"},
+            body=content,
+        )
+        told = [one.strip() for one in answer.headers.get("x-goog-hash", checksum).split(",")]
+        if any(one.startswith("crc32c=") and one != checksum for one in told):
+            became = words(", ".join(told))
+            problem = f"part {number} did not arrive as it was sent: {checksum} became {became}"
+            raise Unavailable("put_part", f"{self._bucket}/{key}", problem)
+        with gcs_errors.reading("put_part", f"{self._bucket}/{key}"):
+            return Part(number, answer.headers["ETag"])
+
+    async def complete(self, key: str, upload_id: str, parts: Sequence[Part]) -> str:
+        """Make an upload visible; returns the generation of its object, empty where the answer has none."""
+        listed = "".join(
+            f"<Part><PartNumber>{part.number}</PartNumber><ETag>{escape(part.etag)}</ETag></Part>"
+            for part in parts
+        )
+        answer = await self._ask(
+            "complete_upload",
+            key,
+            "POST",
+            {"uploadId": upload_id},
+            headers={"Content-Type": "application/xml"},
+            body=f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode(),
+        )
+        with gcs_errors.reading("complete_upload", f"{self._bucket}/{key}"):
+            _text(root_of(answer.content, "CompleteMultipartUploadResult"), "ETag")
+        return answer.headers.get("x-goog-generation", "")
+
+    async def abort(self, key: str, upload_id: str) -> None:
+        """Discard an upload."""
+        answer = await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
+        with gcs_errors.reading("abort_upload", f"{self._bucket}/{key}"):
+            if answer.content.strip():
+                raise Malformed("the answer must be empty")
+
+    async def page(self, prefix: str, position: Mapping[str, str]) -> Page[UploadInfo]:
+        """A page of pending uploads."""
+        path = f"{self._bucket}/{prefix}"
+        params = {"uploads": "", "prefix": prefix, **position}
+        answer = await self._client.ask("list_uploads", path, "GET", f"/{self._bucket}", params=params)
+        root = root_of(answer.content, "ListMultipartUploadsResult")
+        found = [
+            UploadInfo(
+                _text(upload, "Key"),
+                _text(upload, "UploadId"),
+                _seconds(upload.findtext("{*}Initiated", "")),
+            )
+            for upload in root.iterfind("{*}Upload")
+        ]
+        if root.findtext("{*}IsTruncated") != "true":
+            return Page(found, None, not found)
+        following = {
+            "key-marker": _text(root, "NextKeyMarker"),
+            "upload-id-marker": root.findtext("{*}NextUploadIdMarker", ""),
+        }
+        return Page(found, following, not found)
+
+    async def _ask(
+        self, operation: str, key: str, method: str, params: Mapping[str, str], **request: Any
+    ) -> Answer:
+        target = f"/{self._bucket}/{quote(key, safe='')}"
+        path = f"{self._bucket}/{key}"
+        return await self._client.ask(operation, path, method, target, params=params, **request)
+
+    def _checked(self, key: str, name: str, value: str) -> str:
+        """A header's value, which may be no other text than printable ASCII."""
+        if not (value.isascii() and value.isprintable()):
+            problem = f"metadata {name!r} cannot travel with an upload: it is not printable ASCII"
+            raise StoreError(
+                "create_upload", f"{self._bucket}/{key}", problem, hint="encode it, or leave it out"
+            )
+        return value
+
+
+def crc32c_of(content: bytes) -> str:
+    """The checksum as Google writes it: big-endian, base64."""
+    import google_crc32c
+
+    return base64.b64encode(google_crc32c.value(content).to_bytes(4, "big")).decode()
+
+
+def _text(element: Any, name: str) -> str:
+    text: str = element.findtext(f"{{*}}{name}", "")
+    if not text:
+        raise Malformed(f"the answer has no {name}")
+    return text
+
+
+def _seconds(moment: str) -> float:
+    return seconds_of(moment) if moment else 0.0

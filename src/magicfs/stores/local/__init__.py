@@ -1,0 +1,1 @@
+"""Files of this machine, or of a filesystem that is mounted here."""

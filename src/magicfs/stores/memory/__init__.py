@@ -1,0 +1,1 @@
+"""The memory store, which defines the port, and its filesystem of fsspec."""

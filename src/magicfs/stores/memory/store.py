@@ -1,0 +1,345 @@
+"""The memory store: the definition of the port, in one process.
+
+Where the port's docstrings leave room, this module decides; the other stores are tested against it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import io
+import itertools
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
+from magicfs.protocol import file_options
+from magicfs.protocol.file_options import DESCRIPTION, METADATA
+from magicfs.protocol.parts import PartLimits
+from magicfs.stores import checksums
+from magicfs.stores.memory.buckets import Bucket, Held, HeldUpload, Versioning
+from magicfs.stores.memory.versions import MemoryVersions
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+
+__all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
+
+_numbers = itertools.count(1)
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class World:
+    """The buckets of one memory store.
+
+    With ``create_buckets`` a bucket is made when it is first named, as fsspec's own memory filesystem makes
+    directories; otherwise an unknown one is an error, as on real stores. ``ignores`` names fields of
+    ``stores.conditions.Conditions``: conditions that are silently ignored, as by stores that do not know
+    them.
+    """
+
+    def __init__(
+        self,
+        *,
+        create_buckets: bool = False,
+        capabilities: Capabilities | None = None,
+        clock: Callable[[], float] = time.time,
+        ignores: frozenset[str] = frozenset(),
+    ) -> None:
+        self.capabilities = capabilities or Capabilities(
+            parts=PartLimits(size_min=1), upload_options=frozenset({METADATA, *DESCRIPTION}), versions=True
+        )
+        self.clock = clock
+        self.ignores = ignores
+        self.number = next(_numbers)
+        self._create_buckets = create_buckets
+        self._buckets: dict[str, Bucket] = {}
+        self._uploads_opened = 0
+        self._lock = threading.RLock()
+
+    def create_bucket(self, name: str) -> None:
+        """Create a bucket; one that exists already stays as it is."""
+        with self._lock:
+            self._buckets.setdefault(name, Bucket())
+
+    def keep_versions(self, name: str, keeping: Versioning = "Enabled") -> None:
+        """Let a bucket keep versions of what is deleted or written over, or not any more."""
+        with self._lock:
+            self.create_bucket(name)
+            self._buckets[name].keeping = keeping
+
+    def delete_bucket(self, name: str) -> None:
+        """Forget a bucket and everything in it; an unknown one counts as forgotten."""
+        with self._lock:
+            self._buckets.pop(name, None)
+
+    def buckets(self) -> builtins.list[str]:
+        """Names of all buckets, sorted."""
+        with self._lock:
+            return sorted(self._buckets)
+
+    def clear(self) -> None:
+        """Forget all buckets."""
+        with self._lock:
+            self._buckets.clear()
+
+    def store(self, bucket: str) -> MemoryStore:
+        """The store of one bucket."""
+        return MemoryStore(bucket, self)
+
+    def next_upload_id(self) -> str:
+        """An id that no other upload of this world has."""
+        with self._lock:
+            self._uploads_opened += 1
+            return f"upload-{self._uploads_opened}"
+
+    def find(self, name: str) -> Bucket | None:
+        """A bucket's contents, for ``MemoryStore``."""
+        with self._lock:
+            if self._create_buckets and name:
+                self.create_bucket(name)
+            return self._buckets.get(name)
+
+
+_DEFAULT = World(create_buckets=True)
+
+
+def default_world() -> World:
+    """The world behind ``memory://`` in this process."""
+    return _DEFAULT
+
+
+class MemoryStore:
+    """One bucket of a ``World``; see ``magicfs.stores.port.Store`` for the contract."""
+
+    name = "memory"
+
+    def __init__(self, bucket: str, world: World | None = None) -> None:
+        self.bucket = bucket
+        self.world = world or default_world()
+
+    @property
+    def identity(self) -> str:
+        return f"memory:{self.world.number}/{self.bucket}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.world.capabilities
+
+    async def create_upload(
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
+    ) -> str:
+        given = dict(options or {})
+        file_options.check(given, self.capabilities.upload_options, self.path(key), self.name)
+        contents = self.contents("create_upload", key)
+        upload_id = self.world.next_upload_id()
+        joined = file_options.joined_metadata(given.pop(METADATA, None), metadata)
+        contents.uploads[upload_id] = HeldUpload(key, self.world.clock(), _lower(joined), given)
+        return upload_id
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
+        upload = self._upload("put_part", key, upload_id)
+        limits = self.capabilities.parts
+        if not 1 <= number <= limits.count_max:
+            raise StoreError(
+                "put_part", self.path(key), f"part number {number} is not in 1..{limits.count_max}"
+            )
+        data = body.getvalue() if isinstance(body, io.BytesIO) else bytes(body)
+        if len(data) > limits.size_max:
+            raise StoreError("put_part", self.path(key), f"part of {len(data)} bytes is too large")
+        upload.parts[number] = data
+        return Part(number, _etag(upload.parts[number]))
+
+    async def complete_upload(
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
+        upload = self._upload("complete_upload", key, upload_id)
+        self._check_parts(key, upload, parts)
+        if (
+            self._looks("complete_if_absent", if_absent)
+            and key in self.contents("complete_upload", key).objects
+        ):
+            raise ObjectExists("complete_upload", self.path(key), "an object is there")
+        body = b"".join(upload.parts[part.number] for part in parts)
+        digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
+        etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
+        contents = self.contents("complete_upload", key)
+        info = self._store(contents, key, body, etag, upload.metadata, upload.description)
+        del contents.uploads[upload_id]
+        return info
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        contents = self.contents("abort_upload", key)
+        upload = contents.uploads.get(upload_id)
+        if upload is not None and upload.key == key:
+            del contents.uploads[upload_id]
+
+    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
+        uploads = self.contents("list_uploads", prefix).uploads
+        found = [UploadInfo(u.key, i, u.initiated) for i, u in uploads.items() if u.key.startswith(prefix)]
+        for info in sorted(found, key=lambda info: (info.key, info.initiated)):
+            yield info
+
+    async def put(
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
+    ) -> ObjectInfo:
+        contents = self.contents("put", key)
+        match mode:
+            case PutMode.CREATE:
+                if self._looks("put_if_absent") and key in contents.objects:
+                    raise ObjectExists("put", self.path(key), "an object is there")
+            case Update(etag):
+                if self._looks("put_if_match") and not self._holds(contents, key, etag):
+                    raise PreconditionFailed("put", self.path(key), f"no object of ETag {etag} is there")
+        data = bytes(body)
+        return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
+
+    async def copy(self, source: str, destination: str) -> int:
+        held = self._object("copy", source)
+        if source != destination:
+            contents = self.contents("copy", destination)
+            kept = dict(held.info.metadata), held.info.description
+            self._store(contents, destination, held.body, _etag(held.body), *kept)
+        return len(held.body)
+
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
+        return self._object("get", key).body[:size_max]
+
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        held = self._object("get_range", key)
+        if held.info.etag != etag:
+            raise PreconditionFailed("get_range", self.path(key), f"no object of ETag {etag} is there")
+        return held.body[start : start + size]
+
+    async def head(self, key: str) -> ObjectInfo:
+        return self._object("head", key).info
+
+    def versions(self) -> MemoryVersions:
+        return MemoryVersions(self)
+
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        held = self._object("checksums", key)
+        if held.info.etag != etag:
+            raise PreconditionFailed("checksums", self.path(key), f"no object of ETag {etag} is there")
+        told = {name: checksums.running(name) for name in self.capabilities.checksums}
+        for one in told.values():
+            one.update(memoryview(held.body))
+        return {name: one.value() for name, one in told.items()}
+
+    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
+        contents = self.contents("list", prefix)
+        keys = itertools.islice(contents.objects.below(prefix), limit)
+        for info in [_listed(contents.objects[key].info) for key in keys]:
+            yield info
+
+    async def list_directories(self, prefix: str) -> AsyncIterator[str]:
+        keys = self.contents("list_directories", prefix).objects.below(prefix)
+        ends = ((key, key.find("/", len(prefix)) + 1) for key in keys)
+        for directory in list(dict.fromkeys(key[:end] for key, end in ends if end)):
+            yield directory
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        if len(keys) > self.capabilities.bulk_delete_max:
+            raise StoreError("delete", self.path(keys[0]), f"{len(keys)} keys are too many for one request")
+        contents = self.contents("delete", keys[0] if keys else "")
+        for key in keys:
+            contents.remove(key)
+
+    async def delete_matching(self, key: str, etag: str) -> None:
+        contents = self.contents("delete_matching", key)
+        if self._looks("delete") and key in contents.objects and not self._holds(contents, key, etag):
+            raise PreconditionFailed("delete_matching", self.path(key), "another object is there")
+        contents.remove(key)
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
+        if len(objects) > self.capabilities.bulk_delete_max:
+            problem = f"{len(objects)} keys are too many for one request"
+            raise StoreError("delete_all_matching", self.path(objects[0][0]), problem)
+        contents = self.contents("delete_all_matching", objects[0][0] if objects else "")
+        looked_at = objects if self._looks("bulk_delete") else ()
+        left = [
+            key for key, etag in looked_at if key in contents.objects and not self._holds(contents, key, etag)
+        ]
+        for key in {key for key, _ in objects} - set(left):
+            contents.remove(key)
+        return left
+
+    def _looks(self, condition: str, asked: bool = True) -> bool:
+        return asked and condition not in self.world.ignores
+
+    def _holds(self, contents: Bucket, key: str, etag: str) -> bool:
+        held = contents.objects.get(key)
+        return held is not None and held.info.etag == etag
+
+    def path(self, key: str) -> str:
+        """What errors call a key."""
+        return f"{self.bucket}/{key}"
+
+    def contents(self, operation: str, key: str) -> Bucket:
+        """The contents of the bucket, for ``MemoryVersions``."""
+        contents = self.world.find(self.bucket)
+        if contents is None:
+            raise ObjectNotFound(
+                operation, self.path(key), f"no bucket {self.bucket!r}", hint="create the bucket first"
+            )
+        return contents
+
+    def _object(self, operation: str, key: str) -> Held:
+        found = self.contents(operation, key).objects.get(key)
+        if found is None:
+            raise ObjectNotFound(operation, self.path(key), "no such object")
+        return found
+
+    def _upload(self, operation: str, key: str, upload_id: str) -> HeldUpload:
+        upload = self.contents(operation, key).uploads.get(upload_id)
+        if upload is None or upload.key != key:
+            raise UploadNotFound(operation, self.path(key), f"no upload {upload_id!r} of this key")
+        return upload
+
+    def _check_parts(self, key: str, upload: HeldUpload, parts: Sequence[Part]) -> None:
+        numbers = [part.number for part in parts]
+        if not numbers or numbers != sorted(set(numbers)):
+            raise StoreError(
+                "complete_upload", self.path(key), "parts must be named once each, in ascending order"
+            )
+        for part in parts:
+            body = upload.parts.get(part.number)
+            if body is None or _etag(body) != part.etag:
+                raise StoreError(
+                    "complete_upload", self.path(key), f"part {part.number} is unknown or its ETag differs"
+                )
+            if len(body) < self.capabilities.parts.size_min and part is not parts[-1]:
+                raise StoreError("complete_upload", self.path(key), f"part {part.number} is too small")
+
+    def _store(
+        self,
+        contents: Bucket,
+        key: str,
+        body: bytes,
+        etag: str,
+        metadata: dict[str, str],
+        description: Mapping[str, Any] | None = None,
+    ) -> ObjectInfo:
+        info = ObjectInfo(key, len(body), etag, self.world.clock(), metadata, description or {})
+        return contents.put(key, Held(info, body))
+
+
+def _etag(body: bytes) -> str:
+    return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+
+
+def _listed(info: ObjectInfo) -> ObjectInfo:
+    """What a listing tells of an object: no metadata, and no version."""
+    if info.metadata or info.description or info.version:
+        return ObjectInfo(info.key, info.size, info.etag, info.modified, _NOTHING, _NOTHING)
+    return info
+
+
+def _lower(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in metadata.items()}

@@ -1,0 +1,43 @@
+"""Checksums in answers of S3: of parts, as completing needs them, and of whole objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from magicfs.errors import PreconditionFailed
+from magicfs.stores import checksums
+from magicfs.stores.s3.requests.checksum import USUAL
+
+__all__ = ["capabilities", "of_object", "of_part"]
+
+
+def of_part(algorithm: str | None, answer: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The checksum of a part that completing its upload needs again; None without one.
+
+    Answers carry a checksum that botocore added by itself, too; only an upload that was opened with an
+    algorithm must be completed with the checksums of its parts.
+    """
+    value = answer.get(f"Checksum{algorithm}")
+    return (algorithm, value) if algorithm and value else None
+
+
+def capabilities(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a store can do about checksums, given what is added to its requests."""
+    named = options.get("ChecksumAlgorithm") or None
+    return {"checksums": ("CRC64NVME",), "checksum_of_put": named or USUAL, "part_checksum": named}
+
+
+def of_object(path: str, answer: Mapping[str, Any], etag: str) -> Mapping[str, str]:
+    """What an answer to HEAD says of all bytes of an object, by algorithm.
+
+    Raises PreconditionFailed for one of a server that does not know the condition.
+    """
+    if answer.get("ETag", etag) != etag:
+        raise PreconditionFailed("checksums", path, f"no object of ETag {etag} is there")
+    # Without a kind those of uploads are made of the checksums of parts.
+    kind = answer.get("ChecksumType", "COMPOSITE" if "-" in etag else "FULL_OBJECT")
+    if kind != "FULL_OBJECT":
+        return {}
+    told = {name: answer.get(f"Checksum{name}", "") for name in checksums.MADE}
+    return {name: value for name, value in told.items() if value and "-" not in value}

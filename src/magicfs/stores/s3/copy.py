@@ -1,0 +1,140 @@
+"""Copying on the side of S3: whole in one request, or in parts where the object is too large for one.
+
+User metadata and the headers that describe the content come along either way. So do settings that the store
+was told of its objects; other tags come along only in one request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from magicfs.errors import MagicError, PreconditionFailed, Unavailable, UploadNotFound
+from magicfs.parallel import gathered
+from magicfs.protocol.file_options import DESCRIPTION
+from magicfs.protocol.parts import PartLimits
+from magicfs.stores.port import Capabilities, Part
+from magicfs.stores.s3 import checksums as s3_checksums
+
+__all__ = [
+    "ONE_REQUEST_MAX",
+    "PART_SIZE",
+    "Requests",
+    "believed",
+    "completed_part",
+    "copy",
+    "encryption_of_source",
+]
+
+ONE_REQUEST_MAX = 5 * 2**30
+"""Bytes of the largest object that CopyObject takes (Amazon S3 API reference, "CopyObject")."""
+
+PART_SIZE = 512 * 2**20
+"""Bytes of a part of a larger object; more where there would be too many of them."""
+
+_CONCURRENCY = 8
+_ENCRYPTION = ("SSECustomerAlgorithm", "SSECustomerKey", "SSECustomerKeyMD5")
+
+
+class Requests(Protocol):
+    """How ``S3Store`` makes requests; see there."""
+
+    bucket: str
+    capabilities: Capabilities
+
+    async def call(
+        self, method: str, operation: str, key: str | None, about: str = "", /, **kwargs: Any
+    ) -> Any:
+        """Make a request to the client by the name of its method."""
+
+
+async def copy(
+    store: Requests, source: str, destination: str, defaults: Mapping[str, Any], limits: PartLimits
+) -> int:
+    """Copy an object; see ``Store.copy``.
+
+    One HEAD, and one CopyObject. Above ``ONE_REQUEST_MAX`` a multipart upload of copied parts, which is
+    aborted if it fails; until then it is listed under the destination. ``defaults`` is what the store sends
+    with every request.
+    """
+    head = await store.call("head_object", "copy", source)
+    size = int(head["ContentLength"])
+    if source == destination:  # S3 refuses it
+        return size
+    # Botocore makes the header of it, percent-encoded.
+    origin = {
+        "CopySource": {"Bucket": store.bucket, "Key": source},
+        "CopySourceIfMatch": head["ETag"],
+        **encryption_of_source(defaults),
+    }
+    try:
+        if size <= ONE_REQUEST_MAX:
+            answer = await store.call("copy_object", "copy", destination, **origin)
+            believed(store, answer.get("CopyObjectResult"), destination)
+        else:
+            await _in_parts(store, head, destination, origin, limits)
+    except PreconditionFailed as error:
+        problem = f"the source was replaced meanwhile ({error.problem})"
+        raise Unavailable("copy", f"{store.bucket}/{source}", problem, hint="copy it again") from error
+    except UploadNotFound as error:
+        problem = f"the copy's own upload was aborted meanwhile ({error.problem})"
+        raise Unavailable("copy", error.key, problem, hint="copy it again") from error
+    return size
+
+
+async def _in_parts(
+    store: Requests, head: Mapping[str, Any], destination: str, origin: Mapping[str, Any], limits: PartLimits
+) -> None:
+    size = int(head["ContentLength"])
+    step = max(PART_SIZE, -(-size // limits.count_max))
+    described = {name: head[name] for name in DESCRIPTION if name in head}
+    metadata = head.get("Metadata", {})
+    opened = await store.call("create_multipart_upload", "copy", destination, Metadata=metadata, **described)
+    upload = {"UploadId": opened["UploadId"]}
+
+    async def part(number: int) -> Part:
+        first = (number - 1) * step
+        answer = await store.call(
+            "upload_part_copy",
+            "copy",
+            destination,
+            PartNumber=number,
+            CopySourceRange=f"bytes={first}-{min(first + step, size) - 1}",
+            **upload,
+            **origin,
+        )
+        copied = believed(store, answer.get("CopyPartResult"), destination)
+        return Part(
+            number, str(copied["ETag"]), s3_checksums.of_part(store.capabilities.part_checksum, copied)
+        )
+
+    try:
+        parts = await gathered(range(1, -(-size // step) + 1), part, _CONCURRENCY)
+        listed = [completed_part(part) for part in sorted(parts, key=lambda part: part.number)]
+        complete = {"MultipartUpload": {"Parts": listed}, **upload}
+        await store.call("complete_multipart_upload", "copy", destination, **complete)
+    except BaseException:
+        # What cannot be aborted now is found by its key, as every pending upload is.
+        with contextlib.suppress(MagicError):
+            await store.call("abort_multipart_upload", "copy", destination, **upload)
+        raise
+
+
+def encryption_of_source(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The customer's key of what is copied, which is that of all objects."""
+    return {f"CopySource{name}": defaults[name] for name in _ENCRYPTION if name in defaults}
+
+
+def completed_part(part: Part) -> dict[str, Any]:
+    """A part as CompleteMultipartUpload names it."""
+    plain = {"PartNumber": part.number, "ETag": part.etag}
+    return plain | {f"Checksum{part.checksum[0]}": part.checksum[1]} if part.checksum else plain
+
+
+def believed(store: Requests, result: Mapping[str, Any] | None, destination: str) -> Mapping[str, Any]:
+    """An answer of 200 begins before the copying, and may end with nothing; botocore finds errors in it."""
+    if not result or not result.get("ETag"):
+        problem = "the answer does not say that anything was copied"
+        raise Unavailable("copy", f"{store.bucket}/{destination}", problem)
+    return result

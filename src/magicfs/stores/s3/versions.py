@@ -1,0 +1,176 @@
+"""Versions of objects of S3."""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+from magicfs.errors import ObjectNotFound, StoreError, Unavailable, Unsupported
+from magicfs.protocol.file_options import DESCRIPTION
+from magicfs.stores.answer_rules import Malformed, is_moment, words
+from magicfs.stores.pages import Listing, Page, Pages
+from magicfs.stores.port import ObjectInfo, Part
+from magicfs.stores.s3 import checksums as s3_checksums
+from magicfs.stores.s3 import copy as s3_copy
+from magicfs.stores.s3 import errors as s3_errors
+from magicfs.stores.s3.copy import Requests
+from magicfs.stores.version_port import UNVERSIONED, Version
+
+__all__ = ["S3Versions", "described", "seconds", "version_in"]
+
+_GONE: Final = frozenset({"NoSuchVersion", "NoSuchKey", "404"})
+
+
+class S3Versions:
+    """The versions of one bucket; see ``magicfs.stores.version_port.Versions`` for the contract.
+
+    ``defaults`` is what the store sends with every request.
+    """
+
+    def __init__(self, requests: Requests, defaults: Mapping[str, Any]) -> None:
+        self._requests = requests
+        self._defaults = defaults
+
+    async def are_kept(self) -> bool:
+        answer = await self._requests.call("get_bucket_versioning", "versions_kept", None)
+        return bool(answer.get("Status") == "Enabled")
+
+    async def head(self, key: str, version: str) -> ObjectInfo:
+        try:
+            answer = await self._requests.call("head_object", "head_version", key, VersionId=version)
+        except Unsupported as error:
+            raise self._is_marker(error) from error
+        with s3_errors.translated("head_version", f"{self._requests.bucket}/{key}"):
+            return described(key, answer)
+
+    async def get_range(self, key: str, version: str, start: int, size: int) -> bytes:
+        answer = await self._get(key, version, size, Range=f"bytes={start}-{start + size - 1}")
+        if "ContentRange" in answer:
+            path = f"{self._requests.bucket}/{key}"
+            s3_errors.check_range(answer, start, "get_version", path)
+            return bytes(answer["Body"])
+        # Of a server that gives versions whole.
+        answer = await self._get(key, version, start + size)
+        return bytes(answer["Body"])[start:]
+
+    async def _get(self, key: str, version: str, size_max: int, **how: Any) -> Any:
+        try:
+            return await self._requests.call(
+                "get_object", "get_version", key, size_max=size_max, VersionId=version, **how
+            )
+        except Unsupported as error:
+            raise self._is_marker(error) from error
+
+    async def copy_part(
+        self, key: str, upload_id: str, number: int, source: tuple[str, str], start: int, size: int
+    ) -> Part:
+        requests = self._requests
+        copied_from = {"Bucket": requests.bucket, "Key": source[0], "VersionId": source[1]}
+        try:
+            answer = await requests.call(
+                "upload_part_copy",
+                "copy_part",
+                key,
+                UploadId=upload_id,
+                PartNumber=number,
+                CopySource=copied_from,
+                CopySourceRange=f"bytes={start}-{start + size - 1}",
+                **s3_copy.encryption_of_source(self._defaults),
+            )
+        except StoreError as error:
+            if s3_errors.code_of(error) == "InvalidRequest":  # of a source that is a marker
+                raise self._is_marker(error) from error
+            raise
+        copied = s3_copy.believed(requests, answer.get("CopyPartResult"), key)
+        checksum = s3_checksums.of_part(requests.capabilities.part_checksum, copied)
+        return Part(number, str(copied["ETag"]), checksum)
+
+    async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
+        if not versions:
+            return
+        first = f"{self._requests.bucket}/{versions[0][0]}"
+        if len(versions) > self._requests.capabilities.bulk_delete_max:
+            problem = f"{len(versions)} versions are too many for one request"
+            raise StoreError("delete_versions", first, problem)
+        listed = [{"Key": key, "VersionId": version} for key, version in versions]
+        how = {"Delete": {"Objects": listed, "Quiet": True}}
+        answer = await self._requests.call("delete_objects", "delete_versions", None, versions[0][0], **how)
+        errors = [one for one in answer.get("Errors", ()) if one.get("Code") not in _GONE]
+        if errors:
+            code, told = errors[0].get("Code", ""), errors[0].get("Message", "")
+            path = f"{self._requests.bucket}/{words(errors[0].get('Key', versions[0][0]))}"
+            problem = f"{len(errors)} of {len(versions)} refused: {words(code)} {words(told)}".strip()
+            raise s3_errors.kind_of(code, "")("delete_versions", path, problem)
+
+    def list(self, prefix: str) -> AsyncIterator[Version]:
+        async def page(position: dict[str, Any]) -> Page[Version]:
+            answer = await self._requests.call(
+                "list_object_versions", "list_versions", None, prefix, Prefix=prefix, **position
+            )
+            found = _in_order([*answer.get("Versions", ()), *answer.get("DeleteMarkers", ())])
+            if not answer.get("IsTruncated"):
+                return Page(found, None, not found)
+            if not answer.get("NextKeyMarker"):
+                path = f"{self._requests.bucket}/{prefix}"
+                raise Unavailable("list_versions", path, "a page is cut short, and the next one is not named")
+            following = {"KeyMarker": answer["NextKeyMarker"]}
+            if answer.get("NextVersionIdMarker"):
+                following["VersionIdMarker"] = answer["NextVersionIdMarker"]
+            return Page(found, following, not found)
+
+        return Pages(
+            Listing("list_versions", self._requests.bucket, prefix), page, operator.attrgetter("key")
+        )
+
+    def _is_marker(self, error: StoreError) -> ObjectNotFound:
+        return ObjectNotFound(error.operation, error.key, "that version is a marker of a deletion")
+
+
+def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Version]:
+    """The versions of a page as they lie: objects and markers come apart."""
+
+    def place(entry: Mapping[str, Any]) -> tuple[str, bool, float]:
+        return entry["Key"], not entry.get("IsLatest"), -(seconds(entry.get("LastModified")) or 0.0)
+
+    return [
+        Version(
+            entry["Key"],
+            entry.get("VersionId") or UNVERSIONED,
+            entry.get("Size", 0),
+            entry.get("ETag", ""),
+            is_marker="ETag" not in entry,
+            is_latest=bool(entry.get("IsLatest")),
+        )
+        for entry in sorted(entries, key=place)
+    ]
+
+
+def described(key: str, answer: Mapping[str, Any]) -> ObjectInfo:
+    """What a HEAD has answered."""
+    return ObjectInfo(
+        key,
+        answer["ContentLength"],
+        answer.get("ETag", ""),
+        seconds(answer.get("LastModified")),
+        {name.lower(): value for name, value in answer.get("Metadata", {}).items()},
+        {name: answer[name] for name in DESCRIPTION if name in answer},
+        version_in(answer),
+    )
+
+
+def version_in(answer: Mapping[str, Any]) -> str:
+    """The version that an answer names; empty where nothing keeps it."""
+    version = str(answer.get("VersionId") or "")
+    return "" if version == UNVERSIONED else version
+
+
+def seconds(moment: dt.datetime | None) -> float | None:
+    """A moment by the clock of Unix; ``Malformed`` for one that no calendar has."""
+    if moment is None:
+        return None
+    found = moment.timestamp()
+    if not is_moment(found):
+        raise Malformed(f"the answer has the time {found:.0f}")
+    return found

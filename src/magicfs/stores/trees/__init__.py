@@ -1,0 +1,1 @@
+"""Trees, which committers ask that move files: over objects, and over folders and objects."""
