@@ -142,7 +142,7 @@ MUTANTS: Final = (
     Mutant(
         "a destination with a password is quoted",
         "magicfs.stores.urls",
-        "if backends.has_password(url):",
+        "if has_password(url):",
         "if False:",
         _by(leaks.messages),
     ),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
 from magicfs.stores.port import Store
+from magicfs.stores.redacting import has_password, has_signature, redacted
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -26,11 +27,9 @@ __all__ = [
     "MEMORY",
     "S3",
     "Backend",
-    "has_password",
     "has_secret_name",
     "is_secret",
     "of_scheme",
-    "redacted",
     "without_password",
 ]
 
@@ -257,28 +256,11 @@ _SECRETS = frozenset[str]().union(*(one.secrets for one in BACKENDS))
 IRREPLACEABLE = frozenset[str]().union(*(one.irreplaceable for one in BACKENDS))
 
 
-_USERINFO = re.compile(
-    r"(?P<scheme>\b(?:https?|socks\w*)://)[^\s/?#]*@|(?P<other>\A|://)[^\s/?#]*:[^\s/?#]*@", re.IGNORECASE
-)
-"""A user or a password before the host of a URL, or of a proxy without a scheme."""
-_SIGNED = re.compile(
-    r"(?P<name>\b(?:AccountKey|SharedAccessSignature)=|"
-    r"[?&](?:sig|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature)=)[^\s;&\"']+",
-    re.IGNORECASE,
-)
-"""What lets anybody in who has the text: a part of a connection string, or of a signed URL."""
-
-
 def is_secret(name: str, value: Any) -> bool:
     """Whether an option of some filesystem carries a secret: by its name, or by a password in its value."""
     if name in _SECRETS:
         return value is not None and not any(one.is_public(name, value) for one in BACKENDS)
     return _carries_secret(value)
-
-
-def has_password(url: str) -> bool:
-    """Whether a URL has a user or a password before its host."""
-    return _USERINFO.search(url) is not None
 
 
 def has_secret_name(name: str) -> bool:
@@ -288,23 +270,16 @@ def has_secret_name(name: str) -> bool:
 
 def without_password(value: Any) -> Any:
     """A URL without user and password; None for another value that carries a secret."""
-    if isinstance(value, str) and not _SIGNED.search(value):
+    if isinstance(value, str) and not has_signature(value):
         return redacted(value)
     return None
-
-
-def redacted(text: str) -> str:
-    """Text as it may be shown: URLs in it lose user and password, and signatures their value."""
-    if "@" in text:
-        text = _USERINFO.sub(lambda found: found["scheme"] or found["other"] or "", text)
-    return _SIGNED.sub(lambda found: f"{found['name']}…", text)
 
 
 def _carries_secret(value: Any) -> bool:
     if isinstance(value, bytes | bytearray):
         value = value.decode("latin-1")
     if isinstance(value, str):
-        return has_password(value) or _SIGNED.search(value) is not None
+        return has_password(value) or has_signature(value)
     if isinstance(value, Mapping):
         return False  # its members are looked at one by one
     if isinstance(value, list | tuple | set | frozenset):

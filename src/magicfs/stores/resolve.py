@@ -15,10 +15,10 @@ from magicfs.stores.backends import (
     Backend,
     has_secret_name,
     is_secret,
-    redacted,
     without_password,
 )
 from magicfs.stores.port import Store
+from magicfs.stores.redacting import redacted
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
