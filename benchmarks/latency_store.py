@@ -21,10 +21,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from magicfs.errors import Unavailable
+from magicfs.runtime.pace import REQUESTS_MAX
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore, DelegatingTree, Steps
 from magicfs.stores.memory.store import MemoryStore, World
-from magicfs.stores.pace import REQUESTS_MAX
 from magicfs.stores.port import Capabilities, ObjectInfo
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees.objects import ObjectTree

@@ -24,8 +24,8 @@ from magicfs.formats.manifest import Manifest
 from magicfs.formats.pendingset import PendingSet
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
-from magicfs.stores import interrupt
-from magicfs.stores.interrupt import Call
+from magicfs.runtime import interrupt
+from magicfs.runtime.interrupt import Call
 from magicfs.testing.virtual_time import replaced
 
 __all__ = ["LIMITS", "MAINTENANCE", "Maintenance", "interrupted", "is_company", "near_limits"]

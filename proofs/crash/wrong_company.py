@@ -34,7 +34,7 @@ COMPANY_MUTANTS: Final = (
     Mutant(
         "an interruption stops a driver after its commit point",
         "b",
-        "magicfs.stores.interrupt",
+        "magicfs.runtime.interrupt",
         "if self.is_running and not self._holds and not self._stopped and self.task is not None:",
         "if self.is_running and not self._stopped and self.task is not None:",
         _JOBS,

@@ -24,8 +24,8 @@ import magicfs
 from magicfs.formats.registration import Registration
 from magicfs.manifests import registrations
 from magicfs.protocol.job_state import JobState
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.transaction import prepare

@@ -21,9 +21,9 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.hadoop.conf import from_hadoop_conf
 from magicfs.job.task import Task
 from magicfs.protocol.ids import task_id
+from magicfs.runtime.interrupt import run_on
 from magicfs.spark.options import mapping_of
 from magicfs.stores import resolve, urls
-from magicfs.stores.interrupt import run_on
 from magicfs.stores.s3 import options as s3_options
 from proofs.hostile.odd_places import PLACES, Place, everywhere
 from proofs.hostile.part import Found

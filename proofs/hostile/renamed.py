@@ -16,8 +16,8 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.temporary import TemporaryLayout
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 from proofs.hostile.ground import Ground
 
 __all__ = ["forged_rename"]

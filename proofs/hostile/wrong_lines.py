@@ -16,8 +16,8 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, MagicError, UsageError
 from magicfs.formats.job_location import JobLocation
 from magicfs.protocol.ids import JobId
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 from proofs.hostile.ground import Ground, LocalGround, built, impatient
 from proofs.hostile.part import Mutant
 from proofs.hostile.renamed import forged_rename

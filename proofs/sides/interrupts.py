@@ -173,7 +173,7 @@ def everywhere(kind: str, mode: str, directory: Path, *, every: int = 1, store: 
     for number, after in places[::every]:
         world, hook = with_old(store), CtrlC(number, after=after)
         job = magicfs.Job(URL, filesystem=Files(world, hook), **options)
-        with instead("magicfs.stores.interrupt._wait", hook.wait):
+        with instead("magicfs.runtime.interrupt._wait", hook.wait):
             error = play(job)
         at = f"{number} of {counted.seen}, {'after' if after else 'before'} {hook.where}"
         require(isinstance(error, KeyboardInterrupt), at)

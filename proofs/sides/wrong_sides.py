@@ -60,7 +60,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     SideMutant(
         "Ctrl-C stops a job past its commit point",
         "Ctrl-C: magic, append",
-        "magicfs.stores.interrupt",
+        "magicfs.runtime.interrupt",
         "if (call := _CALL.get()) is not None:",
         "if False:",
     ),

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypedDict
 
 from magicfs.errors import FormatError, ObjectNotFound, StoreError, UploadNotFound
-from magicfs.parallel import drained
 from magicfs.protocol.object_id import object_id
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve, write_id_shown
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Publication, Put, Rename, Step
-from magicfs.stores import object_settings, pace
+from magicfs.runtime import pace
+from magicfs.runtime.parallel import drained
+from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Part, PutMode, Store
 from magicfs.stores.retrying import checked_again

@@ -24,10 +24,10 @@ from magicfs.errors import (
     UploadNotFound,
     UsageError,
 )
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.azure.blocks import OpenUpload
 from magicfs.stores.azure.blocks import part as block
-from magicfs.stores.interrupt import run_on
 from magicfs.stores.port import Part
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import azure_operation

@@ -29,9 +29,9 @@ from cryptography.x509.oid import NameOID
 
 import magicfs
 from magicfs.errors import MagicError, PermissionDenied, StoreError
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.azure import folders as azure_folders
-from magicfs.stores.interrupt import run_on
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.azure_operations import azure_operation

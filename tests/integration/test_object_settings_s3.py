@@ -17,8 +17,8 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets.abort import abort
 from magicfs.errors import CommitOutcomeUnknown, StoreError, UsageError
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 from magicfs.stores.s3 import copy as s3_copy
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from proofs.doubles.servers import Server

@@ -15,10 +15,10 @@ from gcsfs.core import GCSFileSystem
 from s3fs import S3FileSystem
 
 import magicfs
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import logged_once, undocumented
 from magicfs.stores.azure import client as azure_client
 from magicfs.stores.gcs import client as gcs_client
-from magicfs.stores.interrupt import run_on
 from magicfs.stores.s3 import client as s3_client
 from magicfs.stores.s3.requests import line
 from proofs.doubles.gcs_server import GcsDouble

@@ -11,7 +11,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import OutputExists, ProtocolViolation
-from magicfs.stores.interrupt import awaited
+from magicfs.runtime.interrupt import awaited
 from magicfs.stores.memory.store import World
 from proofs.sides.interrupts import NEW, URL, CtrlC, Files, left, visible, with_old
 

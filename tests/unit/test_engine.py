@@ -10,9 +10,9 @@ import pytest
 
 from magicfs.engine import Engine, Event
 from magicfs.errors import PermissionDenied, Unavailable, UploadNotFound
-from magicfs.parallel import drained, gathered
 from magicfs.protocol.readback import WRITE_ID, Outcome
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Step
+from magicfs.runtime.parallel import drained, gathered
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import ObjectInfo, Part
 

@@ -22,8 +22,8 @@ from fsspec.asyn import get_loop
 import magicfs
 from magicfs import datasets
 from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
-from magicfs.stores import interrupt
-from magicfs.stores.interrupt import Call, held, run_on
+from magicfs.runtime import interrupt
+from magicfs.runtime.interrupt import Call, held, run_on
 from magicfs.stores.memory.store import World
 from proofs.sides.interrupts import (
     KINDS,

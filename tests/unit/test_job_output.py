@@ -18,11 +18,11 @@ from magicfs.formats.pending import Body, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import pending_of, text_of
 from magicfs.formats.statistics import Statistics
-from magicfs.parallel import in_order
 from magicfs.protocol import winners
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.protocol.steps import Complete, Rename
 from magicfs.protocol.winners import LateKeyCheck
+from magicfs.runtime.parallel import in_order
 from magicfs.transaction import pack, taken
 from magicfs.transaction.etags import ETags
 from magicfs.transaction.output import JobOutput

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import magicfs
-from magicfs.stores import interrupt
+from magicfs.runtime import interrupt
 from magicfs.stores.local import calls as local_calls
 from magicfs.stores.local import files as local_files
 from magicfs.stores.local.calls import Calls

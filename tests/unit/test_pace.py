@@ -15,13 +15,13 @@ from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, Unavailable
 from magicfs.filesystem.recording import StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
-from magicfs.parallel import drained
 from magicfs.protocol.magic import locate
 from magicfs.protocol.steps import Abort, Batch, Complete
-from magicfs.stores import pace
+from magicfs.runtime import pace
+from magicfs.runtime.pace import REQUESTS_MAX, START, Pace
+from magicfs.runtime.parallel import drained
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.store import World
-from magicfs.stores.pace import REQUESTS_MAX, START, Pace
 from magicfs.stores.port import Capabilities, Store
 from magicfs.stores.retrying import RetryingStore
 from magicfs.testing import virtual_time

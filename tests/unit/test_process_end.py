@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 _HOLDER = """
 import sys, threading, time
 sys.modules["pyarrow"] = sys  # as if it were imported
-from magicfs.stores.process_end import shared_with_threads
+from magicfs.runtime.process_end import shared_with_threads
 
 class File:
     __hash__ = None

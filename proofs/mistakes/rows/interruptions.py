@@ -6,7 +6,7 @@ import threading
 from unittest import mock
 
 import magicfs
-from magicfs.stores import interrupt
+from magicfs.runtime import interrupt
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from proofs.mistakes.rows import drivers
 from proofs.mistakes.user import Rows, User

@@ -21,10 +21,10 @@ from magicfs.catalogs.register import Registers
 from magicfs.datasets.connection import Destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, UsageError
-from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.paths import Location
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
 from magicfs.stores.port import ObjectInfo, Store
 

@@ -58,8 +58,8 @@ def on_store(
     work: Callable[[Store], Coroutine[Any, Any, _Result]],
 ) -> _Result:
     """Run a coroutine on the store of a location and return what it returns."""
+    from magicfs.runtime.interrupt import run_on
     from magicfs.stores import resolve
-    from magicfs.stores.interrupt import run_on
 
     filesystem = resolve.filesystem(location.scheme, options)
     store = resolve.open_store(filesystem, location.bucket)

@@ -20,13 +20,13 @@ from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
 from magicfs.formats.audit import Said
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
-from magicfs.parallel import raise_first
 from magicfs.protocol import ids, paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING, PathOwner, locate
 from magicfs.report import JobReport
-from magicfs.stores.interrupt import hold
+from magicfs.runtime.interrupt import hold
+from magicfs.runtime.parallel import raise_first
 from magicfs.transaction import attempt_output, file_checks, sets
 from magicfs.transaction.attempt_output import TaskOutput
 from magicfs.transaction.sets import StoreSets

@@ -32,13 +32,13 @@ from magicfs.errors import (
 )
 from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
 from magicfs.formats.task_commit import Counters, TaskCommit
-from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Batch
 from magicfs.report import JobReport
+from magicfs.runtime.parallel import raise_first
 from magicfs.stores.conditions import conditions_of
 from magicfs.transaction import attempt_output, revert
 from magicfs.transaction import output as job_output

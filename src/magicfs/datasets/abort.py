@@ -24,7 +24,6 @@ from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, PermissionDenied, UsageError
 from magicfs.manifests import chain
-from magicfs.parallel import drained, raise_first
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT
@@ -33,6 +32,7 @@ from magicfs.protocol.other_datasets import ancestors
 from magicfs.protocol.paths import Location
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.report import RecoveredJob, RecoverReport
+from magicfs.runtime.parallel import drained, raise_first
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import job_location, jvm_commit

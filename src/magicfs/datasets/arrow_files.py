@@ -17,7 +17,7 @@ from magicfs.datasets.named_reads import NamedReads
 from magicfs.datasets.published_file import open_published
 from magicfs.manifests.comparison import Named
 from magicfs.protocol.paths import Location
-from magicfs.stores.process_end import shared_with_threads
+from magicfs.runtime.process_end import shared_with_threads
 
 __all__ = ["PublishedFiles"]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from fsspec.spec import AbstractFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-from magicfs.stores.process_end import shared_with_threads
+from magicfs.runtime.process_end import shared_with_threads
 
 __all__ = ["arrow_filesystem"]
 

@@ -16,8 +16,8 @@ from magicfs.manifests.chain import READING, manifest_key, newest_job, read
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve, urls
-from magicfs.stores.interrupt import run_on
 from magicfs.transaction.context import JobContext
 
 __all__ = [

@@ -21,8 +21,8 @@ from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, PermissionDenied, PreconditionFailed, StoreError, Unavailable
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.comparison import is_file
-from magicfs.parallel import drained
 from magicfs.protocol import paths
+from magicfs.runtime.parallel import drained
 from magicfs.stores import checksums
 from magicfs.stores.checksums import RunningChecksum
 from magicfs.stores.port import ObjectInfo

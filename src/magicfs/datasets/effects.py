@@ -15,12 +15,12 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
-from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import lies_in
 from magicfs.protocol.final_names import job_named
 from magicfs.protocol.paths import Location
 from magicfs.report import human_bytes
+from magicfs.runtime.parallel import gathered
 from magicfs.transaction import past
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import Choice, JobOutput

@@ -31,11 +31,11 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import has_version
 from magicfs.manifests.kept import change_keeping, kept_by, now_by_store, over_by_store
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.paths import Location
+from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import conditions_of, remove_matching, sweep_probes
 from magicfs.stores.port import Store
 from magicfs.transaction.others import find_unfinished_jobs

@@ -13,8 +13,8 @@ from typing import cast
 from magicfs.engine import Engine
 from magicfs.errors import PermissionDenied
 from magicfs.formats.deletions import OldObject
-from magicfs.parallel import gathered
 from magicfs.protocol import paths
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.retrying import checked_again
 from magicfs.stores.version_port import VersionStore
 from magicfs.transaction.removal import partitions_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from magicfs.errors import ObjectNotFound, PermissionDenied, PreconditionFailed
 from magicfs.manifests import chain
 from magicfs.manifests.comparison import Named, is_file
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem

@@ -11,13 +11,13 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, StoreError
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import is_named_by, job_named
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.protocol.paths import Location
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store, UploadInfo
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 

@@ -24,13 +24,13 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
-from magicfs.parallel import raise_first
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.protocol.magic import PENDING, MagicPath, locate
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, human_bytes
+from magicfs.runtime.interrupt import run_on
+from magicfs.runtime.parallel import raise_first
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 from magicfs.transaction import attempt_output, own_path
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext

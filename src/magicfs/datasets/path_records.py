@@ -10,10 +10,10 @@ from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.filesystem.recording import shown_of, write_id_of
 from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.formats.pending import Pending
-from magicfs.parallel import drained, raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, PENDING_SET, MagicPath
 from magicfs.protocol.readback import etag_of_parts
+from magicfs.runtime.parallel import drained, raise_first
 from magicfs.transaction import attempt_output
 from magicfs.transaction.attempt_output import TaskOutput
 

@@ -9,7 +9,7 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.named_reads import NamedReads
 from magicfs.manifests.comparison import Named
-from magicfs.stores.process_end import shared_with_threads
+from magicfs.runtime.process_end import shared_with_threads
 
 __all__ = ["PublishedFile", "open_published"]
 

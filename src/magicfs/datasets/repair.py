@@ -30,11 +30,11 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, Seen
 from magicfs.manifests.comparison import is_file
 from magicfs.manifests.remains import KEPT_LIST, Remains, pointer_naming, put_pointer, remains_of
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.final_names import job_named
 from magicfs.protocol.paths import Location
+from magicfs.runtime.parallel import drained
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.register import Register

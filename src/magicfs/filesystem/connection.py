@@ -33,8 +33,8 @@ from magicfs.hadoop.release import HadoopRelease
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, PENDING_SET, Dialect, MagicPath, PathOwner, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 from magicfs.stores.port import Store
 
 __all__ = ["Connection", "Tracking"]

@@ -15,8 +15,8 @@ from magicfs.filesystem import listing
 from magicfs.filesystem.ordinary import handed_over
 from magicfs.filesystem.writing import Writing
 from magicfs.protocol.magic import PENDING, MagicPath
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 
 __all__ = ["MagicFileSystem"]
 

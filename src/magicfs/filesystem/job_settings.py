@@ -20,7 +20,8 @@ from magicfs.formats.job_options import JobOptions
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import MAGIC, MagicPath, PathOwner
-from magicfs.stores import fork_safety, object_settings
+from magicfs.runtime import fork_safety
+from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 

@@ -10,10 +10,10 @@ from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.filesystem.recording import MARKER_LENGTH, marker_length
 from magicfs.filesystem.tracking import identity_of, name_in, tracker
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import PENDING, MagicPath
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo, Store
 
 __all__ = [

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magicfs.stores.interrupt import run_on
+from magicfs.runtime.interrupt import run_on
 
 if TYPE_CHECKING:
     from magicfs.filesystem.connection import Connection

@@ -19,7 +19,7 @@ from magicfs.filesystem.tracking import identity_of, name_in, tracker
 from magicfs.formats.pending import Pending
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
-from magicfs.stores.interrupt import run_on
+from magicfs.runtime.interrupt import run_on
 
 __all__ = ["Reading"]
 

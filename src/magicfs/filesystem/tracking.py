@@ -17,7 +17,7 @@ from magicfs.filesystem.upload.copies import Copy
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.formats.pending import Body, Pending
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores import fork_safety
+from magicfs.runtime import fork_safety
 from magicfs.stores.port import ObjectInfo, Store
 
 __all__ = ["BUNDLE_SIZE", "PlaceName", "Scope", "Tracker", "identity_of", "name_in", "tracker"]

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile
-from magicfs.stores.interrupt import run_on
+from magicfs.runtime.interrupt import run_on
 
 __all__ = ["WRAPPING", "Deferred", "open_wrapped"]
 

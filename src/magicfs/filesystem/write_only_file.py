@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from magicfs.errors import UsageError
-from magicfs.stores import fork_safety
+from magicfs.runtime import fork_safety
 
 __all__ = ["Sink", "WriteOnlyFile", "raised_in_body"]
 

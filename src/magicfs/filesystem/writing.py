@@ -24,9 +24,9 @@ from magicfs.protocol import file_options, paths
 from magicfs.protocol.file_options import CONTENT_TYPE
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
+from magicfs.runtime.interrupt import run_on
+from magicfs.runtime.process_end import shared_with_threads
 from magicfs.stores import object_settings
-from magicfs.stores.interrupt import run_on
-from magicfs.stores.process_end import shared_with_threads
 
 __all__ = ["Writing"]
 

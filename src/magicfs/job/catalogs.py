@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from magicfs.committers.registry import COMMITTERS
 from magicfs.errors import StoreError, UsageError
 from magicfs.report import JobReport
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
-from magicfs.stores.interrupt import run_on
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem

@@ -23,7 +23,7 @@ from magicfs.job.checks import check_footers, check_known
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
 from magicfs.report import JobReport, ProgressCallback, TaskFigures, html_table, human_bytes
-from magicfs.stores.interrupt import Call, run_on
+from magicfs.runtime.interrupt import Call, run_on
 from magicfs.transaction.context import JobSetup
 
 if TYPE_CHECKING:

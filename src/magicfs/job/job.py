@@ -31,12 +31,12 @@ from magicfs.job.map import Maps
 from magicfs.job.open_attempts import OpenAttempts
 from magicfs.job.spec import Conflict, JobSpec, Period
 from magicfs.job.task import Task
-from magicfs.job.twins import Twins
 from magicfs.protocol import ids
 from magicfs.protocol.layout import LayoutName
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.report import JobReport, ProgressCallback
-from magicfs.stores.interrupt import Call
+from magicfs.runtime.interrupt import Call
+from magicfs.runtime.twins import Twins
 from magicfs.transaction.context import JobSetup
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from magicfs.committers.registry import committer_info
 from magicfs.errors import MagicError, ObjectNotFound, PermissionDenied, ProtocolViolation
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.steps import Abort, Batch
-from magicfs.stores.interrupt import run_on
+from magicfs.runtime.interrupt import run_on
 
 if TYPE_CHECKING:
     from magicfs.engine import Engine

@@ -17,11 +17,11 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import late_tasks
 from magicfs.job.progress import UploadMeter
 from magicfs.job.spec import JobSpec
-from magicfs.job.twins import Twins
 from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import ProgressCallback
-from magicfs.stores.interrupt import Call, run_on
+from magicfs.runtime.interrupt import Call, run_on
+from magicfs.runtime.twins import Twins
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem

@@ -8,7 +8,7 @@ from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.job.spec import JobSpec
-from magicfs.stores.interrupt import run_on
+from magicfs.runtime.interrupt import run_on
 from magicfs.transaction.delegate import (
     CompleteRemotely,
     CompletionRequest,

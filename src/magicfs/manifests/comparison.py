@@ -9,10 +9,10 @@ from typing import Protocol, cast
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import ManifestFile
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.readback import WRITE_ID
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo, Store
 from magicfs.stores.version_port import VersionStore
 

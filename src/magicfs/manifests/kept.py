@@ -33,7 +33,7 @@ from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.parts import named_part, part_of, read_lists, write_lists
-from magicfs.parallel import at_once, gathered
+from magicfs.runtime.parallel import at_once, gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register

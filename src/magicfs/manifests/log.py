@@ -21,7 +21,7 @@ from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain, log_names
 from magicfs.manifests.chain import COMPACT
 from magicfs.manifests.log_files import AT_ONCE, At, named_twice, read_log, read_part, whose
-from magicfs.parallel import in_order
+from magicfs.runtime.parallel import in_order
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 

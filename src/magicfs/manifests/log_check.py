@@ -28,9 +28,9 @@ from magicfs.manifests.log_files import (
     read_part,
     whose,
 )
-from magicfs.parallel import gathered
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import MANIFESTS
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import ObjectInfo, Store
 
 __all__ = ["Readable", "read_all"]

@@ -14,7 +14,7 @@ from typing import Final
 
 from magicfs.formats.log import Log, LoggedJob, LoggedNames, LogNames
 from magicfs.manifests.log_files import AT_ONCE, At, LogWriter, checked_job, file_of_names, read_names
-from magicfs.parallel import gathered
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Store
 
 __all__ = ["Names", "grown", "is_job", "job_of_run", "read_set"]

@@ -20,9 +20,9 @@ from magicfs.errors import ObjectNotFound
 from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT
 from magicfs.formats.registration import Registration
 from magicfs.manifests import chain
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
 
 __all__ = ["all_registrations", "path_of", "remove", "shown_by", "write"]

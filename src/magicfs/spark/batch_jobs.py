@@ -25,7 +25,6 @@ from magicfs.job.spec import JobSpec, location_of
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run_by
-from magicfs.parallel import raise_first
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import Wish
@@ -33,8 +32,9 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
+from magicfs.runtime.interrupt import run_on
+from magicfs.runtime.parallel import raise_first
 from magicfs.spark.logged_reports import log_report
-from magicfs.stores.interrupt import run_on
 from magicfs.transaction import output
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import find_unfinished_jobs

@@ -15,8 +15,8 @@ from functools import cache
 
 from magicfs.errors import CommitDenied, MagicError, ProtocolViolation
 from magicfs.job.job import Job
+from magicfs.runtime.interrupt import run_on
 from magicfs.spark.options import LateWriters
-from magicfs.stores.interrupt import run_on
 
 __all__ = ["LATE_WRITERS_SECONDS", "sweep_late"]
 

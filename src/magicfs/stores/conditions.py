@@ -26,8 +26,8 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.parallel import gathered
 from magicfs.protocol import paths
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import checked_again
 

@@ -32,7 +32,7 @@ from itertools import count
 from typing import Any, Final
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
-from magicfs.parallel import at_once
+from magicfs.runtime.parallel import at_once
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 

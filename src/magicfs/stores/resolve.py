@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
 from magicfs.protocol.paths import Location
-from magicfs.stores import backends, fork_safety
+from magicfs.runtime import fork_safety
+from magicfs.stores import backends
 from magicfs.stores.backends import (
     BACKENDS,
     IRREPLACEABLE,

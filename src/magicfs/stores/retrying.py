@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
-from magicfs.stores import pace
+from magicfs.runtime import pace
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from magicfs.errors import ObjectNotFound, StoreError
-from magicfs.parallel import drained
 from magicfs.protocol import paths
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
 
 __all__ = [

@@ -33,8 +33,8 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.period import kept_for
 from magicfs.protocol.rewriting import Group, groups_of
 from magicfs.report import JobReport
+from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve
-from magicfs.stores.interrupt import run_on
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.driver import JobTransaction

@@ -10,12 +10,12 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.rows import has_dots
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.ids import AttemptId
 from magicfs.protocol.magic import PENDING, locate
 from magicfs.protocol.steps import Abort, Batch, Delete, Step
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
 from magicfs.transaction.context import JobContext
 

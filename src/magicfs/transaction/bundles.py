@@ -16,8 +16,8 @@ from typing import Final
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
-from magicfs.parallel import drained
 from magicfs.protocol.steps import Put
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from magicfs.engine import BatchResult, Completed, Engine, Event, Failure
 from magicfs.errors import CommitFailed, MagicError, ObjectNotFound, StoreError
-from magicfs.parallel import drained
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Rename
+from magicfs.runtime.parallel import drained
 
 __all__ = ["copy_files"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from magicfs.engine import Engine
 from magicfs.errors import OutputExists
-from magicfs.parallel import drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.replacement import OldFile
+from magicfs.runtime.parallel import drained
 from magicfs.transaction.context import JobContext
 
 __all__ = ["refuse_any", "refuse_data", "refuse_equal"]

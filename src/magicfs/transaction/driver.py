@@ -28,12 +28,12 @@ from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.success import SuccessData
 from magicfs.manifests import chain
-from magicfs.parallel import raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
+from magicfs.runtime.interrupt import held
+from magicfs.runtime.parallel import raise_first
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.interrupt import held
 from magicfs.transaction import (
     audit,
     job_location,

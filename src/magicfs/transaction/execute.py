@@ -21,11 +21,11 @@ from magicfs.errors import (
     Unsupported,
 )
 from magicfs.formats.job_object import JobObject
-from magicfs.parallel import at_once, raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Publication, Put
-from magicfs.stores.interrupt import hold
+from magicfs.runtime.interrupt import hold
+from magicfs.runtime.parallel import at_once, raise_first
 from magicfs.transaction import (
     facts,
     in_place,

@@ -22,9 +22,9 @@ from magicfs.formats.manifest import FILES_IN_PART, MANIFEST_SIZE_LIMIT, Manifes
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.steps import Complete, Publication
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import RIGHTS_OF
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext

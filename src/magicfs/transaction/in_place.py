@@ -14,9 +14,9 @@ from magicfs.errors import ObjectNotFound, PermissionDenied, UploadNotFound
 from magicfs.filesystem.recording import shown_of, write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
-from magicfs.parallel import gathered, raise_first
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Abort, Batch
+from magicfs.runtime.parallel import gathered, raise_first
 from magicfs.transaction import revert
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.old_uploads import listed

@@ -11,10 +11,10 @@ from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.gate import Place, admit
 from magicfs.formats.job_location import JOB_LOCATION_SIZE_LIMIT, JobLocation
 from magicfs.formats.job_object import JobObject
-from magicfs.parallel import drained
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import SHOWS_NOTHING, JobState
 from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.runtime.parallel import drained
 from magicfs.transaction.context import JobContext
 
 __all__ = ["believed", "keys_of", "put", "read", "read_at"]

@@ -14,9 +14,9 @@ from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
-from magicfs.parallel import drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.readback import WRITE_ID
+from magicfs.runtime.parallel import drained
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import conditions_of
 from magicfs.transaction.context import JobContext

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.replacement import OldFile, Replacement
 from magicfs.protocol.temporary import RENAMING
+from magicfs.runtime.parallel import drained
 from magicfs.transaction.context import JobContext
 
 __all__ = ["partitions", "whole"]

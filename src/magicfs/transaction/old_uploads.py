@@ -12,8 +12,8 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, ObjectNotFound, PermissionDenied
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.pending import Pending
-from magicfs.parallel import gathered
 from magicfs.protocol import paths
+from magicfs.runtime.parallel import gathered
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import now_ms

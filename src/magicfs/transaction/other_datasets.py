@@ -20,7 +20,6 @@ from magicfs.errors import (
 )
 from magicfs.manifests import chain
 from magicfs.manifests.kept import kept_by
-from magicfs.parallel import drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import CHANGES_FILES
@@ -34,6 +33,7 @@ from magicfs.protocol.other_datasets import (
 )
 from magicfs.protocol.paths import Location
 from magicfs.protocol.replacement import Replacement
+from magicfs.runtime.parallel import drained
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, follow, read_unfinished, unfinished_among
 from magicfs.transaction.own_table import is_kept_by_magicfs

@@ -9,7 +9,6 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats import gate
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_by_partition, overlap
 from magicfs.protocol.ids import JobId
@@ -17,6 +16,7 @@ from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.protocol.other_datasets import layout_of
+from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions, remembered
 from magicfs.stores.register import Register
 from magicfs.transaction import job_location

@@ -5,9 +5,9 @@ from __future__ import annotations
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING
+from magicfs.runtime.parallel import drained
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput

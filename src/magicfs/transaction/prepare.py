@@ -19,11 +19,11 @@ from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import SeenPointer
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import Seen, chain, read_pointer, view_of
-from magicfs.parallel import at_once, drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.replacement import Replacement, Scope
 from magicfs.protocol.steps import Publication, Rename
+from magicfs.runtime.parallel import at_once, drained
 from magicfs.transaction import (
     bundles,
     capacity,

@@ -31,12 +31,12 @@ from magicfs.formats.success import (
     manifest_success,
 )
 from magicfs.manifests import chain, footers, kept, parts
-from magicfs.parallel import at_once, drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.object_id import etag_and_version, object_id
+from magicfs.runtime.parallel import at_once, drained
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext

@@ -16,9 +16,9 @@ from magicfs.formats.job_object import JobObject
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState, check_move
 from magicfs.protocol.layout import WorkLayout
+from magicfs.runtime.interrupt import held, hold
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
-from magicfs.stores.interrupt import held, hold
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
 from magicfs.transaction.context import JobContext

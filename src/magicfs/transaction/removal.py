@@ -15,9 +15,9 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import Seen
 from magicfs.manifests.comparison import is_file
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.replacement import OldFile, Replacement
+from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import Choice

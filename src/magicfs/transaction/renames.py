@@ -15,9 +15,9 @@ from typing import Final
 
 from magicfs.engine import BatchResult, Completed, Engine, Event, Failure
 from magicfs.errors import CommitFailed, MagicError, ObjectExists, ObjectNotFound, StoreError
-from magicfs.parallel import drained
 from magicfs.protocol.readback import Outcome, is_renamed
 from magicfs.protocol.steps import Rename
+from magicfs.runtime.parallel import drained
 from magicfs.stores.tree_port import Entry, Tree
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.copies import copy_files

@@ -17,11 +17,11 @@ from magicfs.errors import (
 from magicfs.filesystem.recording import shown_of, write_id_of
 from magicfs.formats.job_object import JobObject, OldSuccess
 from magicfs.formats.pending import Pending
-from magicfs.parallel import drained
 from magicfs.protocol import job_state
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.readback import is_renamed
 from magicfs.protocol.steps import Batch
+from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import facts, work_files

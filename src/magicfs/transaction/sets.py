@@ -25,11 +25,11 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
-from magicfs.parallel import in_order
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
 from magicfs.protocol.winners import StoredSet, last_committed
+from magicfs.runtime.parallel import in_order
 from magicfs.stores.port import PutMode
 from magicfs.transaction.context import JobContext
 

@@ -22,12 +22,12 @@ from magicfs.errors import (
 )
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests import chain
-from magicfs.parallel import at_once
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
+from magicfs.runtime.interrupt import held
+from magicfs.runtime.parallel import at_once
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
-from magicfs.stores.interrupt import held
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import job_location, other_datasets

@@ -15,9 +15,9 @@ from magicfs.errors import FormatError
 from magicfs.formats.log import LoggedJob
 from magicfs.manifests import chain, log
 from magicfs.manifests.runs import job_of_run_by
-from magicfs.parallel import gathered
 from magicfs.protocol.conflict import lies_in
 from magicfs.protocol.ids import job_id
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.transaction.past import copied_key

@@ -26,10 +26,10 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.manifests import chain, footers
 from magicfs.manifests.comparison import compare
-from magicfs.parallel import gathered
 from magicfs.protocol import ids, paths
 from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.readback import WRITE_ID
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Part
 from magicfs.stores.version_port import VersionStore

@@ -11,10 +11,10 @@ from itertools import islice
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.steps import Batch, Delete, Rename
 from magicfs.protocol.temporary import RENAMING
+from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import remove_matching
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees.objects import tree_of

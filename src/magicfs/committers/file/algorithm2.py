@@ -34,7 +34,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.steps import Rename
-from magicfs.stores.interrupt import hold
+from magicfs.runtime.interrupt import hold
 from magicfs.transaction import facts, pack, work_files
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.renames import rename_files

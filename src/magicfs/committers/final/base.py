@@ -20,11 +20,11 @@ from magicfs.errors import (
 from magicfs.formats.file_list import FileList
 from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit, pack, unpack
-from magicfs.parallel import drained, raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.winners import KeyCheck
 from magicfs.report import JobReport
+from magicfs.runtime.parallel import drained, raise_first
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.sweep import Swept, sweep

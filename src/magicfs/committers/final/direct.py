@@ -20,11 +20,11 @@ from magicfs.committers.final.base import FinalFilesCommitter, files_of, sweep_u
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
 from magicfs.formats.file_list import FileList
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.parallel import drained, raise_first
 from magicfs.protocol import ids
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
+from magicfs.runtime.parallel import drained, raise_first
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 

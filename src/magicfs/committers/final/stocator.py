@@ -33,12 +33,12 @@ from magicfs.errors import (
 from magicfs.formats.file_list import FileList
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData, Winners
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import attempts_named, is_unfinished
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
+from magicfs.runtime.parallel import raise_first
 from magicfs.stores.port import PutMode, Update
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from magicfs.stores import fork_safety
+from magicfs.runtime import fork_safety
 
 __all__ = ["FinalTracker", "Scope", "Written", "final_tracker"]
 

@@ -28,7 +28,7 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT
-from magicfs.stores.interrupt import hold
+from magicfs.runtime.interrupt import hold
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from magicfs.committers.work_places import local_directory
 from magicfs.errors import ProtocolViolation, UsageError
-from magicfs.stores import fork_safety
+from magicfs.runtime import fork_safety
 
 __all__ = ["begin", "is_own", "remove", "remove_dead"]
 

@@ -23,12 +23,12 @@ from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, Magi
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
 from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import StoredSet
+from magicfs.runtime.parallel import drained
 from magicfs.transaction import attempt_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.sets import Kept, foreign_set, read_some_ahead

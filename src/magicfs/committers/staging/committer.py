@@ -26,14 +26,14 @@ from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, Store
 from magicfs.formats.audit import Said
 from magicfs.formats.statistics import LEFT_OUT, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
-from magicfs.parallel import raise_first
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.steps import Abort
 from magicfs.report import JobReport
-from magicfs.stores.interrupt import hold
+from magicfs.runtime.interrupt import hold
+from magicfs.runtime.parallel import raise_first
 from magicfs.transaction import attempt_output, file_checks, sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.data_there import refuse_data

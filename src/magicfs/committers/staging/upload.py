@@ -17,11 +17,11 @@ from magicfs.filesystem.upload import Uploaded
 from magicfs.filesystem.upload.taker import NOTHING_TAKEN, Taken, taker_for
 from magicfs.formats.parquet import MAGIC, TAIL_MAX
 from magicfs.formats.pending import Pending
-from magicfs.parallel import drained
 from magicfs.protocol.parts import even_part_size
 from magicfs.protocol.readback import WRITE_ID, Outcome
 from magicfs.protocol.steps import Abort
-from magicfs.stores.interrupt import held
+from magicfs.runtime.interrupt import held
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Part, Store
 from magicfs.transaction.context import JobContext
 

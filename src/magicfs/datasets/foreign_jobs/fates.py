@@ -14,9 +14,9 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, ObjectNotFound, PermissionDenied, Unsupported
 from magicfs.filesystem.recording import shown_of, write_id_of
 from magicfs.formats.pending import Pending
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.readback import etag_of_parts
+from magicfs.runtime.parallel import drained
 
 __all__ = ["Fates", "OpenUploads", "fates_of", "open_uploads", "refuse_gone", "refuse_published"]
 

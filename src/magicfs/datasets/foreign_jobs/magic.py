@@ -20,7 +20,6 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
-from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
@@ -28,6 +27,7 @@ from magicfs.protocol.magic import MAGIC, PENDING
 from magicfs.protocol.other_datasets import layout_of
 from magicfs.protocol.paths import Location
 from magicfs.report import ForeignJob
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
 from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending

@@ -20,7 +20,6 @@ from magicfs.datasets.foreign_jobs.job import DeadJob
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.pending import Pending, Source
-from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
@@ -28,6 +27,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import last_committed
 from magicfs.report import ForeignJob
+from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from magicfs.filesystem.upload.memory import Memory, memory
-from magicfs.stores import fork_safety
+from magicfs.runtime import fork_safety
 
 __all__ = ["Copy", "copy_size_max", "copy_sizes_max", "make_room"]
 

@@ -19,7 +19,7 @@ from collections import deque
 from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.stores import fork_safety
+from magicfs.runtime import fork_safety
 
 __all__ = ["LIMIT_VARIABLE", "Memory", "Share", "memory"]
 

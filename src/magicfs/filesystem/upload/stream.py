@@ -18,7 +18,7 @@ from magicfs.filesystem.upload.memory import Share
 from magicfs.filesystem.upload.taker import NOTHING_TAKEN, Taken, Taker
 from magicfs.protocol.parts import part_size, part_size_early, part_size_min
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores.interrupt import held
+from magicfs.runtime.interrupt import held
 from magicfs.stores.placing import PlacedPart, can_place
 from magicfs.stores.port import Body, Part, PartBody, Store
 

@@ -13,7 +13,7 @@ from magicfs.errors import MagicError, StoreError, UsageError
 from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer
 from magicfs.filesystem.upload.stream import Upload
 from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile, raised_in_body
-from magicfs.stores.interrupt import Call, run_on
+from magicfs.runtime.interrupt import Call, run_on
 
 __all__ = ["DelayedFile"]
 

@@ -25,11 +25,11 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
-from magicfs.parallel import gathered
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.azure import blocks as azure_blocks
 from magicfs.stores.azure import errors as azure_errors
 from magicfs.stores.azure import metadata as azure_metadata

@@ -14,8 +14,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError, Unavailable
-from magicfs.parallel import gathered, raise_first
 from magicfs.protocol import paths
+from magicfs.runtime.parallel import gathered, raise_first
 from magicfs.stores.answer_rules import Malformed, number, words
 from magicfs.stores.gcs import batch as gcs_batch
 from magicfs.stores.gcs import errors as gcs_errors

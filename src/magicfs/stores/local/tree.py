@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
-from magicfs.parallel import gathered
 from magicfs.protocol import paths
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.local import errors as local_errors
 from magicfs.stores.local import files as local_files
 from magicfs.stores.local.held import NOT_EMPTY

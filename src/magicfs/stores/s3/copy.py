@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from magicfs.errors import MagicError, PreconditionFailed, Unavailable, UploadNotFound
-from magicfs.parallel import gathered
 from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.protocol.parts import PartLimits
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Capabilities, Part
 from magicfs.stores.s3 import checksums as s3_checksums
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
-from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.protocol.magic import MAGIC
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.folder_port import Folders
 from magicfs.stores.port import PutMode, Store
 from magicfs.stores.tree_port import (

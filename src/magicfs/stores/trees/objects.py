@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TypeGuard
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
-from magicfs.parallel import gathered
 from magicfs.protocol import paths
+from magicfs.runtime.parallel import gathered
 from magicfs.stores.folder_port import FolderStore
 from magicfs.stores.port import ObjectInfo, PutMode, Store
 from magicfs.stores.tree_port import (

@@ -7,7 +7,7 @@ import io
 import weakref
 from collections.abc import Mapping, Sequence
 
-from magicfs.stores.fork_safety import after_fork_in_child
+from magicfs.runtime.fork_safety import after_fork_in_child
 from magicfs.stores.s3.http.address import Address
 from magicfs.stores.s3.http.answer import Answer
 from magicfs.stores.s3.http.errors import NotConnected

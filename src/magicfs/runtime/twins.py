@@ -6,7 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from magicfs.stores.interrupt import awaited
+from magicfs.runtime.interrupt import awaited
 
 __all__ = ["Twins"]
 

@@ -20,11 +20,9 @@ import math
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from magicfs.stores.port import Store
-
-__all__ = ["REQUESTS_MAX", "START", "Pace", "answered", "limit_of", "report", "uploads_of"]
+__all__ = ["REQUESTS_MAX", "START", "Pace", "Paced", "answered", "limit_of", "report", "uploads_of"]
 
 START: Final = 32
 """Requests at once, to begin with; and the number that ``Job(concurrency=…)`` has by default."""
@@ -43,6 +41,26 @@ _STEP: Final = 8
 """A small step is one of so many parts of the pace."""
 _CUT: Final = 0.9
 _PAUSE_ROUNDS: Final = 8
+
+
+class Limited(Protocol):
+    """What is known of the limits of a store."""
+
+    @property
+    def requests_max(self) -> int:
+        """The most requests at once."""
+
+
+class Paced(Protocol):
+    """A store, as far as its pace goes."""
+
+    @property
+    def identity(self) -> str:
+        """Its bucket, the same for all stores of that."""
+
+    @property
+    def capabilities(self) -> Limited:
+        """What it can do."""
 
 
 class Pace:
@@ -162,7 +180,7 @@ _paces: weakref.WeakKeyDictionary[_Loop, dict[str, _Paces]] = weakref.WeakKeyDic
 _KEPT_MAX: Final = 1000
 
 
-def limit_of(store: Store, concurrency: int) -> Pace | int:
+def limit_of(store: Paced, concurrency: int) -> Pace | int:
     """What bounds requests to a store at once: its pace, or a number that somebody has chosen."""
     if concurrency != START:
         return concurrency
@@ -173,18 +191,18 @@ def limit_of(store: Store, concurrency: int) -> Pace | int:
     return one.batches
 
 
-def uploads_of(store: Store) -> Pace:
+def uploads_of(store: Paced) -> Pace:
     """What bounds the requests at once by which files are uploaded to a store."""
     return _of(store).uploads
 
 
-def answered(store: Store, seconds: float) -> None:
+def answered(store: Paced, seconds: float) -> None:
     """Tell that a request which carries nothing was answered after so long."""
     one = _of(store)
     one.answer_s = min(one.answer_s, seconds)
 
 
-def report(store: Store) -> None:
+def report(store: Paced) -> None:
     """Tell the paces of a store that a request was refused because there were too many."""
     one = _of(store)
     for pace in (one.uploads, one.batches):
@@ -192,7 +210,7 @@ def report(store: Store) -> None:
             pace.throttled()
 
 
-def _of(store: Store) -> _Paces:
+def _of(store: Paced) -> _Paces:
     paces = _paces.setdefault(asyncio.get_running_loop(), {})
     one = paces.get(store.identity)
     if one is None:
