@@ -49,11 +49,6 @@ def run(server: Server, directory: Path, say: Callable[[str], None]) -> dict[str
     finally:
         classic.stop()
     with ConnectServer(directory / "connect") as connect:
-        direct = _direct_session(connect.url)
-        try:
-            _commits_on_executors(direct, Lane(server.create_bucket("direct"), "d"), server, judge)
-        finally:
-            direct.stop()
         remote = remote_session(connect.url)
         try:
             found = same_writes(remote, Lane(server.create_bucket("connect"), "d"), server, judge)
@@ -76,21 +71,6 @@ def remote_session(url: str) -> SparkSession:
     return session
 
 
-def _direct_session(url: str) -> SparkSession:
-    """A session made by the class of Connect itself, of which the rest of PySpark does not know."""
-    from pyspark.sql.connect.session import SparkSession as Session
-
-    session: SparkSession = Session.builder.remote(url).create()
-    return session
-
-
-def _commits_on_executors(spark: SparkSession, lane: Lane, server: Server, judge: Judge) -> None:
-    _on_executors(spark, lane, server.storage_options(), judge)
-    lane.ended = time.monotonic()
-    lane.settle()
-    judge.leftovers(lane, "the session that was made directly")
-
-
 def same_writes(spark: SparkSession, lane: Lane, server: Server, judge: Judge) -> int:
     """Write in every way that there is, and compare; returns how many writes there were.
 
@@ -108,7 +88,6 @@ def same_writes(spark: SparkSession, lane: Lane, server: Server, judge: Judge) -
         lane.rows = order.after(lane.rows)
         judge.published(lane, f"{type(spark)} {order}")
         done += 1
-    done += _on_executors(spark, lane, storage, judge)
     done += _own_function(spark, lane, storage, judge)
     _refused(spark, lane, storage, judge)
     lane.ended = time.monotonic()
@@ -144,27 +123,9 @@ def same_streams(spark: SparkSession, lane: Lane, server: Server, judge: Judge, 
     return len(magicfs.spark.batches(lane.url, SINK, storage_options=storage))
 
 
-def _on_executors(spark: SparkSession, lane: Lane, storage: dict[str, Any], judge: Judge) -> int:
-    """The job commit on the executors."""
-    order = Order(len(_WRITES), "write", "append")
-    report = magicfs.spark.write(
-        frame_of(spark, order),
-        lane.url,
-        partition_by="p",
-        mode="append",
-        commit="spark",
-        storage_options=storage,
-    )
-    lane.rows = order.after(lane.rows)
-    judge.published(lane, f"{type(spark)} {order} on executors")
-    if report.rows != order.rows:
-        judge.trouble(f"the report counts {report.rows} rows of {order.rows}")
-    return 1
-
-
 def _own_function(spark: SparkSession, lane: Lane, storage: dict[str, Any], judge: Judge) -> int:
     """A user's function."""
-    order = Order(len(_WRITES) + 1, "write", "append")
+    order = Order(len(_WRITES), "write", "append")
     job = magicfs.Job(lane.url, conflict="append", storage_options=storage).setup()
 
     def write(task: magicfs.Task, batches: Any) -> None:
@@ -189,7 +150,7 @@ def _own_function(spark: SparkSession, lane: Lane, storage: dict[str, Any], judg
 
 def _refused(spark: SparkSession, lane: Lane, storage: dict[str, Any], judge: Judge) -> None:
     """An error of ours comes out as itself, and changes nothing."""
-    order = Order(len(_WRITES) + 2, "write", "append")
+    order = Order(len(_WRITES) + 1, "write", "append")
     try:
         magicfs.spark.write(frame_of(spark, order), lane.url, storage_options=storage)
     except OutputExists:

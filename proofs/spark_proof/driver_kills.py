@@ -92,23 +92,23 @@ class DriverKills:
         return self._judge.to_dict() | groups
 
     def _measure(self, order: Order) -> Profile:
-        """See an undisturbed write of a kind and a mode, from here: the requests are the same."""
-        lane = Lane(self._lanes[0].bucket, f"measured-{order.kind}-{order.mode}")
+        """See an undisturbed write of a route and a mode, from here: the requests are the same."""
+        lane = Lane(self._lanes[0].bucket, f"measured-{order.route}-{order.mode}")
         first = Order(0, order.route, "append")
         perform(self._spark, first, lane.url, self._storage, late="leave")
-        second = Order(1, order.route, order.mode, commit=order.commit)
+        second = Order(1, order.route, order.mode)
         with Watch(self._server.endpoint) as watch:
             storage = self._storage | {"endpoint_url": watch.endpoint}
             perform(self._spark, second, lane.url, storage, pace=_PACE_SECONDS, late="leave")
             profile = profile_of(watch.requests)
         lane.rows = second.after(first.new())
         self._judge.published(lane, f"undisturbed {second}")
-        self._say(f"requests of an undisturbed {order.mode} by {order.kind}: {profile}")
+        self._say(f"requests of an undisturbed {order.mode} by {order.route}: {profile}")
         return profile
 
     def _round(self, plan: DriverPlan, lane: Lane) -> None:
         order, new = plan.order, plan.order.after(lane.rows)
-        kind = (order.kind, order.mode)
+        kind = (order.route, order.mode)
         if kind not in self._profiles:
             self._profiles[kind] = self._measure(order)
         with Watch(self._server.endpoint) as watch, self._application(order, lane, watch) as application:
@@ -129,7 +129,7 @@ class DriverKills:
 
     def _kill(self, plan: DriverPlan, application: Application, watch: Watch) -> Phase:
         """Kill at the planned moment; returns the phase that it was."""
-        profile = self._profiles[plan.order.kind, plan.order.mode]
+        profile = self._profiles[plan.order.route, plan.order.mode]
         wanted = plan.request(profile)
         application.go()
         reached = application.wait(lambda: wanted is not None and watch.arrived() >= wanted, _WRITE_SECONDS)

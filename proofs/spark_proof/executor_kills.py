@@ -6,7 +6,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from examples.flights.session import local_session
 from proofs.doubles.servers import Server
@@ -14,7 +14,7 @@ from proofs.spark_proof import plans
 from proofs.spark_proof.alongside import Alongside
 from proofs.spark_proof.cluster import Cluster
 from proofs.spark_proof.marked import kill
-from proofs.spark_proof.orders import Commit, Order, Route
+from proofs.spark_proof.orders import Order, Route
 from proofs.spark_proof.witness import Judge, Lane, Witness
 from proofs.spark_proof.writing import perform
 
@@ -121,19 +121,15 @@ class ExecutorKills:
             self.judge.leftovers(lane, "at the end")
 
     def _measure(self) -> None:
-        """Two undisturbed writes of each kind; the first one warms everything up."""
+        """Two undisturbed writes by each route; the first one warms everything up."""
         lane = Lane(self._lanes[0].bucket, "measured")
-        kinds: tuple[tuple[Route, Commit], ...] = (
-            ("format", "driver"),
-            ("write", "driver"),
-            ("write", "spark"),
-        )
-        for number, (route, commit) in enumerate(kinds * 2):
+        routes: tuple[Route, ...] = get_args(Route)
+        for number, route in enumerate(routes * 2):
             wait_for_executors(self._spark)
-            order = Order(number, route, "append", commit=commit)
+            order = Order(number, route, "append")
             started = time.monotonic()
             self._write(order, lane)
-            self._seconds[order.kind] = time.monotonic() - started
+            self._seconds[order.route] = time.monotonic() - started
             lane.rows = order.after(lane.rows)
             self.judge.published(lane, f"undisturbed {order}")
         self._say(f"undisturbed writes take {self._seconds} s")
@@ -145,7 +141,7 @@ class ExecutorKills:
         wait_for_executors(self._spark)
         group = f"order-{order.number}"
         self._spark.sparkContext.setJobGroup(group, str(order))
-        killer = _Killer(self._cluster, plan.moment * self._seconds[order.kind], plan.victim)
+        killer = _Killer(self._cluster, plan.moment * self._seconds[order.route], plan.victim)
         started = time.monotonic()
         try:
             with killer:
@@ -156,8 +152,8 @@ class ExecutorKills:
             self._again(order, lane)
         else:
             if not killer.hit:
-                self._seconds[order.kind] *= _REMEMBERED
-                self._seconds[order.kind] += (1 - _REMEMBERED) * (time.monotonic() - started)
+                self._seconds[order.route] *= _REMEMBERED
+                self._seconds[order.route] += (1 - _REMEMBERED) * (time.monotonic() - started)
         self.judge.figures["executor_kills"] += killer.hit
         self.judge.figures["executor_attempts_lost"] += self._lost(group)
         lane.rows, lane.ended = order.after(lane.rows), time.monotonic()

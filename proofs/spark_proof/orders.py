@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "BATCH_ROWS",
-    "Commit",
     "Mode",
     "Order",
     "Route",
@@ -20,7 +19,6 @@ __all__ = [
 ]
 
 Route: TypeAlias = Literal["format", "write"]
-Commit: TypeAlias = Literal["driver", "spark"]
 Mode: TypeAlias = Literal["append", "overwrite", "replace_partitions"]
 Rows: TypeAlias = Counter[tuple[int, int]]
 """How often each row is there, by its id and its partition. No two rows that are ever written are equal."""
@@ -44,7 +42,6 @@ class Order:
         mode: What becomes of the rows that are there.
         rows: How many rows.
         tasks: How many tasks write them.
-        commit: Who completes the files, for ``magicfs.spark.write``.
     """
 
     number: int
@@ -52,12 +49,6 @@ class Order:
     mode: Mode
     rows: int = _ROWS
     tasks: int = _TASKS
-    commit: Commit = "driver"
-
-    @property
-    def kind(self) -> str:
-        """The way in which it is written, of which every write takes about as long."""
-        return self.route if self.commit == "driver" else f"{self.route}, committed by {self.commit}"
 
     @property
     def first(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias, get_args
 
-from proofs.spark_proof.orders import Commit, Mode, Order, Route
+from proofs.spark_proof.orders import Mode, Order, Route
 
 __all__ = [
     "DriverPlan",
@@ -26,12 +26,9 @@ Target: TypeAlias = Literal["jvm", "all"]
 
 _ROUTES: tuple[Route, ...] = get_args(Route)
 _MODES: tuple[Mode, ...] = get_args(Mode)
-_COMMITS: tuple[Commit, ...] = ("driver", "driver", "driver", "spark")
 _TARGETS: tuple[Target, ...] = get_args(Target)
 _AFTER_SECONDS = 5.0  # the second sweep of a job begins 4.5 s after its end
 _EARLIEST, _LATEST = 0.05, 0.9
-_COMMIT_EARLIEST, _COMMIT_LATEST = 0.5, 0.98
-"""Where the files are completed on the executors: that is at the end of the write."""
 
 
 class Phase(StrEnum):
@@ -137,14 +134,13 @@ class StreamPlan:
 
 
 def executor_plan(seed: int, number: int) -> ExecutorPlan:
-    """The write of a number. Routes, modes and ways to commit take turns."""
-    chance, order = _chance(seed, "executor", number), _order(number)
-    moments = (_EARLIEST, _LATEST) if order.commit == "driver" else (_COMMIT_EARLIEST, _COMMIT_LATEST)
-    return ExecutorPlan(order, chance.uniform(*moments), chance.random())
+    """The write of a number. Routes and modes take turns."""
+    chance = _chance(seed, "executor", number)
+    return ExecutorPlan(_order(number), chance.uniform(_EARLIEST, _LATEST), chance.random())
 
 
 def driver_plan(seed: int, number: int) -> DriverPlan:
-    """The write of a number. Routes, modes, ways to commit and phases take turns."""
+    """The write of a number. Routes, modes and phases take turns."""
     chance = _chance(seed, "driver", number)
     return DriverPlan(
         _order(number),
@@ -168,7 +164,7 @@ def stream_plan(seed: int, number: int, dropped: int) -> StreamPlan:
 
 
 def _order(number: int) -> Order:
-    return Order(number, _ROUTES[number % 2], _MODES[(number // 2) % 3], commit=_COMMITS[number % 4])
+    return Order(number, _ROUTES[number % 2], _MODES[(number // 2) % 3])
 
 
 def _chance(seed: int, what: str, number: int) -> random.Random:

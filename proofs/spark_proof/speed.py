@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import magicfs.spark
 from examples.flights.session import local_session
 from proofs.doubles.servers import Server
-from proofs.spark_proof import spread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +29,6 @@ _ROWS_PER_PARTITION = 2_000_000
 _ROWS = 2_000_000
 _TINY_PARTITIONS = 200
 _TINY_ROWS = 20_000
-_SPREAD_FILES, _SPREAD_ROUNDS = 800, 3
 _V1 = "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version"
 _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _NO_LIMIT = str(2**31 - 1)
@@ -106,10 +104,6 @@ class Speed:
         figures |= self._reads(medium)
         for name, server in self._servers.items():
             figures |= self._s3(name, f"8 partitions of 2M rows to {server.name}", large, server)
-        first, *_ = self._servers.values()
-        figures |= spread.run(
-            self._spark, first, min(self._rounds, _SPREAD_ROUNDS), int(_SPREAD_FILES * self._rows), self._say
-        )
         figures["slow"] = [
             name
             for goal, limit in LIMITS.items()

@@ -90,7 +90,6 @@ def perform(
             mode="append" if order.mode == "append" else "overwrite",
             conflict=conflict,  # type: ignore[arg-type]
             run_id=order.run_id,
-            commit=order.commit,
             late_writers=late,
             storage_options=storage,
         )

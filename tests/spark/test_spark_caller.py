@@ -85,16 +85,6 @@ def test_a_frame_is_published_by_one_action_and_the_report_counts_rows(
     assert ministack.pending_uploads(bucket) == []
 
 
-def test_executors_may_complete_the_files(
-    spark: SparkSession, ministack: Server, bucket: str, read_back: ReadBack
-) -> None:
-    frame = spark.range(0, 100, 1, 3)
-    report = write(frame, ministack, f"s3://{bucket}/d", commit="spark")
-    assert (report.rows, report.files, len(report.task_figures)) == (100, 3, 3)
-    assert report.warnings == ()
-    assert rows(read_back(ministack, bucket, "d", "id long")) == rows(frame)
-
-
 def test_modes_are_those_of_spark(
     spark: SparkSession, ministack: Server, bucket: str, read_back: ReadBack
 ) -> None:
@@ -216,7 +206,6 @@ def test_what_spark_raised_comes_out_as_it_is_and_nothing_is_left(
         ({"mode": "upsert"}, "mode='upsert' is unknown; choose one of append, overwrite, error"),
         ({"mode": "append", "conflict": "replace"}, "mode='append' means conflict='append'"),
         ({"conflict": "append"}, "mode='errorifexists' means conflict='fail'"),
-        ({"commit": "executors"}, "commit='executors' is unknown; choose 'driver' or 'spark'"),
         ({"sort": True}, "sort=True sorts by the partition columns and there are none"),
         ({"late_writers": "later"}, "'later' is unknown"),
         ({"partition_by": "month"}, "'month', which is not a column of the frame"),

@@ -140,13 +140,10 @@ def test_etags_stand_at_the_places_of_their_files(data: st.DataObject, files: in
     etags = ETags(files)
     places = data.draw(st.permutations(range(files)) if files < 20 else st.just(range(files)))
     for place in places[: data.draw(st.integers(0, files))]:
-        assert not etags.has(place)
         etag = data.draw(st.sampled_from(["", "x"])) if files < 20 else f"etag {place}"
         etags.put(place, etag)
         expected[place] = etag
-        assert etags.has(place)
     assert list(etags) == expected
-    assert etags.known == files - expected.count(None)
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=3), max_size=30), st.integers(1, 3))

@@ -18,7 +18,6 @@ from magicfs.transaction.sets import StoreSets, TaskSets
 if TYPE_CHECKING:
     from magicfs.transaction.audit import Auditing
     from magicfs.transaction.current_driver import IsCurrentDriver
-    from magicfs.transaction.delegate import CompleteRemotely
     from magicfs.transaction.driver import JobTransaction
     from magicfs.transaction.output import JobOutput
 
@@ -86,24 +85,19 @@ class DrivenCommitter:
         tasks: int | None = None,
         *,
         is_current_driver: IsCurrentDriver | None = None,
-        complete_remotely: CompleteRemotely | None = None,
     ) -> JobReport:
         await _require(is_current_driver, self.context.job)
-        return await self._commit(commits, driver, tasks, complete_remotely)
+        return await self._commit(commits, driver, tasks)
 
     async def _commit(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None,
-        tasks: int | None,
-        complete_remotely: CompleteRemotely | None,
+        self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
     ) -> JobReport:
         """Commit the job, as the driver that the engine wants: one that it does not want touches nothing."""
         from magicfs.transaction.late_driver import committed_files
 
         committed = partial(committed_files, self.context, self._sets, commits, tasks)
         return await self._transaction.commit(
-            partial(self._load, commits, tasks), driver, complete_remotely, committed, self.auditing
+            partial(self._load, commits, tasks), driver, committed, self.auditing
         )
 
     async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:

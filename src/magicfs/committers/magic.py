@@ -9,7 +9,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from magicfs.committers.driven import DRIVEN, DrivenCommitter
 from magicfs.engine import Engine
@@ -30,9 +29,6 @@ from magicfs.runtime.parallel import raise_first
 from magicfs.transaction import attempt_output, file_checks, sets
 from magicfs.transaction.attempt_output import TaskOutput
 from magicfs.transaction.sets import StoreSets
-
-if TYPE_CHECKING:
-    from magicfs.transaction.delegate import CompleteRemotely
 
 __all__ = ["MagicCommitter"]
 
@@ -91,13 +87,9 @@ class MagicCommitter(DrivenCommitter):
         raise_first([*problems, *await self._discard(attempt, output)])
 
     async def _commit(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None,
-        tasks: int | None,
-        complete_remotely: CompleteRemotely | None,
+        self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
     ) -> JobReport:
-        report = await super()._commit(commits, driver, tasks, complete_remotely)
+        report = await super()._commit(commits, driver, tasks)
         self._forget()
         return report
 

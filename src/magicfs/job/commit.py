@@ -16,7 +16,6 @@ from magicfs.errors import (
     CommitUnfinished,
     MagicError,
     ProtocolViolation,
-    UsageError,
 )
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.checks import check_footers, check_known
@@ -28,7 +27,6 @@ from magicfs.transaction.context import JobSetup
 
 if TYPE_CHECKING:
     from magicfs.committers.base import Committer
-    from magicfs.job.workers import Completer
     from magicfs.transaction.audit import GivenRule, OnFailure
     from magicfs.transaction.current_driver import IsCurrentDriver
 
@@ -92,7 +90,7 @@ class _Order:
     found: JobSetup
     commits: list[TaskCommit] | None
     tasks: int | None
-    how: dict[str, Any]
+    is_current_driver: IsCurrentDriver | None
     meter: Meter | None
     warnings: Callable[[], tuple[str, ...]]
 
@@ -102,7 +100,9 @@ class _Order:
             await committer.abort_job((), self.found.driver)
             return JobReport.before(before, spec.location.url, spec.options.committer, spec.options.conflict)
         try:
-            report = await committer.commit_job(self.commits, self.found.driver, self.tasks, **self.how)
+            report = await committer.commit_job(
+                *(self.commits, self.found.driver, self.tasks), is_current_driver=self.is_current_driver
+            )
         except CommitUnfinished as error:
             error.report = self._told(error.report)
             raise
@@ -130,7 +130,6 @@ def commit_call(
     commits: list[TaskCommit] | None,
     tasks: int | None,
     *,
-    completer: Completer | None,
     progress: ProgressCallback | None,
     is_current_driver: IsCurrentDriver | None,
     warnings: Callable[[], tuple[str, ...]],
@@ -138,13 +137,9 @@ def commit_call(
 ) -> Call[JobReport]:
     """The call that commits a job. ``warnings`` are asked for once it is published."""
     from magicfs.committers.driven import DrivenCommitter
-    from magicfs.committers.registry import committer_info
-    from magicfs.job.workers import remotely
 
     meter = Meter(progress, commits) if progress is not None else None
     committer = spec.make_committer(meter)
-    driven = isinstance(committer, DrivenCommitter)
-    how: dict[str, Any] = {"is_current_driver": is_current_driver}
     if audit[0]:
         from magicfs.transaction.audit import Auditing
 
@@ -152,21 +147,12 @@ def commit_call(
         check_known(audit[0], spec.file_checks)
         assert isinstance(committer, DrivenCommitter)
         committer.auditing = Auditing(*audit)
-    if completer is not None:
-        if not driven or committer_info(spec.options.committer).writes == "work files":
-            raise UsageError(
-                f"committer={spec.options.committer!r} completes no uploads when its job commits, so there "
-                "is "
-                "nothing to hand to a completer; leave completer out, or use magic, directory or "
-                "partitioned"
-            )
-        how["complete_remotely"] = remotely(completer, spec)
-    order = _Order(spec, found, commits, tasks, how, meter, warnings)
+    order = _Order(spec, found, commits, tasks, is_current_driver, meter, warnings)
     # Only a job object has a commit point, before which nothing is visible.
     return Call(
         spec.loop,
         partial(order.run, committer),
-        whole=not driven,
+        whole=not isinstance(committer, DrivenCommitter),
         waiting=f"job {spec.job} cannot be stopped any more and is waited for; interrupt again to leave it",
     )
 

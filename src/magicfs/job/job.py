@@ -42,7 +42,6 @@ from magicfs.transaction.context import JobSetup
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    from magicfs.job.workers import Completer
     from magicfs.transaction.audit import GivenRule, OnFailure
     from magicfs.transaction.current_driver import IsCurrentDriver
 
@@ -337,7 +336,6 @@ class Job(Twins[JobReport], Maps):
         commits: Iterable[TaskCommit] | None = None,
         *,
         tasks: int | None = None,
-        completer: Completer | None = None,
         audit: Sequence[GivenRule] = (),
     ) -> JobReport:
         """Make the given commits visible, exactly these; without an argument, all that a listing shows.
@@ -348,13 +346,11 @@ class Job(Twins[JobReport], Maps):
         Args:
             commits: Those that the engine accepted.
             tasks: How many there must be, if that is known.
-            completer: Has files completed by other processes, such as ``pool.map`` of a process pool.
             audit: Further rules beside those of the job; they need its ``footers``. None of them can be a
                 ``FileCheck``, which its tasks would have to know.
 
         Raises:
-            UsageError: There is a completer, and the committer has no use for one; or an audit that its tasks
-                did not know; nothing was changed.
+            UsageError: There is an audit that the job's tasks did not know; nothing was changed.
             ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
             OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
             CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
@@ -377,7 +373,6 @@ class Job(Twins[JobReport], Maps):
         job_catalogs.note(self.spec, self._catalogs)
         self._call = call = job_commit.commit_call(
             *(self.spec, self.found, chosen, tasks),
-            completer=completer,
             progress=self._progress,
             is_current_driver=self._is_current_driver,
             warnings=lambda: self._attempts.warnings(self.commits if chosen is None else chosen),

@@ -34,7 +34,6 @@ _HOMES = {
     "arrow_function": "magicfs.spark.writers",
     "batches": "magicfs.spark.streaming",
     "collect_commits": "magicfs.spark.writers",
-    "commit": "magicfs.spark.executor_commit",
     "commit_batch": "magicfs.spark.writers",
     "commit_row": "magicfs.spark.writers",
     "commit_text": "magicfs.spark.writers",

@@ -84,7 +84,6 @@ def write(
     job_id: UUID | str | None = None,
     part_size: int | None = None,
     concurrency: int = 32,
-    commit: Literal["driver", "spark"] = "driver",
     late_writers: LateWriters = "background",
     storage_options: Mapping[str, Any] | None = None,
     worker_storage_options: Mapping[str, Any] | None = None,
@@ -121,7 +120,6 @@ def write(
         job_id: The job's id; by default a new one.
         part_size: Bytes of the first parts of every upload.
         concurrency: Most requests at once, in tasks and in the job commit.
-        commit: ``spark`` has the executors complete the uploads, for jobs of very many files.
         late_writers: What becomes of attempts that go on after the job's end: ``background`` looks for
             their uploads some seconds later, in a thread that the process waits for before it exits; ``wait``
             does so before it returns; ``leave`` leaves them to ``magicfs abort``, or to a lifecycle rule.
@@ -146,7 +144,7 @@ def write(
         MagicError: Anything else that went wrong, in a task too; nothing is visible.
         Exception: What Spark raised, where the cause is no error of magicfs; nothing is visible.
     """
-    _check_frame(df, mode, commit)
+    _check_frame(df, mode)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     if sort and not columns:
         raise UsageError("sort=True sorts by the partition columns and there are none; name partition_by")
@@ -187,7 +185,7 @@ def write(
         schema_check.check_rows(job, chosen, df.schema)
         given = storage_options if worker_storage_options is None else worker_storage_options
         workers = replace(chosen, input_sorted=sort, storage_options=dict(given or {}))
-        return _run(job, plain, _Function(job.spec, workers, df.schema), commit)
+        return _run(job, plain, _Function(job.spec, workers, df.schema))
     except OutputExists as error:
         if mode == "ignore":
             return JobReport(job.id, job.url, committer, chosen.conflict, 0, 0, 0, 0.0, skipped=True)
@@ -307,12 +305,12 @@ class _Function:
         yield batch_of(write_partition(self.spec, self.chosen, self.frame, named))
 
 
-def _run(job: Job, df: DataFrame, function: _Function, commit: str) -> JobReport:
+def _run(job: Job, df: DataFrame, function: _Function) -> JobReport:
     """Write and commit; whatever goes wrong, the job is discarded unless it may be published."""
     try:
         for one in collect_commits(df.mapInArrow(function, COMMIT_SCHEMA)):
             job.add(one)
-        report = _committed(job, df, function.chosen, commit)
+        report = _committed(job)
     except (CommitOutcomeUnknown, CommitUnfinished):
         raise
     except BaseException as error:
@@ -326,12 +324,7 @@ def _run(job: Job, df: DataFrame, function: _Function, commit: str) -> JobReport
     return report
 
 
-def _committed(job: Job, df: DataFrame, workers: WriteOptions, commit: str) -> JobReport:
-    if commit == "spark":
-        from magicfs.spark import executor_commit
-
-        options = workers.storage_options
-        return executor_commit.commit(job, job.commits, spark=df.sparkSession, storage_options=options)
+def _committed(job: Job) -> JobReport:
     for _ in range(COMMIT_TRIES - 1):
         try:
             return job.commit(job.commits)
@@ -370,7 +363,7 @@ def _abort(job: Job, error: BaseException) -> None:
         error.add_note(f"and job {job.id} could not be aborted whole: {second}")
 
 
-def _check_frame(df: DataFrame, mode: str, commit: str) -> None:
+def _check_frame(df: DataFrame, mode: str) -> None:
     if not hasattr(df, "mapInArrow"):
         raise UsageError(
             f"{type(df).__name__} is not a DataFrame; give write() the frame itself, not its writer"
@@ -379,8 +372,6 @@ def _check_frame(df: DataFrame, mode: str, commit: str) -> None:
         raise UsageError("the frame is a stream; write its batches with magicfs.spark.sink and foreachBatch")
     if mode not in get_args(Mode):
         raise UsageError(f"mode={mode!r} is unknown; choose one of {', '.join(get_args(Mode))}")
-    if commit not in {"driver", "spark"}:
-        raise UsageError(f"commit={commit!r} is unknown; choose 'driver' or 'spark'")
     names = [name.lower() for name in df.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"the frame has more than one column {', '.join(twice)}; rename all but one")

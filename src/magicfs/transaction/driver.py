@@ -47,7 +47,6 @@ from magicfs.transaction import (
 from magicfs.transaction.audit import Auditing
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import check_driver
-from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.late_driver import Committed
 from magicfs.transaction.others import OtherJob, of_run
@@ -182,20 +181,18 @@ class JobTransaction:
         self,
         load: Callable[[], Awaitable[JobOutput]],
         driver: str | None,
-        complete_remotely: CompleteRemotely | None = None,
         committed: Callable[[], Awaitable[Committed]] | None = None,
         auditing: Auditing | None = None,
     ) -> JobReport:
         """See ``Committer.commit_job``.
 
         ``load`` finds and checks what is to be published. ``driver`` is what ``set_up`` returned; None
-        commits whoever set the job up. ``complete_remotely`` has other processes complete the files.
-        ``committed`` tells what has to be among what is published if another process has decided that.
-        ``auditing`` is what must be true of it first.
+        commits whoever set the job up. ``committed`` tells what has to be among what is published if another
+        process has decided that. ``auditing`` is what must be true of it first.
         """
         started = time.monotonic()
         record, version = await self._read(self.engine)
-        executor = self._executor(self.engine, record, complete_remotely)
+        executor = self._executor(self.engine, record)
         try:
             if version is not None:
                 check_driver(self.context, version, driver)
@@ -291,7 +288,7 @@ class JobTransaction:
         if version is None:
             return None
         context = await job_location.believed(self.engine, self.context, version.job)
-        executor = self._executor(self.engine, record, context=context)
+        executor = self._executor(self.engine, record, context)
         executor.settled.update(settled)
         if decide(version.job.state, wish) is Decision.LEAVE:
             return JobOutcome(JobEnd.LEFT)
@@ -360,15 +357,8 @@ class JobTransaction:
             self.engine, self._cleanup = self.engine.told(told), self._cleanup.told(told)
         return record, version
 
-    def _executor(
-        self,
-        engine: Engine,
-        record: JobRecord,
-        complete_remotely: CompleteRemotely | None = None,
-        *,
-        context: JobContext | None = None,
-    ) -> Executor:
-        return Executor(engine, self._cleanup, context or self.context, record, complete_remotely)
+    def _executor(self, engine: Engine, record: JobRecord, context: JobContext | None = None) -> Executor:
+        return Executor(engine, self._cleanup, context or self.context, record)
 
     async def _abort_uploads(self, pendings: Sequence[Pending]) -> None:
         steps = [Abort(one.destination_key, one.upload_id) for one in pendings if one.is_upload]

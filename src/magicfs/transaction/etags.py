@@ -23,7 +23,6 @@ class ETags:
 
     def __init__(self, files: int = 0) -> None:
         self.files = files
-        self.known = 0
         self._open: dict[int, list[str | None]] = {}
         self._left: dict[int, int] = {}
         self._full: dict[int, int] = {}
@@ -37,17 +36,11 @@ class ETags:
             group = self._open[number] = self._group(number)
             self._left[number] = group.count(None)
         if group[index] is None:
-            self.known += 1
             self._left[number] -= 1
         group[index] = etag
         if not self._left[number]:
             self._full[number] = self._spool.append(_BETWEEN.join(map(str, group)).encode())
             del self._open[number], self._left[number]
-
-    def has(self, place: int) -> bool:
-        """Whether that of a file was noted."""
-        number, index = divmod(place, _GROUP)
-        return number in self._full or (number in self._open and self._open[number][index] is not None)
 
     def __iter__(self) -> Iterator[str | None]:
         """In the order of the files; None for those that were not noted."""

@@ -39,7 +39,6 @@ from magicfs.transaction import (
 )
 from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
 from magicfs.transaction.etags import ETags
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
@@ -55,22 +54,13 @@ class Executor:
     """Runs one job from any state after ``prepared`` to its end.
 
     ``engine`` completes files; ``cleaner`` is the same engine for cleanup, which gives a silent store up.
-    ``call`` has other processes complete the files; None completes them in this one.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        cleaner: Engine,
-        context: JobContext,
-        record: JobRecord,
-        call: CompleteRemotely | None = None,
-    ) -> None:
+    def __init__(self, engine: Engine, cleaner: Engine, context: JobContext, record: JobRecord) -> None:
         self.engine = engine
         self.cleaner = cleaner
         self.context = context
         self.record = record
-        self._call = call
         self.fresh = False
         """Whether no other process has completed a file yet, as a driver knows that has just reached the
         commit point; otherwise every file is looked at."""
@@ -169,14 +159,12 @@ class Executor:
         if success:
             version = await old_success.hide(self.engine, self.context, self.record, version, *success)
         last = set(job.equal_keys)
-        self._etags = etags = ETags(output.files)
-        await self._complete_remotely(version, output)
-        verify = not self.fresh or self._call is not None
+        self._etags = ETags(output.files)
         # A rename that succeeds proves itself.
-        verify = self.context.renames.verify if output.renames else verify
+        verify = self.context.renames.verify if output.renames else not self.fresh
 
-        def comes_first(place: int, step: Publication) -> bool:
-            return not isinstance(step, Put) and not comes_last(step.key, last) and not etags.has(place)
+        def comes_first(step: Publication) -> bool:
+            return not isinstance(step, Put) and not comes_last(step.key, last)
 
         result = await self._run(output, comes_first, verify=verify)
         if result.ok and last and not job.irreversible:
@@ -190,8 +178,8 @@ class Executor:
             bodies = Bundles(self.engine.store, partial(self.record.confirm, version))
             result = await self._run(
                 output,
-                lambda _, step: isinstance(step, Put) or comes_last(step.key, last),
-                verify=verify if output.renames else not self.fresh,
+                lambda step: isinstance(step, Put) or comes_last(step.key, last),
+                verify=verify,
                 bodies=bodies,
             )
         if not result.ok:
@@ -217,18 +205,6 @@ class Executor:
             pace=Pace(self.context.renames.per_second),
             looks_first=self.context.renames.at_task_commit,
         )
-
-    async def _complete_remotely(self, version: JobVersion, output: JobOutput) -> None:
-        """Let other processes complete what they can; their answers are noted."""
-        if self._call is None or not output.files:
-            return
-        request = CompletionRequest(
-            version.job.nonce, must_be_absent(self.context, self.record.conditions), verify=not self.fresh
-        )
-        warnings = await complete_remotely(self._call, request, self.engine, version.job, output, self._etags)
-        if not await self._is_unmoved(version):
-            raise JobMoved(f"job {self.context.job} was moved by another process meanwhile")
-        self._done.warnings += warnings
 
     async def _failed(self, version: JobVersion, output: JobOutput, result: BatchResult) -> JobVersion:
         lists = lists_of(output, self._etags, result)

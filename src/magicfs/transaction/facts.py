@@ -35,7 +35,6 @@ __all__ = [
     "CHUNK_LENGTH",
     "Written",
     "copy_success",
-    "read_chunk",
     "read_deletions",
     "read_old",
     "read_output",
@@ -153,12 +152,6 @@ async def read_output(
     output = taking.finish()
     output.tasks = job.tasks
     return output
-
-
-async def read_chunk(engine: Engine, context: JobContext, chunk: Chunk) -> JobOutput:
-    """Read back one chunk of the files that a job publishes."""
-    raw = await _read_one(engine, context, chunk, PENDINGSET_SIZE_LIMIT)
-    return job_output.checked(engine, context, [(chunk.key, raw)])
 
 
 async def read_deletions(engine: Engine, context: JobContext, job: JobObject) -> list[OldObject]:

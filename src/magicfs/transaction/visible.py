@@ -19,8 +19,8 @@ from magicfs.transaction.renames import Pace, rename_files
 
 __all__ = ["Wanted", "comes_last", "lists_of", "make_visible", "must_be_absent"]
 
-Wanted = Callable[[int, Publication], bool]
-"""Whether a file is to be made visible now, by its place in the job and its step."""
+Wanted = Callable[[Publication], bool]
+"""Whether a file is to be made visible now, by its step."""
 
 
 def comes_last(key: str, replaced: AbstractSet[str]) -> bool:
@@ -63,7 +63,7 @@ async def make_visible(
 
     def steps() -> Iterator[Publication]:
         for place, step in enumerate(output.steps(if_absent=if_absent)):
-            if not wanted(place, step):
+            if not wanted(step):
                 continue
             places.append(place)
             match step:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from magicfs.committers import registry
 from magicfs.committers.manifest.reporting import own_key, save_summary, summary_of
@@ -18,9 +17,6 @@ from magicfs.errors import CommitDenied
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext, JobSetup, RenameSettings
-
-if TYPE_CHECKING:
-    from magicfs.transaction.delegate import CompleteRemotely
 
 __all__ = ["ManifestCommitter"]
 
@@ -48,15 +44,11 @@ class ManifestCommitter(RenamingCommitter):
         return await super().setup_job()
 
     async def _commit(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None,
-        tasks: int | None,
-        complete_remotely: CompleteRemotely | None,
+        self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
     ) -> JobReport:
         directory = self._options.summary_report_directory
         try:
-            report = await super()._commit(commits, driver, tasks, complete_remotely)
+            report = await super()._commit(commits, driver, tasks)
         except Exception as error:
             summary = summary_of(self.context, self.engine, None, error)
             # One that was denied knows less than whoever was faster.

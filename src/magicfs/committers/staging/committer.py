@@ -37,7 +37,6 @@ from magicfs.runtime.parallel import raise_first
 from magicfs.transaction import attempt_output, file_checks, sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.data_there import refuse_data
-from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import touched_by
 from magicfs.transaction.sets import StoreSets
@@ -79,15 +78,11 @@ class StagingCommitter(DrivenCommitter):
             raise
 
     async def _commit(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None,
-        tasks: int | None,
-        complete_remotely: CompleteRemotely | None,
+        self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
     ) -> JobReport:
         self._loaded = JobOutput()
         try:
-            report = await super()._commit(commits, driver, tasks, complete_remotely)
+            report = await super()._commit(commits, driver, tasks)
         except MagicError as error:
             await self._clean_up_after(error)
             raise
