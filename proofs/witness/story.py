@@ -28,7 +28,7 @@ from magicfs import audit
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.datasets.commit import commit
 from magicfs.errors import MagicError
-from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind, Request

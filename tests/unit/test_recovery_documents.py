@@ -58,7 +58,6 @@ FULL = JobObject(
     object_settings={"ACL": "private"},
     older_extra=("d",),
     numbered_versions=True,
-    new="d.new",
     audit=Audit(
         verdicts=(Verdict(rule="r", passed=False, told="t"),), against="5f1e", audited_ms=1, accepted="why"
     ),

@@ -85,13 +85,6 @@ def replaced_further_down(user: User) -> Rows:
     return ["second", "third"]
 
 
-def flipped(user: User) -> Rows:
-    user.publish({"a.txt": "second"}, "replace", keep_replaced="7d")
-    user.told.clear()
-    user.publish({"a.txt": "third"}, "replace", publish="flip")
-    return ["third"]
-
-
 def aborted_beside_equal_names(user: User) -> Rows:
     ended = user.publish({"a.txt": "first"}, "replace")
     [name] = [key.rpartition("/")[2] for key in user.keys("sales/a-")]
@@ -118,7 +111,6 @@ MISTAKES = {
     "they are kept by a driver whose clock is a day behind": kept_by_a_driver_behind,
     "a dataset with kept files is moved, and replaced there": moved,
     "`replace` of a directory of which a dataset above keeps files": replaced_further_down,
-    '`publish="flip"`, which is gone, over kept files': flipped,
     "`magicfs abort` of an ended job while another writes its names again": aborted_beside_equal_names,
     "a dataset is read that was opened before a `replace` wrote its names again": read_by_an_old_list,
 }

@@ -63,7 +63,6 @@ def show_job(url: str, job: JobObject) -> None:
                 "committer",
                 f"{asked.committer}, tracking {asked.tracking}, layout {asked.hadoop.layout}",
             ),
-            ("made in", job.new),
             (
                 "small files",
                 asked.small_files and f"up to {human_bytes(asked.small_files)}, in bundles",

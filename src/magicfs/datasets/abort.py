@@ -19,7 +19,6 @@ from magicfs.datasets.foreign_jobs import magic, manifest, staging
 from magicfs.datasets.foreign_jobs.discard import discard
 from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
-from magicfs.datasets.old_flips import with_old_flips
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, PermissionDenied, UsageError
@@ -103,7 +102,7 @@ async def abort_job(
     if job is None:
         return await recover_jobs(engine, location, abort=True, dry_run=dry_run, cluster=cluster)
     name = ids.job_id(job)
-    there = await with_old_flips(engine, location.key, await find_unfinished_jobs(engine, location.key))
+    there = await find_unfinished_jobs(engine, location.key)
     if (begun := next((one for one in there if one.job_id == name), None)) is not None:
         if begun.job is not None and begun.job.options.hadoop.begun_by == staging.BEGUN_BY:
             return await _abort_staged(engine, location, begun, cluster, dry_run=dry_run)

@@ -14,7 +14,6 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import registry
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.old_flips import with_old_flips
 from magicfs.datasets.upload_owners import Owner, shares_of
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -233,9 +232,7 @@ async def _uploads(engine: Engine, location: Location) -> list[Finding]:
 
 
 async def _jobs(engine: Engine, location: Location) -> Finding:
-    listed = await find_unfinished_jobs(engine, location.key, visitors=True)
-    found = await with_old_flips(engine, location.key, listed)
-    if found:
+    if found := await find_unfinished_jobs(engine, location.key, visitors=True):
         told = "; ".join(map(_told, found[:_SHOWN]))
         home = Location(location.scheme, location.bucket, found[0].layout.destination)
         advice = f"if no driver of theirs lives: magicfs recover {home.url} --dry-run, then without"

@@ -19,7 +19,6 @@ from magicfs.datasets.foreign_jobs import magic, manifest, staging
 from magicfs.datasets.foreign_jobs.discard import refuse_half_published
 from magicfs.datasets.foreign_jobs.job import as_left, promise_missing
 from magicfs.datasets.foreign_jobs.staging import Cluster
-from magicfs.datasets.old_flips import with_old_flips
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
@@ -96,7 +95,7 @@ async def recover_jobs(
         raise UsageError(
             "give either rollback or abort: a job can be taken back, or discarded while it is open"
         )
-    found = await with_old_flips(engine, location.key, await find_unfinished_jobs(engine, location.key))
+    found = await find_unfinished_jobs(engine, location.key)
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
     foreign = await _foreign(engine, location, found, job, cluster, acting=rollback or abort)
     chosen = [] if foreign and job is not None else _chosen(found, location, job, acting=rollback or abort)

@@ -87,9 +87,6 @@ class JobObject:
     """Old keys that new files replace in place: there is no way back from the first of them."""
     irreversible: bool = False  # whether replacing those has begun, or putting bodies of small files
     reason: str = ""  # why it is aborted or reverted
-    new: str | None = None
-    """Of a job that an earlier magicfs set up with ``publish="flip"``, where it made its dataset; nobody acts
-    on such a job. None for all others, and then the field is left out."""
     object_settings: Mapping[str, str] = field(default_factory=dict)
     """What all of its objects bear, this one included: encryption, ACL, tags, storage class. Never a key that
     is secret. The field is left out if empty."""
@@ -160,7 +157,6 @@ class JobObject:
             equal_keys=fields.texts("equalKeys"),
             irreversible=fields.flag("irreversible", default=False),
             reason=fields.text("reason"),
-            new=fields.required_text("new") if fields.has("new") else None,
             object_settings=fields.text_map("objectSettings"),
             restored=_chunks(fields, "restored"),
             hidden=_chunks(fields, "hidden"),
@@ -212,7 +208,6 @@ class JobObject:
         """What only some jobs have; the fields of the others are left out."""
         special = {
             "olderExtra": self.older_extra,
-            "new": self.new,
             "objectSettings": self.object_settings,
             "restored": [chunk_document(one) for one in self.restored],
             "hidden": [chunk_document(one) for one in self.hidden],

@@ -10,7 +10,7 @@ from magicfs.formats.chunk import Chunk
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.formats.rows import Place, Problem, Row, has_dots, moment, old_problem
-from magicfs.protocol import ids, old_flips, paths
+from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import REMOVALS, is_by_partition, is_reserved
 from magicfs.protocol.layout import FACTS, WorkLayout
 from magicfs.protocol.magic import locate
@@ -187,13 +187,6 @@ def _also_replace(job: JobObject, place: Place) -> str | None:
     return None
 
 
-def _new(job: JobObject, place: Place) -> str | None:
-    if job.new is None:
-        return None
-    work = f"{place.bucket}/{_work(place).job_directory}"
-    return old_flips.refusal(place.bucket, place.destination, _work(place).job, job.new, work)
-
-
 def _keep_replaced(job: JobObject, _: Place) -> str | None:
     fits = job.options.keep.ms is None or job.options.keep.ms <= PERIOD_MAX_MS
     return None if fits else "longer than a hundred years"
@@ -304,7 +297,6 @@ JOB_ROWS: Final = (
         "an ACL, a grant or the ARN of a key counts only where this process was given the same",
         by="stores.object_settings.check_recorded",
     ),
-    Row("new", "nothing has it any more: a job of an older version, which nobody carries out", _new),
     Row("options.successMarker", "true or false"),
     Row("options.keep.ms", "at most a hundred years", _keep_replaced),
     Row("options.keep.inPlace", "true or false"),

@@ -502,8 +502,6 @@ JOB_OF_OPTIONS = replace(
     numbered_versions=True,
     unknown={},
 )
-FLIPPING_JOB = replace(JOB, new=f".trips.magicfs-{JOB_ID}", unknown={})
-
 DELETIONS_OF_VERSIONS = (
     OldObject(NAMES[0], '"11cafe-2"', 8388725, "3/L4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY"),
     OldObject("city=東京/part 1.parquet", '"e"', 0),
@@ -1217,15 +1215,6 @@ FORMATS = [
         required=("audit.verdicts", "audit.audited"),
         refused={"audit.against": _NO_JOB},
         kept=("files[0]", "audit", "audit.verdicts[0]"),
-    ),
-    replace(
-        STATE,
-        golden="magicfs_job_1_flip.json",
-        value=FLIPPING_JOB,
-        required=(),
-        refused={"new": [""]},
-        ignored=(),
-        made=None,
     ),
     Format(
         kind="deletions",
