@@ -8,21 +8,13 @@ what discarding it come to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from proofs.job_model.explore import PastResult, explore, interleavings, run_all
+from proofs.job_model.explore import Model, Moves
 
-__all__ = [
-    "AUDIT_BREAKS",
-    "AUDIT_SCENES",
-    "AuditRules",
-    "broken_audit",
-    "check_audit",
-    "run_audits",
-]
+__all__ = ["AUDITS"]
 
 _OLD: Final = frozenset({"old"})
 _JUDGED: Final = frozenset({"judged"})
@@ -103,7 +95,7 @@ class World(NamedTuple):
     right: frozenset[str] = _JUDGED  # what was judged, or accepted as it lay there
 
 
-AUDIT_SCENES: Final = MappingProxyType(
+_SCENES: Final = MappingProxyType(
     {
         "judge": ("driver",),
         "judge, accept": ("driver", "accept"),
@@ -123,7 +115,7 @@ AUDIT_SCENES: Final = MappingProxyType(
 )
 """Who is there."""
 
-AUDIT_BREAKS: Final = MappingProxyType(
+_BREAKS: Final = MappingProxyType(
     {
         "judge_first": "judge",
         "facts_first": "judge",
@@ -144,8 +136,8 @@ AUDIT_BREAKS: Final = MappingProxyType(
 """For every rule a scene that goes wrong without it."""
 
 _Next = tuple[World, Actor]
-_Move = Callable[[World, Actor, AuditRules], _Next]
-_MOVES: dict[str, _Move] = {}
+_MOVES: Final = Moves()
+_move = _MOVES.add
 _FIRST: Final = MappingProxyType(
     {
         "driver": "driver-read",
@@ -157,11 +149,6 @@ _FIRST: Final = MappingProxyType(
     }
 )
 """The first request of those whose program has another name."""
-
-
-def _move(function: _Move) -> _Move:
-    _MOVES[function.__name__.strip("_").replace("_", "-")] = function
-    return function
 
 
 def _stop(world: World, me: Actor) -> _Next:
@@ -373,9 +360,12 @@ def _rerun_publish(world: World, me: Actor, _: AuditRules) -> _Next:
 # -- the check -----------------------------------------------------------------------------------------
 
 
+def _actor(role: str) -> Actor:
+    return Actor(role, _FIRST.get(role, role))
+
+
 def _begin(roles: tuple[str, ...]) -> World:
-    actors = tuple(Actor(role, _FIRST.get(role, role)) for role in roles)
-    return World(Job(), _JUDGED, _OLD, False, frozenset(), False, actors)
+    return World(Job(), _JUDGED, _OLD, False, frozenset(), False, tuple(_actor(role) for role in roles))
 
 
 def _wrong(world: World) -> str | None:
@@ -393,25 +383,16 @@ def _wrong(world: World) -> str | None:
     return None
 
 
-def _alone(world: World, role: str, rules: AuditRules) -> World:
-    """All executors are dead, and one comes."""
-    world = world._replace(actors=(Actor(role, _FIRST.get(role, role)),))
-    while (me := world.actors[0]).at != "stopped":
-        new, actor = _MOVES[me.at](world, me, rules)
-        if (new, actor) == (world, me):  # it would wait
-            break
-        world = new._replace(actors=(actor,))
-    return world
-
-
-def _wrong_at_the_end(world: World, rules: AuditRules) -> tuple[str | None, frozenset[frozenset[str]]]:
+def _judge(world: World, _: object, rules: AuditRules) -> tuple[str | None, frozenset[frozenset[str]]]:
+    if (wrong := _wrong(world)) is not None:
+        return wrong, frozenset()
     was_held = world.job is not None and world.job.held and world.job.state == "open"
-    left = _alone(world, "recover", rules)
+    left = _MOVES.alone(world, _actor("recover"), rules)
     if was_held and left.job != world.job:
         return "a recovery has touched a job that is held", frozenset()
     ends = set()
     for wish in ("accept", "discard"):
-        ended = _alone(left, wish, rules)
+        ended = _MOVES.alone(left, _actor(wish), rules)
         if wish == "discard" and (ended.job is not None or ended.sets):
             return "something is left of a job that was discarded", frozenset()
         if wish == "accept" and was_held and ended.shown != _JUDGED:
@@ -422,29 +403,4 @@ def _wrong_at_the_end(world: World, rules: AuditRules) -> tuple[str | None, froz
     return None, frozenset(ends)
 
 
-def check_audit(scene: str, rules: AuditRules) -> PastResult:
-    """Go through every interleaving, breadth first: the first violation has the shortest trace."""
-
-    def act(world: World, me: Actor) -> _Next:
-        return _MOVES[me.at](world, me, rules)
-
-    def judge(world: World) -> tuple[str | None, frozenset[frozenset[str]]]:
-        if (wrong := _wrong(world)) is not None:
-            return wrong, frozenset()
-        return _wrong_at_the_end(world, rules)
-
-    return explore(_begin(AUDIT_SCENES[scene]), lambda world: interleavings(world, act), judge)
-
-
-def broken_audit(rule: str) -> PastResult:
-    """The first thing that goes wrong without a rule."""
-    return check_audit(AUDIT_BREAKS[rule], replace(AuditRules(), **{rule: False}))
-
-
-def run_audits(found: list[str]) -> dict[str, int]:
-    """Check every scene whole, and break every rule; what is wrong goes to ``found``."""
-
-    def check(scene: str) -> PastResult:
-        return check_audit(scene, AuditRules())
-
-    return run_all(AUDIT_SCENES, AUDIT_BREAKS, check, broken_audit, found)
+AUDITS: Final = Model(AuditRules(), _SCENES, _BREAKS, _MOVES, _begin, _judge)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final
 
-from proofs.job_model.audits import run_audits
+from proofs.job_model.audits import AUDITS
 from proofs.job_model.checker import Result, Step, check
 from proofs.job_model.jobs import Way
-from proofs.job_model.past import run_past
-from proofs.job_model.renames import run_renames
+from proofs.job_model.past import PAST
+from proofs.job_model.renames import RENAMES
 from proofs.job_model.replay import Replayer
 from proofs.job_model.rules import Rules
 from proofs.job_model.scenes import DEEP, QUICK, SCENES, WALKED, Scene
@@ -150,9 +150,9 @@ def run(
             figures.found.append(f"{rule} can be left out, and nothing goes wrong in {result.scene.name}")
         else:
             replay(result.scene, [result.trace], figures, every_way=every_way)
-    figures.past = run_past(figures.found)
-    figures.audits = run_audits(figures.found)
-    figures.renames = run_renames(figures.found)
+    figures.past = PAST.run(figures.found)
+    figures.audits = AUDITS.run(figures.found)
+    figures.renames = RENAMES.run(figures.found)
     names = list(SCENES)
     for number, name in enumerate(names):
         _sample(SCENES[name], [f"{seed}:{one}" for one in range(number, sample, len(names))], figures)

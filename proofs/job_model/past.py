@@ -10,14 +10,13 @@ for dead, what a recovery and then an expiry do is done, and the end is looked a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from proofs.job_model.explore import PastResult, explore, interleavings, run_all
+from proofs.job_model.explore import Model, Moves
 
-__all__ = ["PAST_BREAKS", "PAST_SCENES", "PastResult", "PastRules", "broken_past", "check_past", "run_past"]
+__all__ = ["PAST"]
 
 OLD, NEW, HELD = "old", "new", "held"
 _KEEPS: Final = MappingProxyType({"J2": OLD, "J3": HELD})
@@ -118,7 +117,7 @@ class World(NamedTuple):
     actors: tuple[Actor, ...]
 
 
-PAST_SCENES: Final = MappingProxyType(
+_SCENES: Final = MappingProxyType(
     {
         "rollback": ("rollback",),
         "expire": ("expire",),
@@ -139,7 +138,7 @@ PAST_SCENES: Final = MappingProxyType(
 )
 """Who is there."""
 
-PAST_BREAKS: Final = MappingProxyType(
+_BREAKS: Final = MappingProxyType(
     {
         "mark_first": "rollback and expire",
         "look_for_rollbacks": "rollback and expire",
@@ -163,13 +162,8 @@ PAST_BREAKS: Final = MappingProxyType(
 
 
 _Next = tuple[World, Actor]
-_Move = Callable[[World, Actor, PastRules], _Next]
-_MOVES: dict[str, _Move] = {}
-
-
-def _move(function: _Move) -> _Move:
-    _MOVES[function.__name__.strip("_").replace("_", "-")] = function
-    return function
+_MOVES: Final = Moves()
+_move = _MOVES.add
 
 
 def _stop(world: World, me: Actor) -> _Next:
@@ -400,11 +394,8 @@ def _settled(world: World, rules: PastRules) -> World:
             if not _is_linked(world, one.role):
                 world = _linked(world, one.role, rules)
             world = world._replace(files=world.files - one.deletes)
-    world = world._replace(jobs=frozenset(), actors=(Actor("expire", "expire-read"),))
-    while (me := world.actors[0]).at != "stopped":
-        new, actor = _MOVES[me.at](world, me, rules)
-        world = new._replace(actors=(actor,))
-    return world
+    ended: World = _MOVES.alone(world._replace(jobs=frozenset()), Actor("expire", "expire-read"), rules)
+    return ended
 
 
 def _wrong_at_the_end(world: World) -> str | None:
@@ -416,28 +407,9 @@ def _wrong_at_the_end(world: World) -> str | None:
     return _wrong(world)
 
 
-def check_past(scene: str, rules: PastRules) -> PastResult:
-    """Go through every interleaving, breadth first: the first violation has the shortest trace."""
-
-    def act(world: World, me: Actor) -> _Next:
-        return _MOVES[me.at](world, me, rules)
-
-    def judge(world: World) -> tuple[str | None, frozenset[str]]:
-        settled = _settled(world, rules)
-        return _wrong(world) or _wrong_at_the_end(settled), settled.pointer.shown
-
-    return explore(_begin(PAST_SCENES[scene]), lambda world: interleavings(world, act), judge)
+def _judge(world: World, _: object, rules: PastRules) -> tuple[str | None, frozenset[str]]:
+    settled = _settled(world, rules)
+    return _wrong(world) or _wrong_at_the_end(settled), settled.pointer.shown
 
 
-def broken_past(rule: str) -> PastResult:
-    """The first thing that goes wrong without a rule."""
-    return check_past(PAST_BREAKS[rule], replace(PastRules(), **{rule: False}))
-
-
-def run_past(found: list[str]) -> dict[str, int]:
-    """Check every scene whole, and break every rule; what is wrong goes to ``found``."""
-
-    def check(scene: str) -> PastResult:
-        return check_past(scene, PastRules())
-
-    return run_all(PAST_SCENES, PAST_BREAKS, check, broken_past, found)
+PAST: Final = Model(PastRules(), _SCENES, _BREAKS, _MOVES, _begin, _judge)

@@ -9,12 +9,10 @@ if it is still open, and what is left is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from proofs.job_model.explore import PastResult, explore, interleavings, run_all
+from proofs.job_model.explore import Model, Moves
 from proofs.job_model.rename_world import (
     KEYS,
     RENAME_SCENES,
@@ -26,16 +24,9 @@ from proofs.job_model.rename_world import (
     World,
 )
 
-__all__ = [
-    "RENAME_BREAKS",
-    "RENAME_SCENES",
-    "RenameRules",
-    "broken_renames",
-    "check_renames",
-    "run_renames",
-]
+__all__ = ["RENAMES"]
 
-RENAME_BREAKS: Final = MappingProxyType(
+_BREAKS: Final = MappingProxyType(
     {
         "swap": "renames, driver, rollback",
         "read_back": "renames, driver, recover",
@@ -52,15 +43,10 @@ RENAME_BREAKS: Final = MappingProxyType(
 """For every rule a scene that goes wrong without it."""
 
 _Next = tuple[World, Actor]
-_Move = Callable[[World, Actor, RenameRules], _Next]
-_MOVES: dict[str, _Move] = {}
+_MOVES: Final = Moves()
+_move = _MOVES.add
 _FIRST: Final = MappingProxyType({"lister": "driver", "x": "claim-look", "y": "claim-look"})
 """The first request of those whose program has another name."""
-
-
-def _move(function: _Move) -> _Move:
-    _MOVES[function.__name__.strip("_").replace("_", "-")] = function
-    return function
 
 
 def _stop(world: World, me: Actor) -> _Next:
@@ -333,18 +319,11 @@ def _wrong(world: World, scene: RenameScene) -> str | None:
     return None
 
 
-def _alone(world: World, role: str, rules: RenameRules) -> World:
-    """All executors are dead, and one comes."""
-    world = world._replace(actors=(Actor(role, role),))
-    while (me := world.actors[0]).at != "stopped":
-        new, actor = _MOVES[me.at](world, me, rules)
-        world = new._replace(actors=(actor,))
-    return world
-
-
-def _wrong_at_the_end(world: World, scene: RenameScene, rules: RenameRules) -> tuple[str | None, str]:
+def _judge(world: World, scene: RenameScene, rules: RenameRules) -> tuple[str | None, str]:
+    if (wrong := _wrong(world, scene)) is not None:
+        return wrong, ""
     for role in ("recover", "rollback"):
-        world = _alone(world, role, rules)
+        world = _MOVES.alone(world, Actor(role, role), rules)
         if (wrong := _wrong(world, scene)) is not None:
             return wrong, ""
     if world.job is not None:
@@ -352,30 +331,4 @@ def _wrong_at_the_end(world: World, scene: RenameScene, rules: RenameRules) -> t
     return None, world.published or "".join(sorted({its for _, its in world.shown} - {"old"}))
 
 
-def check_renames(scene: str, rules: RenameRules) -> PastResult:
-    """Go through every interleaving, breadth first: the first violation has the shortest trace."""
-    chosen = RENAME_SCENES[scene]
-
-    def act(world: World, me: Actor) -> _Next:
-        return _MOVES[me.at](world, me, rules)
-
-    def judge(world: World) -> tuple[str | None, str]:
-        if (wrong := _wrong(world, chosen)) is not None:
-            return wrong, ""
-        return _wrong_at_the_end(world, chosen, rules)
-
-    return explore(_begin(chosen), lambda world: interleavings(world, act), judge)
-
-
-def broken_renames(rule: str) -> PastResult:
-    """The first thing that goes wrong without a rule."""
-    return check_renames(RENAME_BREAKS[rule], replace(RenameRules(), **{rule: False}))
-
-
-def run_renames(found: list[str]) -> dict[str, int]:
-    """Check every scene whole, and break every rule; what is wrong goes to ``found``."""
-
-    def check(scene: str) -> PastResult:
-        return check_renames(scene, RenameRules())
-
-    return run_all(RENAME_SCENES, RENAME_BREAKS, check, broken_renames, found)
+RENAMES: Final = Model(RenameRules(), RENAME_SCENES, _BREAKS, _MOVES, _begin, _judge)
