@@ -1,71 +1,89 @@
-"""pytest plugin: of large products each day a sample, and the whole by ``tox run -e long``.
+"""pytest plugin: what the gate runs of large products, and the rest at night, in shards.
 
-``@pytest.mark.sample`` is for a test, class or module whose parameters are multiplied with each other. In the
-default run each value of each parameter is tried, with ``sample(pairs=True)`` each pair of two values, but
-not each combination. One body for several classes, as in an exam, has the class as a further parameter. With
-``sample(classes="NAME")`` the body is another: each is run by one of the classes of its module that have this
-mark, and with each value of its parameters. With ``sample(most=COUNT)`` not each value is tried, but of one
-body so many of all combinations, other ones each day.
+``@pytest.mark.sample`` is for a test, class or module whose parameters are multiplied with each other. In
+the gate, which is the default run, each value of each parameter is tried, with ``sample(pairs=True)`` each
+pair of two values, but not each combination. One body for several classes, as in an exam, has the class as a
+further parameter. With ``sample(classes="NAME")`` the body is another: each is run by one of the classes of
+its module that have this mark, and with each value of its parameters. With ``sample(most=COUNT)`` not each
+value is tried, but of one body so many combinations as have the most of them. Where a parameter is a server,
+the gate takes those of ``DEAR`` only for what there is no other for.
 
-``@pytest.mark.turn(days=COUNT)`` is for a dear test, class or module: each test that is left has its turn on
-one day of so many.
+``@pytest.mark.nightly`` is for a test that the gate leaves out.
 
-``tox run -e quick`` draws of every body one combination of parameters, unless files are named.
+``tox run -e quick`` takes of every body one combination of parameters, unless files are named.
 
-Hypothesis tries a quarter of its examples; in settings of a test, ``examples(COUNT)`` is that of so many.
+Hypothesis tries a quarter of its examples in the gate; in settings of a test, ``examples(COUNT)`` is that of
+so many. The fixture ``some`` is for a test that goes through a long sequence itself, such as the requests of
+a job: ``some(requests, 10)`` is ten of them in the gate, with the first and the last.
 
-The fixture ``some`` is for a test that goes through a long sequence itself, such as the requests of a job:
-``some(requests, 10)`` is ten of them in the default run, with the first and the last.
-
-Both draw by the seed of pytest-randomly, which the head of a run prints. ``-m long`` runs each test of
-which something was left out, with all combinations and whole sequences; so does a run that names single
-tests (``FILE::TEST``), and one for ``MAGICFS_EXAMS``. The end of a run says what was left out.
+What the gate takes depends on nothing but the names of a module, its bodies and their parameters: not on a
+seed, the day, the order, or the other tests of a run. ``-m nightly`` runs each test of which the gate leaves
+something out, with whole sequences, and Hypothesis draws other examples each time. ``--shard 3/8`` runs the
+third eighth of whatever is asked for; classes, and modules without, stay whole. A run that names single tests
+(``FILE::TEST``), and one for ``MAGICFS_EXAMS``, leaves nothing out. The end of a run says what was left out.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import inspect
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar, TypeVar
 
 import pytest
 from hypothesis import settings
 
-__all__ = ["Sample", "Some", "covering", "examples", "few", "may_leave_out", "pytest_configure", "some"]
+__all__ = [
+    "DEAR",
+    "Sample",
+    "Some",
+    "covering",
+    "examples",
+    "few",
+    "pytest_addoption",
+    "pytest_configure",
+    "shard_of",
+    "some",
+]
 
+DEAR = frozenset({"azurite", "moto", "seaweedfs", "versions on moto", "versions on seaweedfs"})
+"""Servers that the gate starts for few tests: ministack and the doubles of other clouds stand for them."""
 _T = TypeVar("_T")
 Some = Callable[[Iterable[Any], int], list[Any]]
 """What the fixture ``some`` returns."""
-_LONG = "not long"
+_GATE = "not nightly"
 _QUICK = "not slow"
 _QUICK_MOST = 1
 _SENT = "magicfs_left_out"
 
 
-def covering(rows: Sequence[Mapping[Any, Hashable]], strength: int, draw: random.Random) -> list[int]:
-    """Indices of rows in which each combination of as many values is that is in any row."""
+def covering(
+    rows: Sequence[Mapping[Any, Hashable]], strength: int, draw: random.Random, most: int | None = None
+) -> list[int]:
+    """Indices of rows in which each combination of as many values is that is in any row.
+
+    Args:
+        rows: Values by the names of their parameters.
+        strength: How many values a combination has.
+        draw: Chooses between rows that have as many combinations more.
+        most: Ends with so many rows, whatever is missing then.
+    """
     parts = _parts(rows, strength)
     missing = {part for row in parts for part in row}
     left = list(range(len(rows)))
     draw.shuffle(left)
-    chosen = []
-    while missing:
+    chosen: list[int] = []
+    while missing and len(chosen) != most:
         best = max(left, key=lambda index: len(parts[index] & missing))
         left.remove(best)
         chosen.append(best)
         missing -= parts[best]
     return sorted(chosen)
-
-
-def may_leave_out(rows: Sequence[Mapping[Any, Hashable]], strength: int) -> bool:
-    """Whether some draw of ``covering`` leaves out a row: one that has nothing alone."""
-    parts = _parts(rows, strength)
-    counts = Counter(part for row in parts for part in row)
-    return any(all(counts[part] > 1 for part in row) for row in parts)
 
 
 def _parts(rows: Sequence[Mapping[Any, Hashable]], strength: int) -> list[set[frozenset[Any]]]:
@@ -82,8 +100,21 @@ def few(values: Iterable[_T], count: int, draw: random.Random) -> list[_T]:
 
 
 def examples(count: int) -> int:
-    """How many examples of Hypothesis a test takes: of so many a quarter each day."""
+    """How many examples of Hypothesis a test takes: of so many a quarter in the gate."""
     return count if Sample.is_whole else count // 4
+
+
+def shard_of(nodeid: str, count: int) -> int:
+    """Which of so many shards, from 1, a test is in: that of its class or module, which share servers."""
+    scope = nodeid.partition("[")[0].rpartition("::")[0]
+    return int.from_bytes(hashlib.sha256(scope.encode()).digest()) % count + 1
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 3/8 for the third of eight")
+    return int(number), int(count)
 
 
 def _row(item: pytest.Function) -> dict[Hashable, Hashable]:
@@ -94,6 +125,10 @@ def _row(item: pytest.Function) -> dict[Hashable, Hashable]:
         (body, number): place for number, place in enumerate(spec._idlist if spec else [])
     }
     return {"class": getattr(item.cls, "__name__", ""), "body": body, **places}
+
+
+def _is_dear(row: Mapping[Hashable, Hashable]) -> bool:
+    return any(part in DEAR for value in row.values() for part in str(value).split("-"))
 
 
 def _has_examples(item: pytest.Function) -> bool:
@@ -107,9 +142,10 @@ def _body(item: pytest.Function) -> str:
 
 
 class Sample:
-    """What a run draws, and what it leaves out.
+    """What a run takes, and what it leaves out.
 
     Attributes:
+        is_nightly: Whether it runs what the gate leaves out.
         whole: Whether nothing is left out.
         left_out: How many tests, and steps of tests, were left out; and of how many.
         is_whole: The same as ``whole``, for what is read while modules are imported.
@@ -118,9 +154,9 @@ class Sample:
     is_whole: ClassVar[bool] = True
 
     def __init__(self, config: pytest.Config) -> None:
-        self._is_long = _LONG not in config.option.markexpr
+        self.is_nightly = _GATE not in config.option.markexpr
         self.whole = (
-            self._is_long
+            self.is_nightly
             or "MAGICFS_EXAMS" in os.environ
             or any("::" in argument for argument in config.args)
         )
@@ -130,73 +166,52 @@ class Sample:
         self.left_out: Counter[str] = Counter()
         self._config = config
 
-    @property
-    def seed(self) -> Any:
-        """By what all is drawn."""
-        return self._config.getoption("randomly_seed", 0)
-
-    def draw(self, what: str) -> random.Random:
-        """What draws for one test."""
-        return random.Random(f"{self.seed} {what}")
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Mark as long what is not in the sample; in a whole run, all that is ever left out."""
+        """Mark as nightly what the gate leaves out, and keep the tests of this shard."""
+        functions = [item for item in items if isinstance(item, pytest.Function)]
+        if self.is_nightly or not self.whole:
+            for item in self._left_out_of(functions):
+                item.add_marker(pytest.mark.nightly)
+        if self.is_nightly:
+            for item in functions:
+                if "some" in item.fixturenames or _has_examples(item):
+                    item.add_marker(pytest.mark.nightly)
+        if (shard := self._config.getoption("shard")) is not None:
+            number, count = shard
+            others = [item for item in items if shard_of(item.nodeid, count) != number]
+            self._config.hook.pytest_deselected(items=others)
+            items[:] = [item for item in items if shard_of(item.nodeid, count) == number]
+
+    def _left_out_of(self, items: Iterable[pytest.Function]) -> Iterator[pytest.Function]:
+        """What the gate does not run of products."""
         products: dict[tuple[Any, ...], list[pytest.Function]] = {}
-        inner: list[pytest.Function] = []
         for item in items:
-            if not isinstance(item, pytest.Function) or item.get_closest_marker("long"):
-                continue
-            if (how := self._how(item)) is not None:
+            if item.get_closest_marker("nightly") is None and (how := self._how(item)) is not None:
                 of = f"classes {how['classes']}" if "classes" in how else _body(item)
-                key = item.path, of, 1 + bool(how.get("pairs")), how.get("most")
+                key = item.path.name, item.path, of, 1 + bool(how.get("pairs")), how.get("most")
                 products.setdefault(key, []).append(item)
-            if "some" in item.fixturenames or _has_examples(item):
-                inner.append(item)
-        for (path, name, strength, most), product in products.items():
-            drawn = self.draw(f"{path.name} {name}")
+        for (file, _, of, strength, most), product in products.items():
+            product.sort(key=lambda item: item.nodeid)
             rows = [_row(item) for item in product]
-            left: list[pytest.Function] = []
-            if self._is_long:
-                is_cut = may_leave_out(rows, strength) if most is None else len(rows) > most
-                left = product if is_cut else []
-            elif not self.whole:
-                if most is None:
-                    chosen = set(covering(rows, strength, drawn))
-                else:
-                    chosen = set(drawn.sample(range(len(rows)), min(most, len(rows))))
-                left = [item for index, item in enumerate(product) if index not in chosen]
-                self.left_out["tests"] += len(left)
-                self.left_out["of tests"] += len(product)
-            for item in left:
-                item.add_marker(pytest.mark.long)
-        for item in inner if self._is_long else ():
-            item.add_marker(pytest.mark.long)
-        for item in items:
-            if not item.get_closest_marker("long") and self._waits(item):
-                item.add_marker(pytest.mark.long)
+            cheap = [row for row in rows if not _is_dear(row)] or rows
+            indices = covering(cheap, strength, random.Random(f"{file} {of}"), most)
+            chosen = [cheap[index] for index in indices]
+            self.left_out["tests"] += len(product) - len(chosen)
+            self.left_out["of tests"] += len(product)
+            yield from (item for item, row in zip(product, rows, strict=True) if row not in chosen)
 
     def _how(self, item: pytest.Function) -> Mapping[str, Any] | None:
-        """How a test is drawn; None if it is always run."""
+        """How some stand for all of a product; None if all of it is run."""
         marker = item.get_closest_marker("sample")
         if self.is_quick and hasattr(item, "callspec"):
             return {"most": _QUICK_MOST}
         return None if marker is None else marker.kwargs
 
-    def _waits(self, item: pytest.Item) -> bool:
-        """Whether a test has no turn today; in a long run, whether there are such days."""
-        marker = item.get_closest_marker("turn")
-        if marker is None or self._is_long or self.whole:
-            return marker is not None and self._is_long
-        waits = bool(self.draw(f"{item.nodeid} turn").randrange(marker.kwargs["days"]))
-        self.left_out["tests"] += waits
-        self.left_out["of tests"] += item.get_closest_marker("sample") is None  # which counted it before
-        return waits
-
     def take(self, item: str, values: Iterable[_T], count: int) -> list[_T]:
         """Of a sequence of one test all, or some."""
         every = list(values)
-        taken = every if self.whole else few(every, count, self.draw(item))
+        taken = every if self.whole else few(every, count, random.Random(item))
         self.left_out["steps"] += len(every) - len(taken)
         self.left_out["of steps"] += len(every)
         return taken
@@ -208,7 +223,7 @@ class Sample:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Hear of one process: all have drawn the same tests, and each has gone through its own steps."""
+        """Hear of one process: all have taken the same tests, and each has gone through its own steps."""
         told = getattr(node, "workeroutput", {}).get(_SENT, {})
         for what, count in told.items():
             self.left_out[what] = (
@@ -218,15 +233,22 @@ class Sample:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say what was left out."""
         found = self.left_out
-        if not (found["tests"] or found["steps"]):
+        if self.whole or not (found["tests"] or found["steps"]):
             return
         terminalreporter.section("samples")
         for what in ("tests", "steps"):
             if found[what]:
                 of = f"{found[what]:,} of {found[f'of {what}']:,} {what} of large products"
-                terminalreporter.write_line(f"{of} were left out, drawn by --randomly-seed={self.seed}")
-        all_of_them = "tests has more" if self.is_quick else "long has them all"
-        terminalreporter.write_line(f"tox run -e {all_of_them}")
+                terminalreporter.write_line(f"{of} were left out")
+        more = "tests has more" if self.is_quick else "nightly has them all"
+        terminalreporter.write_line(f"tox run -e {more}")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run be one of several."""
+    parser.addoption(
+        "--shard", type=_shard, metavar="NUMBER/COUNT", help="run one of so many parts of the tests"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -234,18 +256,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(made := Sample(config), "magicfs-sample")
     Sample.is_whole = made.whole
     # A deadline is a timed assertion, and fails on a busy machine.
-    profile = "whole" if made.whole else "each day"
-    settings.register_profile(profile, deadline=None, max_examples=examples(100))
+    profile = "nightly" if made.is_nightly else "whole" if made.whole else "gate"
+    settings.register_profile(
+        profile,
+        deadline=None,
+        max_examples=examples(100),
+        derandomize=not made.is_nightly,
+        print_blob=made.is_nightly,
+    )
     settings.load_profile(profile)
     config.addinivalue_line(
-        "markers", "sample(pairs, classes, most): a product of which each day a sample is run"
+        "markers", "sample(pairs, classes, most): a product of which the gate runs a sample"
     )
-    config.addinivalue_line("markers", "turn(days): a dear test that is run on one day of so many")
 
 
 @pytest.fixture
 def some(request: pytest.FixtureRequest) -> Some:
-    """Return ``some(values, count)``: as many of the values in the default run, all in a long one."""
+    """Return ``some(values, count)``: as many of the values in the gate, all at night."""
     sample: Any = request.config.pluginmanager.get_plugin("magicfs-sample")
 
     def take(values: Iterable[_T], count: int) -> list[_T]:

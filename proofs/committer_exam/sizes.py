@@ -15,7 +15,7 @@ __all__ = ["SizesExam"]
 _MORE_THAN_HALF_A_PAGE = 510
 
 
-_each_day = pytest.mark.sample(classes="sizes")
+_in_the_gate = pytest.mark.sample(classes="sizes")
 
 
 class SizesExam(Examined):
@@ -32,7 +32,7 @@ class SizesExam(Examined):
         """Files of one row each."""
         return {f"d={n % 7}/part-{number}-{n}.txt": body(number, str(n)) for n in range(files)}
 
-    @_each_day
+    @_in_the_gate
     def test_task_of_many_files_is_published_whole(self, bench: Bench, bulk: dict[str, Any]) -> None:
         job = self.job(bench, **bulk)
         files = self.many(0, 200)
@@ -42,7 +42,7 @@ class SizesExam(Examined):
         assert self.rows(bench) == {content.decode().strip(): 1 for content in files.values()}
         self.assert_nothing_left(bench)
 
-    @_each_day
+    @_in_the_gate
     def test_more_files_than_a_page_are_published_and_more_losers_are_swept(
         self, bench: Bench, bulk: dict[str, Any]
     ) -> None:
@@ -61,7 +61,7 @@ class SizesExam(Examined):
         assert len(self.published_names(bench)) == len(files)
         self.assert_nothing_left(bench)
 
-    @_each_day
+    @_in_the_gate
     def test_job_with_more_uploads_than_a_page_is_aborted_whole(self, bench: Bench) -> None:
         job = self.job(bench, **self.cheapest_mode())
         for number in range(2):

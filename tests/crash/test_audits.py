@@ -33,7 +33,7 @@ def test_each_cut_shows_nothing_that_nobody_has_accepted(model: str, step: Step)
 
 
 @pytest.mark.sample(most=2)
-@pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("step", STEPS)
 def test_nor_does_any_pair(step: Step, thinner: int) -> None:
     tally = cut_audit("full", step, every=thinner * (5 if step.startswith("accept") else 1))

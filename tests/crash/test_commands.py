@@ -1,4 +1,4 @@
-"""Commands beside commands beside jobs: a part of all runs every day, and a wrong line that is noticed."""
+"""Commands beside commands beside jobs: a part of all, and a wrong line that is noticed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_a_job_takes_back_or_replaces_meanwhile_is_not_adopted(place: str, 
     assert (cell.troubles, cell.runs > 5) == ([], True)
 
 
-@pytest.mark.turn(days=3)
+@pytest.mark.nightly
 def test_the_command_prints_a_table_and_the_figures_last(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -271,9 +271,7 @@ def test_code_without_a_rule_of_the_other_sides_is_noticed(rule: str) -> None:
 
 
 # -- its figures ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.turn(days=3)
+@pytest.mark.nightly
 def test_figures(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     far = {"append+driver+compact", "append around append"}
     monkeypatch.setattr("proofs.job_model.main.QUICK", {"append+driver", "replace+driver"} | far)

@@ -9,8 +9,7 @@ from proofs.crash.past_cuts import work_past
 from proofs.crash.wrong_log import LOG_MUTANTS, WrongLog
 
 
-@pytest.mark.turn(days=2)
-@pytest.mark.sample(most=2)
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("trial", TRIALS)
 def test_all_that_was_published_is_told_and_nothing_is_left(trial: str) -> None:
     assert play_log(trial) == []
@@ -22,7 +21,7 @@ def test_a_wrong_line_is_noticed(wrong: WrongLog) -> None:
     assert hunt_log(wrong)
 
 
-@pytest.mark.turn(days=2)
+@pytest.mark.nightly
 def test_the_crash_loops_do_both_and_tell_of_a_mutant_that_nobody_notices() -> None:
     assert work_past("log", "grown").ok
     assert work_past("log mutant", LOG_MUTANTS[0]).ok

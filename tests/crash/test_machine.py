@@ -154,7 +154,7 @@ class OneJob(RuleBasedStateMachine):
         self.check()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_machine_would_notice() -> None:
     wrong = WITHOUT_SWAP
     before_of(Setting(mode="append"))

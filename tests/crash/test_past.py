@@ -51,7 +51,7 @@ def test_two_at_once_in_a_bucket_with_versions_too(deed: Deed, other: Other) -> 
     assert [one for seed in range(SEEDS // 3) for one in beside(begun, other, seed)] == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("deed", ["rollback", "rollback that keeps", "expire", "keep"])
 def test_each_pair_in_a_bucket_with_versions_too(deed: Deed) -> None:
     tally = cut_past(VERSIONS, deed, step=5)
@@ -60,7 +60,7 @@ def test_each_pair_in_a_bucket_with_versions_too(deed: Deed) -> None:
 
 
 @pytest.mark.sample(most=2)
-@pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("deed", ["rollback", "expire", "partitions", "drop", "rewrite"])
 def test_so_does_each_pair(deed: Deed, thinner: int) -> None:
     tally = cut_past("full", deed, step=thinner * (1 if deed == "expire" else 5))

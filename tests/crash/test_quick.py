@@ -42,7 +42,6 @@ def thinned(*arguments: Any, **options: Any) -> list[tuple[str, Any]]:
     ]
 
 
-@pytest.mark.turn(days=2)
 def test_some_of_everything_quickly(some: Some, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each kind of work a few units; those of the sides and of the past are in the tests beside this."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
@@ -60,7 +59,7 @@ def test_some_of_everything_quickly(some: Some, monkeypatch: pytest.MonkeyPatch)
     assert figures.driven.keys() <= set(COMMITTERS)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_everything_quickly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")

@@ -31,7 +31,6 @@ LONG = {name for name, one in CHECKS.items() if one.side == "a" or name.startswi
 
 @pytest.mark.sample
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.turn(days=2)
 @pytest.mark.parametrize("store", KINDS)
 @pytest.mark.parametrize("name", sorted(CHECKS.keys() - LONG))
 def test_sound_code_holds(name: str, store: str) -> None:

@@ -42,7 +42,7 @@ def small_pages(
 ) -> Iterator[AioSession | None]:
     """A session of s3fs that is shown pages of a hundred, and exams that go by it.
 
-    ``tox run -e exams`` writes more than a thousand. Uploads on SeaweedFS and moto are on one page each day:
+    ``tox run -e exams`` writes more than a thousand. Uploads on SeaweedFS and moto are on one page otherwise:
     after a small one the first does not say where the next begins, and the second knows no small ones.
     """
     if os.environ.get("MAGICFS_EXAMS") == "all":
@@ -65,7 +65,7 @@ def small_pages(
 
 @pytest.fixture
 def small_azure_pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
-    """The same of Azure's listings, whose pages hold 5,000: every day, for more are too many to write."""
+    """The same of Azure's listings, whose pages hold 5,000: in every run, for more are too many to write."""
     monkeypatch.setattr(listings, "_MORE_THAN_A_PAGE", PAGE + 3)
     fetch = AzureRequests.page
 

@@ -26,15 +26,13 @@ from proofs.committer_exam.names import NamesExam
 from proofs.committer_exam.selection import LeftOut
 from proofs.doubles.servers import Server
 
-# How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so for
-# each day all of it in memory; of partitioned, which stages as directory does, in one mode. That the answers
-# of servers mean what committers take them to mean, two kinds show each day of magic's lifecycle and of
-# names; what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on
-# all servers in all modes, with drivers that die at every file, and jobs of many pages.
-#
-# And of what is left, each day a sample: in memory each body runs for magic, in one of the modes and with
-# each other value once, and for one of the others; where all are on local files, and on servers, for one.
-pytestmark = [pytest.mark.sample, pytest.mark.turn(days=2)]
+# How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so in the
+# gate each body runs in memory for magic, in one of the modes and with each other value once, and for one of
+# the others; on local files for one. That the answers of servers mean what committers take them to mean one
+# server of S3 shows of magic's lifecycle and of names; what servers answer is the store exam's own subject.
+# ``tox run -e exams`` examines all committers on all servers in all modes, with drivers that die at every
+# file, and jobs of many pages.
+pytestmark = pytest.mark.sample
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
 DRIVEN = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
@@ -107,7 +105,11 @@ class OnServerWhole(OnServer, CommitterExam):
     pass
 
 
-class OnServerEachDay(OnServer, LifecycleExam, NamesExam):
+class OnServerInPart(OnServer, LifecycleExam, NamesExam):
+    pass
+
+
+class OnMinistackInPart(OnDenyingServer, OnServerInPart):
     pass
 
 
@@ -119,14 +121,14 @@ def examine(base: type[Examined], committer: str, place: str, **more: Any) -> No
 
 
 WITH_FOLDERS: dict[str, Any] = {"bucket_options": {"hierarchicalNamespace": {"enabled": True}}}
-PARTITIONED_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1, 3), "seeds": (20261121,)}
+PARTITIONED_IN_PART: dict[str, Any] = {"modes": ("store",), "cuts": (1, 3), "seeds": (20261121,)}
 
 UPLOADING = tuple(name for name in DRIVEN if committer_info(name).needs == "uploads")
 
 OTHERS: dict[str, Any] = {"pytestmark": pytest.mark.sample(classes="other committers")}
 for each in UPLOADING:
     others = {} if each == "magic" else OTHERS
-    one_mode = {} if EVERYWHERE or each != "partitioned" else PARTITIONED_EACH_DAY
+    one_mode = {} if EVERYWHERE or each != "partitioned" else PARTITIONED_IN_PART
     examine(OnMemory, each, "memory", **others, **one_mode)
     if EVERYWHERE:
         examine(OnMinistack, each, "ministack", server="ministack")
@@ -137,7 +139,7 @@ for each in UPLOADING:
         examine(OnServerWhole, each, "azurite", server="azurite")
         examine(OnServerWhole, each, "adls", server="adls")
     if ON_CEPH:
-        examine(OnServerEachDay, each, "ceph", server="ceph", watched=NumberedServerBench)
+        examine(OnServerInPart, each, "ceph", server="ceph", watched=NumberedServerBench)
 
 
 class Copies(Examined):
@@ -196,17 +198,16 @@ if EVERYWHERE:
         examine(OnServerWhole, each, "adls", server="adls", **WITH_FOREIGN)
     for where in ("ministack", "seaweedfs", "gcs", "azurite"):
         examine(OnCopyingServer, "file", where, server=where, **COPIES, **AS_THEY_SEND)
-examine(OnCopies, "file", "memory", **COPIES, **OTHERS, **({} if EVERYWHERE else PARTITIONED_EACH_DAY))
-LOCAL_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
+examine(OnCopies, "file", "memory", **COPIES, **OTHERS, **({} if EVERYWHERE else PARTITIONED_IN_PART))
+LOCAL_IN_PART: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
 for each in DRIVEN:
     # The manifest committer has no other place.
     one_of = {} if each == "manifest" else {"pytestmark": pytest.mark.sample(classes="local")}
-    examine(OnLocal, each, "local", **one_of, **({} if EVERYWHERE else LOCAL_EACH_DAY))
+    examine(OnLocal, each, "local", **one_of, **({} if EVERYWHERE else LOCAL_IN_PART))
 if not EVERYWHERE:
-    examine(OnDenyingServer, "magic", "ministack", server="ministack")
-    examine(OnServerEachDay, "magic", "seaweedfs", server="seaweedfs")
-    examine(OnServerEachDay, "magic", "gcs", server="gcs")
-    examine(OnServerEachDay, "magic", "azurite", server="azurite")
+    examine(OnMinistackInPart, "magic", "ministack", server="ministack")
+    for where in ("seaweedfs", "gcs", "azurite"):
+        examine(OnServerInPart, "magic", where, server=where, pytestmark=pytest.mark.nightly)
 
 ONLY_DELAYED = (
     "test_listing_is_refused_where_it_shows_nothing",

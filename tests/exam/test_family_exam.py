@@ -25,14 +25,13 @@ COLUMNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "stocator": ("stocator", {}),
     "task-completing": ("task-completing", {}),
 }
-# Every committer on every server takes long, and ``tox run -e exams`` does it. Each day each is examined in
-# memory or on local files, and on one server; the magic one has the committer exam there. Of those on servers
-# each day a sample: each committer, each server, and each body.
-pytestmark = pytest.mark.turn(days=2)
+# Every committer on every server takes long, and ``tox run -e exams`` does it. In the gate each is examined
+# in memory or on local files, and some on one server of S3: each committer there, and each body; the magic
+# one has the committer exam. At night each is on one server.
 
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
-EACH_DAY = {
+ON_ONE = {
     "ministack": ("directory", "file-v1", "stocator", "task-completing"),
     "seaweedfs": ("partitioned", "direct"),
     "gcs": ("file-v2",),
@@ -87,18 +86,18 @@ for each in COLUMNS:
         examine(OnMemory, each, "memory")
     examine(OnLocal, each, "local")
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
-AS_THEY_SEND = {"pytestmark": pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")}
+AS_THEY_SEND = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+AT_NIGHT: dict[str, Any] = {"pytestmark": [pytest.mark.nightly, AS_THEY_SEND]}
 # Azure's pages hold 5,000, its bulk deletes 256; a thousand renamed one by one take Azurite minutes.
-ON_AZURITE = {"many": 300 if EVERYWHERE else 50, **AS_THEY_SEND}
-MORE: Mapping[str, Mapping[str, Any]] = {"gcs": AS_THEY_SEND, "azurite": ON_AZURITE}
+MORE: Mapping[str, Mapping[str, Any]] = {"ministack": {}, "azurite": {"many": 300, **AT_NIGHT}}
 for where in ("ministack", "moto", "seaweedfs", "gcs", "azurite"):
-    for each in COLUMNS if EVERYWHERE else EACH_DAY.get(where, ()):
+    for each in COLUMNS if EVERYWHERE else ON_ONE.get(where, ()):
         if committer_info(COLUMNS[each][0]).needs != "rename":
-            examine(OnServer, each, where, server=where, **MORE.get(where, {}))
+            examine(OnServer, each, where, server=where, **MORE.get(where, AT_NIGHT))
 for each in COLUMNS if ON_CEPH else ():
     if committer_info(COLUMNS[each][0]).needs != "rename":
         examine(OnServer, each, "ceph", server="ceph")
-WITH_FOLDERS = {"bucket_options": {"hierarchicalNamespace": {"enabled": True}}, **AS_THEY_SEND}
+WITH_FOLDERS = {"bucket_options": {"hierarchicalNamespace": {"enabled": True}}, **AT_NIGHT}
 for each in COLUMNS if EVERYWHERE else ("magic", "manifest", "file-v1"):
     examine(OnServer, each, "gcs-folders", server="gcs", **WITH_FOLDERS)
-    examine(OnServer, each, "adls", server="adls", **AS_THEY_SEND)
+    examine(OnServer, each, "adls", server="adls", **AT_NIGHT)

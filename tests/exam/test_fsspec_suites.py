@@ -70,8 +70,7 @@ def compare(directory: Path, protocol: str, options: dict[str, Any], bucket: str
     assert {name: ended for name, ended in magic.items() if ended not in ("passed", wrapped[name])} == {}
 
 
-@pytest.mark.sample(most=1)
-@pytest.mark.turn(days=2)
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("where", ["memory", "files"])
 def test_suites_on(where: str, tmp_path: Path) -> None:
@@ -81,19 +80,19 @@ def test_suites_on(where: str, tmp_path: Path) -> None:
         compare(tmp_path, "file", {"auto_mkdir": True}, f"{tmp_path}/bucket")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_suites_on_s3(tmp_path: Path, ministack: Server, bucket_factory: Any) -> None:
     compare(tmp_path, "s3", ministack.storage_options(), bucket_factory(ministack))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_suites_on_gcs(tmp_path: Path, gcs: GcsDouble, bucket_factory: Any) -> None:
     compare(tmp_path, "gs", gcs.storage_options(), bucket_factory(gcs))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_suites_on_azurite(tmp_path: Path, azurite: Azurite, bucket_factory: Any) -> None:
     compare(tmp_path, "abfs", azurite.storage_options(), bucket_factory(azurite))
@@ -154,7 +153,7 @@ def test_suites_in_a_task_on(tmp_path: Path, where: str, tracking: str) -> None:
     check_in_task(tmp_path, tracking, url, {})
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("tracking", ["memory", "store"])
 def test_suites_in_a_task_on_s3(
@@ -164,14 +163,14 @@ def test_suites_in_a_task_on_s3(
     check_in_task(tmp_path, tracking, url, ministack.storage_options())
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("tracking", ["memory", "store"])
 def test_suites_in_a_task_on_gcs(tmp_path: Path, gcs: GcsDouble, bucket_factory: Any, tracking: str) -> None:
     check_in_task(tmp_path, tracking, f"gs://{bucket_factory(gcs)}/sales", gcs.storage_options())
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("tracking", ["memory", "store"])
 def test_suites_in_a_task_on_azurite(

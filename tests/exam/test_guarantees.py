@@ -42,7 +42,6 @@ def test_the_table_has_every_committer_and_every_attribute() -> None:
 
 
 @pytest.mark.sample
-@pytest.mark.turn(days=2)
 @pytest.mark.parametrize("attribute", EXPERIMENTS)
 @pytest.mark.parametrize("column", BY_COLUMN)
 def test_a_committer_is_as_safe_as_it_says(column: str, attribute: str) -> None:
@@ -64,7 +63,7 @@ def test_only_committers_that_rename_by_copying_copy(subject: Subject) -> None:
 
 
 def test_the_document_has_what_committers_declare() -> None:
-    """What they declare is what a run says: of each a sample is tried each day, and all in the long run."""
+    """What they declare is what a run says: of each a sample is tried in the gate, and all at night."""
     heading, _, *rows = DOCUMENT.read_text().partition("\n\n|")[2].partition("\n\n")[0].split("\n")
     assert [one.strip() for one in heading.strip(" |").split("|")] == [*BY_COLUMN]
     said = {name: [declared(subject)[name] for subject in SUBJECTS] for name in EXPERIMENTS}
@@ -75,7 +74,7 @@ def test_the_document_has_what_committers_declare() -> None:
     assert rows == shown, f"run {RENEW}"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_the_document_is_what_a_run_says() -> None:
     table = {column: {name: cell(column, name) for name in EXPERIMENTS} for column in BY_COLUMN}
@@ -97,7 +96,7 @@ def test_a_committer_is_as_safe_as_it_says_on_other_stores(store: str, attribute
         assert tried(subject, attribute).value == declared(subject)[attribute], subject
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("store", OTHERS)
 def test_the_document_says_what_is_otherwise_on_other_stores(store: str) -> None:

@@ -44,13 +44,10 @@ from proofs.doubles.server_process import ServerProcess
 from proofs.doubles.servers import Server
 from proofs.scenes.store_subjects import BUCKET, LocalFiles, LocalStoreExam, MemoryObjects, MemoryStoreExam
 
-pytestmark = pytest.mark.turn(days=2)
-
-# Each day each sentence is put to one server of each kind, and to one of the stores that are built around
-# that in memory; ``tox run -e exams`` puts it to all.
-of_s3, of_gcs, of_azure, of_versions, around_memory = (
-    pytest.mark.sample(classes=kind) for kind in ("s3", "gcs", "azure", "versions", "around memory")
-)
+# In the gate each sentence is put to memory, to local files, to one server of S3, to one of the doubles of
+# other clouds, and to one of the stores that are built around that in memory; ``tox run -e exams`` puts it to
+# all.
+of_clouds, around_memory = (pytest.mark.sample(classes=kind) for kind in ("clouds", "around memory"))
 
 
 class TestMemoryStore(MemoryStoreExam):
@@ -161,18 +158,17 @@ class S3Exam(OnS3, StoreExam):
     pass
 
 
-@of_s3
 class TestMinistack(S3Exam):
     subject = "ministack"
 
 
-@of_s3
+@pytest.mark.nightly
 class TestMinistackByAiobotocore(S3Exam):
     subject = "ministack"
     engine = "aiobotocore"
 
 
-@of_s3
+@pytest.mark.nightly
 class TestMoto(S3Exam):
     subject = "moto"
 
@@ -183,7 +179,7 @@ if os.environ.get("MAGICFS_EXAMS") == "ceph":  # of the machine's own packages: 
         subject = "ceph"
 
 
-@of_s3
+@pytest.mark.nightly
 class TestSeaweedFS(S3Exam):
     subject = "seaweedfs"
 
@@ -205,25 +201,25 @@ class OnVersions(OnS3, VersionsExam):
         self.running.keep_versions(self.bucket)
 
 
-@of_versions
+@pytest.mark.nightly
 class TestVersionsOnMoto(OnVersions):
     subject = "versions on moto"
     running_on = "moto"
 
 
-@of_versions
+@pytest.mark.nightly
 class TestVersionsOnMotoByAiobotocore(OnVersions):
     subject = "versions on moto"
     running_on = "moto"
     engine = "aiobotocore"
 
 
-@of_versions
 class TestVersionsOnMinistack(OnVersions):
     subject = "versions on ministack"
     running_on = "ministack"
 
 
+@pytest.mark.nightly
 class TestVersionsOnSeaweedFS(OnVersions):
     subject = "versions on seaweedfs"
     running_on = "seaweedfs"
@@ -246,7 +242,7 @@ class OnService(OfTheTables):
         self.running.write(self.bucket, key, body)
 
 
-@of_gcs
+@of_clouds
 class TestGcsDouble(OnService, UnconditionalStoreExam):
     subject = "gcs"
     resource: ClassVar[dict[str, Any]] = {}
@@ -261,12 +257,13 @@ class TestGcsDouble(OnService, UnconditionalStoreExam):
         assert default_world().buckets() == before
 
 
+@pytest.mark.nightly
 class TestGcsDoubleWithFolders(TestGcsDouble):
     subject = "gcs with folders"
     resource: ClassVar[dict[str, Any]] = {"hierarchicalNamespace": {"enabled": True}}
 
 
-@of_azure
+@of_clouds
 class TestAdlsDouble(OnService, BlockStoreExam):
     subject = "adls"
 
@@ -285,7 +282,7 @@ class TestAdlsDouble(OnService, BlockStoreExam):
         return super().siblings().map(strategies.leaves)  # nothing lies below the name of a file
 
 
-@of_azure
+@pytest.mark.nightly
 class TestAzurite(OnService, BlockStoreExam):
     subject = "azurite"
 

@@ -22,8 +22,6 @@ from proofs.doubles.servers import Server
 from proofs.scenes.store_subjects import BUCKET
 from proofs.tree_exam import AtomicTreeExam, CopyingTreeExam, LocalTreeExam, MemoryTreeExam
 
-pytestmark = pytest.mark.turn(days=2)
-
 
 class TestMemoryTree(MemoryTreeExam):
     subject = "memory"
@@ -47,11 +45,11 @@ class TestCountingLocalTree(LocalTreeExam):
         return tree_of(CountingStore(self.local_store(bucket), Counter()))
 
 
-# Each day each sentence is put to one server of each kind; ``tox run -e exams`` puts it to all.
-of_objects, of_folders = (pytest.mark.sample(classes=kind) for kind in ("objects", "folders"))
+# In the gate each sentence is put to one server of S3, and to one of those with folders; ``tox run -e exams``
+# puts it to all.
+of_folders = pytest.mark.sample(classes="folders")
 
 
-@of_objects
 class TestMinistackTree(CopyingTreeExam):
     subject = "ministack"
 
@@ -149,7 +147,7 @@ class TestGcsFolderTree(OnGcs, AtomicTreeExam):
     folders = True
 
 
-@of_objects
+@pytest.mark.nightly
 class TestGcsFlatTree(OnGcs, CopyingTreeExam):
     subject = "gcs"
     folders = False

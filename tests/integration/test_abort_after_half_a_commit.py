@@ -15,7 +15,7 @@ from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 DYING_COMMIT = """
 import os, pickle, sys

@@ -24,7 +24,7 @@ from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.azurite import AzureView, Azurite
 from proofs.doubles.deviations import OTHERWISE
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 NAMES = ["a b.txt", "50%25", "a+b#1", "日本語/ß?x=1&y", "dataset1/part", "dataset10/part", "tilde~'()"]
 
@@ -415,6 +415,7 @@ STEPS: Mapping[str, Callable[[AzureView], Any]] = {
 """What both are asked."""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", STEPS)
 def test_double_and_azurite_answer_alike(adls: AdlsDouble, azurite: Azurite, name: str) -> None:
     answers = []

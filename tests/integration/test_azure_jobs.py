@@ -33,7 +33,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.azurite import Azurite
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 NAMES = ("día 1/50% +#ä.csv", "dataset1/x", "dataset10/x", "empty")
 

@@ -20,7 +20,7 @@ from magicfs.errors import PermissionDenied
 from magicfs.stores.azure import folders as azure_folders
 from proofs.doubles.azurite import Azurite
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.nightly
 
 PAGE = (Path(__file__).parents[2] / "docs" / "azure.md").read_text()
 ACTIONS = {"r": "`blobs/read`", "l": "`blobs/read`", "w": "`blobs/write`", "d": "`blobs/delete`"}

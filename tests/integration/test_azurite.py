@@ -15,6 +15,8 @@ from azure.storage.blob import BlobServiceClient
 from proofs.doubles import environments, processes
 from proofs.doubles.azurite import Azurite
 
+pytestmark = pytest.mark.nightly
+
 
 def test_server_leaves_nothing_behind_and_takes_its_own_key_alone() -> None:
     with Azurite() as server:
@@ -55,7 +57,6 @@ def is_running(pid: int) -> bool:
         return False
 
 
-@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_node_comes_from_the_index_where_the_machine_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

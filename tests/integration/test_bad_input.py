@@ -34,7 +34,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import SeaweedFS, Server
 from proofs.scenes.known import forget_files
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = pytest.mark.sample(most=1)
 
 DESTINATION = "wäre house/sales%201 +#"
 OLD = f"{DESTINATION}/old.txt"

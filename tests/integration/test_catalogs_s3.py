@@ -16,7 +16,8 @@ from examples.flights.fingerprint import Fingerprint, fingerprint
 from proofs.doubles.servers import Server
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+# tests/unit/catalogs asks the same in memory.
+pytestmark = pytest.mark.nightly
 
 KINDS = ("symlink", "delta", "iceberg")
 
@@ -62,7 +63,7 @@ def checksum(table: pa.Table) -> Fingerprint:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_whole", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("is_whole", [False, True])
 def test_every_reader_finds_the_flights_before_and_after_a_replace_and_a_rollback(
     scene: CatalogScene, is_whole: bool
 ):

@@ -15,7 +15,8 @@ import pytest
 from proofs.doubles.servers import Server
 from proofs.scenes.catalog_scene import FSSPEC, CatalogScene, parquet
 
-pytestmark = pytest.mark.turn(days=2)
+# tests/unit/catalogs/test_register_crashes.py asks the same in memory.
+pytestmark = pytest.mark.nightly
 
 FILES = {"p=a b/f 1 é.parquet": parquet(1), "p=+/f.parquet": parquet(2)}
 

@@ -10,7 +10,7 @@ import pytest
 import magicfs
 from magicfs.stores import resolve
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 NAME = "lake 1/sales +#%ü"
 LARGE = bytes(range(256)) * 40_000  # two parts

@@ -24,7 +24,7 @@ from examples.flights.watcher import Watcher
 from magicfs.errors import UsageError
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 JOB = "0b5c7f0e-6f6a-4d7e-9a53-1c2d3e4f5a6b"
 # Ceph is of the machine's own packages: ``tox run -e ceph``.

@@ -10,7 +10,7 @@ import pytest
 
 from proofs.doubles import environments
 
-pytestmark = [pytest.mark.sample, pytest.mark.turn(days=4)]  # the environment takes a minute
+pytestmark = pytest.mark.nightly  # the environment takes a minute
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = (
@@ -25,11 +25,7 @@ OPTIONS = ("-q", "--noconftest", "-c", os.devnull, "--rootdir", str(ROOT), "-p",
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "tests",
-    [
-        "tests/unit/catalogs/test_register.py",
-        pytest.param("tests/integration/ducklake_flights.py", marks=pytest.mark.long),
-    ],
+    "tests", ["tests/unit/catalogs/test_register.py", "tests/integration/ducklake_flights.py"]
 )
 def test_in_its_environment(tests: str, tmp_path: Path):
     home = environments.ensure("ducklake", REQUIREMENTS)

@@ -26,7 +26,7 @@ from magicfs.cli import main as cli
 from proofs.doubles import environments
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
 ROWS = {"day": ["mon", "a b", "50%", "x/y", "é+#"], "n": list(range(5))}
@@ -197,7 +197,7 @@ def test_every_reader_finds_every_row_and_no_other(name: str, url: str, names: d
     assert sorted_rows(found.to_arrow() if isinstance(found, pl.DataFrame) else found) == EXPECTED
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_every_reader_that_lives_elsewhere_finds_every_row(name: str, url: str) -> None:
     magicfs.write(TABLE, url, partition_by="day")

@@ -30,7 +30,7 @@ def servers_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "servers"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_an_environment_is_made_once_by_whoever_comes_first(servers_home: Path, tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "tinything")
     program = f"from proofs.doubles.environments import ensure; print(ensure('tiny', ({wheel!r},)))"
@@ -47,7 +47,7 @@ def test_an_environment_is_made_once_by_whoever_comes_first(servers_home: Path, 
     assert (directory / ".complete").stat().st_mtime_ns == made
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_half_made_environment_is_made_again(servers_home: Path, tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "tinything")
     directory = environments.ensure("tiny", (wheel,))
@@ -58,7 +58,7 @@ def test_a_half_made_environment_is_made_again(servers_home: Path, tmp_path: Pat
     assert environments.ensure("tiny", (make_wheel(tmp_path, "other"),)) != directory
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_failed_installation_is_explained_and_not_kept(servers_home: Path, tmp_path: Path) -> None:
     wheel = tmp_path / "tinything-1.0-py3-none-any.whl"
     with pytest.raises(EnvironmentNotMade, match="pip could not install") as failed:

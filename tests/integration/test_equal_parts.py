@@ -18,7 +18,7 @@ from magicfs.stores.s3 import store as s3
 from proofs.doubles.equal_parts import EqualPartsProxy
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 FEW = 20
 """Parts that an upload may have: after each tenth of them parts grow."""

@@ -19,7 +19,7 @@ from PIL import Image
 from proofs.doubles.servers import Server
 from proofs.scenes.java import skip_without_java
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -45,7 +45,7 @@ def test_process_pool_publishes_every_sensor(ministack: Server, bucket_factory: 
     assert ministack.pending_uploads(bucket) == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_factory: Any) -> None:
     skip_without_java()
     bucket = bucket_factory(ministack)
@@ -62,7 +62,7 @@ def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_fa
     assert ministack.pending_uploads(bucket) == []
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_spark_publishes_a_thumbnail_for_every_image(ministack: Server, bucket_factory: Any) -> None:
     skip_without_java()
     bucket = bucket_factory(ministack)

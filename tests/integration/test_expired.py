@@ -19,7 +19,7 @@ from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.azurite import Azurite
 from proofs.doubles.gcs_server import GcsDouble
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = pytest.mark.sample(most=1)
 
 LONG_S = 3600
 _TOKEN = {"service": True, "container": True, "object": True}
@@ -114,6 +114,7 @@ class TestTokens:
         assert azurite.all_keys(container) == []
 
     @pytest.mark.slow
+    @pytest.mark.nightly
     def test_one_that_expires_before_the_commit_leaves_the_job_to_another_token(
         self, azurite: Azurite, container: str
     ) -> None:

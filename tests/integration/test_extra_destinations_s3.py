@@ -15,7 +15,7 @@ from s3fs import S3FileSystem
 import magicfs
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 FRAME = pd.DataFrame({"day": [1, 1, 2], "value": [10, 20, 30]})
 NAMES = ["dataset10", "a b", "50%25", "a+b#c/d", "ü日本/x=1"]

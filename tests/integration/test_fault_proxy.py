@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from proofs.doubles.servers import Ministack, Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 MiB = 1024 * 1024
 # No machine stalls for longer, and the tests' time limit is longer still.

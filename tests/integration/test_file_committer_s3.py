@@ -76,7 +76,7 @@ def die_among_files(url, options):
                 write(task)
 '''
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 
 @pytest.fixture(scope="module")

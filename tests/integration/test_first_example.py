@@ -16,7 +16,7 @@ from s3fs import S3FileSystem
 
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 README = Path(__file__).parents[2] / "README.md"
 EXAMPLES = {

@@ -28,7 +28,7 @@ RENAMING = [("manifest", {}), ("file", {"algorithm": 1}), ("file", {"algorithm":
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
-    pytest.mark.sample(most=3),
+    pytest.mark.sample(most=1),
 ]
 
 

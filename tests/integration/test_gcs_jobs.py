@@ -27,7 +27,7 @@ from magicfs.job.job import Job
 from magicfs.stores import resolve
 from proofs.doubles.gcs_server import GcsDouble
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 NAMES = ["a b%20", "a+b #1", "日本語", "dataset1"]
 

@@ -24,7 +24,7 @@ from proofs.doubles.servers import Moto
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 from tests.sample import Some
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = pytest.mark.sample(most=1)
 
 DATABASE = "lake"
 STATES = (
@@ -240,6 +240,7 @@ def test_a_call_that_dies_anywhere_is_repeated(client: Any, tmp_path: Path, late
         die(at)
 
 
+@pytest.mark.nightly
 def test_on_s3(moto: Any, bucket_factory: Callable[..., str], client: Any, tmp_path: Path):
     url = f"s3://{bucket_factory(moto)}/env=prod/día 50% + #1"
     scene = GlueScene(url, tmp_path, client, "on_s3", options=moto.storage_options())

@@ -28,7 +28,7 @@ from proofs.scenes.hive_metastore import HiveMetastore
 from proofs.scenes.java import skip_without_java
 from tests.sample import Some
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = pytest.mark.nightly  # a JVM; tests/integration/test_glue.py asks the same of its twin
 
 DATABASE = "lake"
 STATES = (
@@ -283,7 +283,7 @@ print(json.dumps(sorted([row.n, row.p] for row in rows)))
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_spark_reads_what_the_directories_hold(metastore: HiveMetastore, tmp_path: Path):
     scene = scene_at(metastore, tmp_path, exact=False)
     scene.publish({"p=a b/f.parquet": parquet(1), "p=día/f.parquet": parquet(2)})

@@ -118,7 +118,7 @@ EVERY_ROW = [b"%06d\n" % number for number in range(4)]
 # Python warns of forking while threads run; that is what this is about.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.sample(most=2),
+    pytest.mark.sample(most=1),
 ]
 
 

@@ -30,7 +30,7 @@ from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.gcs_operations import gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 
 class Place(ABC):

@@ -24,7 +24,7 @@ from proofs.kill.plans import EVERY_SHAPE, plan, undisturbed
 from proofs.kill.stores import STORES, Arrived
 from proofs.kill.watching import WatchingProxy
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 ZERO = ("rows_lost", "rows_duplicated", "partial_datasets", "uploads_left", "work_left")
 JOB = "a/d/__magic_job-1f/job-1f"
@@ -32,7 +32,7 @@ JOB = "a/d/__magic_job-1f/job-1f"
 
 @pytest.mark.parametrize(
     "store",
-    ["s3", pytest.param("gcs", marks=pytest.mark.long), pytest.param("azure", marks=pytest.mark.long)],
+    ["s3", pytest.param("gcs", marks=pytest.mark.nightly), pytest.param("azure", marks=pytest.mark.nightly)],
 )
 def test_killed_jobs_are_recovered_and_no_row_is_lost(store: str) -> None:
     # First a whole machine dies, then a worker, and then the first recovery.
@@ -48,8 +48,8 @@ def test_killed_jobs_are_recovered_and_no_row_is_lost(store: str) -> None:
     assert set(figures["delays_s"]) == set(REQUIRED)
 
 
-@pytest.mark.turn(days=2)
-@pytest.mark.parametrize("committer", [pytest.param("manifest", marks=pytest.mark.long), "file-v1"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("committer", ["manifest", "file-v1"])
 def test_killed_jobs_of_renames_are_recovered_and_no_row_is_lost(committer: str) -> None:
     command = [sys.executable, "-m", "proofs.kill", "--kills", "2", "--seed", "7"]
     command += ["--committer", committer, "--store", "local"]

@@ -21,7 +21,7 @@ from magicfs.cli.main import main
 from magicfs.stores.local.held import UPLOADS
 from proofs.scenes.java import skip_without_java
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = pytest.mark.sample(most=1)
 
 ROOT = Path(__file__).parents[2]
 ROWS = Counter([(day, amount) for n in range(4) for day, amount in (("mon", n), ("tue", 10 * n))])
@@ -80,7 +80,7 @@ def test_process_pool_publishes_every_sensor(tmp_path: Path) -> None:
     assert hidden(tmp_path / "measurements") == ["_SUCCESS", "_magicfs"]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(("example", "files"), [("spark_csv", 4), ("spark_images", 12)])
 def test_examples_with_spark_publish_every_file(tmp_path: Path, example: str, files: int) -> None:
     skip_without_java()

@@ -23,7 +23,7 @@ from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 DEST = "env=prod/día 50%"
 HOSTILE = ["p=1/with space.parquet", "p=1/50%.parquet", "p=2/a+b#1.parquet", "p=2/zażółć ☃?x=1&y.parquet"]
@@ -93,8 +93,8 @@ class Place:
 
 
 @pytest.fixture
-def place(seaweedfs: Server, bucket_factory: Callable[..., str]) -> Place:
-    return Place(seaweedfs, bucket_factory(seaweedfs))
+def place(ministack: Server, bucket_factory: Callable[..., str]) -> Place:
+    return Place(ministack, bucket_factory(ministack))
 
 
 def values(dataset: ds.Dataset) -> list[int]:

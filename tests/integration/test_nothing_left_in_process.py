@@ -32,7 +32,7 @@ from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 CONCURRENCY = 8
 
@@ -138,11 +138,11 @@ ENDS = [
     fail_in_a_task,
     fail_in_mid_write,
     fail_at_the_job_commit,
-    pytest.param(fall_silent, marks=pytest.mark.long),
+    pytest.param(fall_silent, marks=pytest.mark.nightly),
 ]
 
 
-@pytest.mark.parametrize("tracking", ["store", pytest.param("memory", marks=pytest.mark.long)])
+@pytest.mark.parametrize("tracking", ["store", pytest.param("memory", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 def test_job_leaves_nothing_in_its_process_however_it_ends(
     ministack: Server,

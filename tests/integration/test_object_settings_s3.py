@@ -23,7 +23,7 @@ from magicfs.stores.s3 import copy as s3_copy
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from proofs.doubles.servers import Server
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = pytest.mark.sample(most=1)
 
 DESTINATION = "wäre house/sales%201 +#"
 TOLD = {
@@ -399,6 +399,7 @@ def test_customers_key_is_refused_on_a_command_line(wire: Wire, capsys: pytest.C
     assert CUSTOMER_KEY not in told
 
 
+@pytest.mark.nightly
 def test_store_that_ignores_the_customers_key_does_not_hide_that_it_is_missing(
     moto: Server, bucket_factory: Callable[..., str]
 ) -> None:

@@ -31,7 +31,7 @@ print(magicfs.write(frame, f"{url}/written", partition_by="day", storage_options
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_pandas_2_2_writes_as_pandas_3_does(
     ministack: Server, bucket_factory: Callable[..., str], tmp_path: Path
 ) -> None:

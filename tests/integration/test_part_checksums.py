@@ -9,7 +9,7 @@ import pytest
 import magicfs
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])

@@ -23,14 +23,14 @@ from proofs.past.places import Place, Versions, place_of
 from proofs.past.readers import Look, Onlookers
 from proofs.past.turns import Done
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = pytest.mark.sample(most=1)
 
 
 LOCAL, S3, VERSIONED = ("--store=local",), ("--no-versioned",), ("--versioned",)
 
 
 @pytest.mark.parametrize(
-    "how", [LOCAL, *(pytest.param(one, marks=pytest.mark.long) for one in (S3, VERSIONED))]
+    "how", [LOCAL, *(pytest.param(one, marks=pytest.mark.nightly) for one in (S3, VERSIONED))]
 )
 def test_each_publication_is_read_as_of_then_whoever_is_killed(how: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "proofs.past", "--quick", *how, "--seed", "1"]

@@ -21,7 +21,7 @@ from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.s3_scene import S3Scene
 from proofs.scenes.unfinished import died_in, written
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 NO_LISTING = Rule("ListMultipartUploads", Action.ERROR, status=403, code="AccessDenied")
 NO_PUT = Rule("PutObject", Action.ERROR, status=403, code="AccessDenied")

@@ -19,7 +19,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 DESTINATION = "wäre house/sales%201 +#"
 TASKS = (
@@ -121,8 +121,8 @@ class Place:
 
 
 @pytest.fixture
-def place(seaweedfs: Server, bucket_factory: Callable[..., str]) -> Place:
-    return Place(seaweedfs, bucket_factory(seaweedfs, "recover"))
+def place(ministack: Server, bucket_factory: Callable[..., str]) -> Place:
+    return Place(ministack, bucket_factory(ministack, "recover"))
 
 
 # tests/unit/test_recover.py has every mode, cut after any number of files.

@@ -18,7 +18,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import CLASSES, azure_operation, classes
 from proofs.doubles.azurite import Azurite
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.nightly
 
 PAGE = (Path(__file__).parents[2] / "docs" / "azure.md").read_text()
 FILE = Counter({"Put Block": 2})

@@ -16,7 +16,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.gcs_operations import classes, gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 FILE = Counter({"CreateMultipartUpload": 1, "UploadPart": 1})
 RECORDS = {"store": Counter({"objects.insert": 2}), "memory": Counter[str]()}

@@ -19,7 +19,7 @@ from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import FaultProxy
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 FILE = Counter({"CreateMultipartUpload": 1, "UploadPart": 1})
 RECORDS = {"store": Counter({"PutObject": 2}), "memory": Counter[str]()}

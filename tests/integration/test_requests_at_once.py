@@ -15,7 +15,7 @@ from proofs.doubles.gcs_operations import gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.doubles.servers import Server
 
-pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = pytest.mark.sample(most=1)
 
 FILES = 40
 AT_ONCE = 32
@@ -53,6 +53,7 @@ def test_job_commit_on_gcs_has_as_many_completes_at_once_as_it_may(
         assert_peak(proxy, "CompleteMultipartUpload", job, AT_ONCE)
 
 
+@pytest.mark.nightly
 def test_job_commit_on_azure_has_as_many_completes_at_once_as_it_may(
     azurite: Azurite, bucket_factory: Callable[..., str]
 ) -> None:

@@ -22,7 +22,7 @@ from magicfs.stores.s3.store import S3Store
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 MEBIBYTE = 2**20
 BODY = bytes(range(256)) * 45_000  # 11 MiB and a bit

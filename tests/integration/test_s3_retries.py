@@ -27,7 +27,7 @@ from magicfs.stores.s3.requests.own import OwnRequests
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 _KEY = "dataset1/day=1/a b%.parquet"
 REQUESTS: dict[str, tuple[str, Callable[[Store], Coroutine[Any, Any, Any]]]] = {

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from proofs.doubles import processes
 from proofs.doubles.servers import SERVERS, Ministack, Server, ServerFailed
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 PART = 5 * 1024 * 1024
 NAMES = sorted(SERVERS)
@@ -50,8 +50,9 @@ def gone(pid: int, within: float = 5.0) -> bool:
     return False
 
 
+@pytest.mark.nightly
 def test_moto_knows_multipart_uploads_and_s3fs(moto: Server, bucket_factory: MakeBucket) -> None:
-    """Of the others the store exam shows it each day."""
+    """Of the others the store exam shows it."""
     bucket, client = bucket_factory(moto), moto.s3_client()
     upload, parts = open_upload(client, bucket, "out/part-0", [b"a" * PART, b"b"])
     assert moto.all_keys(bucket) == []

@@ -23,7 +23,7 @@ import magicfs
 from magicfs.errors import CommitFailed
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 COMMITTERS = pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])
 FINAL = pytest.mark.parametrize("committer", ["direct", "stocator"])

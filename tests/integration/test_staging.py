@@ -18,7 +18,7 @@ from magicfs.errors import UsageError
 from magicfs.job.job import Job
 from proofs.doubles.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 WRITERS = '''
 """What runs in the other processes, which cannot import a test."""

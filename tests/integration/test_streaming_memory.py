@@ -13,7 +13,7 @@ import pytest
 
 from magicfs.filesystem.upload import PARTS_IN_FLIGHT
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 MIB = 2**20
 PART = 8 * MIB

@@ -56,7 +56,7 @@ def figures_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return figures
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("store", ["gcs", "azure", "local"])
 def test_it_proves_the_same_on_other_stores(store: str) -> None:
     figures = figures_of(run_demo("--json", "--store", store, "--engine", "processes"))
@@ -85,7 +85,7 @@ def old_java(tmp_path: Path) -> Path:
     return program.parent
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(TIMEOUT)
 def test_spark_publishes_every_flight_once_although_a_worker_is_killed(java: None):
     done = run_demo("--json")
@@ -114,7 +114,7 @@ def test_spark_publishes_every_flight_once_although_a_worker_is_killed(java: Non
     assert not Path(f"/proc/{figures['server']['pid']}").exists()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(TIMEOUT)
 def test_files_that_are_visible_at_once_are_seen_and_the_demo_fails(java: None, tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(COMPLETE_AT_CLOSE)
@@ -127,7 +127,7 @@ def test_files_that_are_visible_at_once_are_seen_and_the_demo_fails(java: None, 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(TIMEOUT)
 def test_without_java_processes_publish_the_same_and_the_demo_says_so(tmp_path: Path):
     done = run_demo("--json", PATH=str(tmp_path), JAVA_HOME=None)
@@ -140,7 +140,7 @@ def test_without_java_processes_publish_the_same_and_the_demo_says_so(tmp_path: 
     assert len(figures["also"]) == 2
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(TIMEOUT)
 def test_with_an_old_java_and_a_given_server_it_falls_back_and_removes_its_bucket(
     old_java: Path, ministack: Server

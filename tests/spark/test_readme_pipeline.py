@@ -20,7 +20,7 @@ def test_the_pipeline_has_ten_lines_at_most() -> None:
     assert code.count(readme.URL) == 1
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_pipeline_publishes_what_the_demo_publishes(ministack: Server, tmp_path: Path) -> None:
     skip_without_java()
     said: list[str] = []

@@ -243,7 +243,7 @@ print(json.dumps({"files": report.files, "rows": report.rows}))
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.usefixtures("spark")  # reported as not run where there is no Java
 def test_big_messages_go_through_the_store_whatever_the_driver_may_take(
     ministack: Server, bucket: str

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.usefixtures("spark")  # reported as not run where there is no Java
 def test_the_same_writes_are_exact_through_either_kind_of_session() -> None:
     # PySpark allows no Connect session in a process that has a classic one.

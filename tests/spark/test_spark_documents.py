@@ -16,7 +16,7 @@ from proofs.doubles.servers import Server
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),
-    pytest.mark.turn(days=2),
+    pytest.mark.nightly,  # what the documents show the other tests do otherwise
 ]
 
 ROOT = Path(__file__).parents[2]

@@ -73,7 +73,7 @@ def shuffled(spark: SparkSession, runs: Path) -> DataFrame:
     return rows.mapInArrow(Losing(str(runs)), "id bigint")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("route", ["format", "write"])
 def test_tasks_that_are_run_again_because_shuffle_files_are_lost_leave_one_copy_of_each_row(
     spark: SparkSession, ministack: Server, bucket: str, tmp_path: Path, read_back: ReadBack, route: str

@@ -170,7 +170,7 @@ def test_the_judge_sees_what_is_wrong(ministack: Server, bucket_factory: object)
     assert said[-1] == "d/__magic_job-1/job.json says: b'{}'"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_a_quick_run_of_everything_is_clean() -> None:
     command = [sys.executable, "-m", "proofs.spark_proof", "--quick"]

@@ -17,10 +17,7 @@ from examples.flights.session import PANDAS_WARNING
 from magicfs.tables.formats import FORMATS
 from proofs.doubles.servers import Server
 
-pytestmark = [
-    pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),
-    pytest.mark.turn(days=2),
-]
+pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 HOSTILE = "a b%20c+#é=?"
@@ -90,6 +87,7 @@ def test_every_format_reads_back_as_what_was_written(spark: SparkSession, url: s
         assert {one.name: one.dataType.simpleString() for one in guessed.schema.fields} == expected
 
 
+@pytest.mark.nightly
 def test_it_reads_on_s3_what_it_wrote_there(spark: SparkSession, ministack: Server, bucket: str) -> None:
     options = json.dumps(ministack.storage_options())
     url = f"s3://{bucket}/{HOSTILE.replace('?', '')}"

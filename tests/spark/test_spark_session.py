@@ -30,7 +30,7 @@ def test_without_java_it_says_what_to_install_and_starts_nothing(monkeypatch: py
         local_session()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_with_a_log_it_is_silent_even_when_a_task_fails(tmp_path: Path) -> None:
     code = """if True:
         import sys

@@ -17,14 +17,11 @@ from examples.flights.session import PANDAS_WARNING
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),
-    pytest.mark.turn(days=3),
+    pytest.mark.nightly,  # in the gate Spark writes to files and to S3
 ]
 
 # What the others do otherwise than these is the exams' own subject.
-STORES = (
-    *("local", "gcs with folders", "azurite"),
-    *(pytest.param(name, marks=pytest.mark.long) for name in ("gcs", "adls")),
-)
+STORES = ("local", "gcs with folders", "azurite", "gcs", "adls")
 FOLDERS: dict[str, Any] = {"hierarchicalNamespace": {"enabled": True}}
 
 
@@ -71,7 +68,6 @@ def save(frame: DataFrame, place: Place, mode: str, **options: str) -> None:
     writer.mode(mode).save(place.url)
 
 
-@pytest.mark.sample(most=1)
 def test_format_appends_and_replaces(place: Place, frame: DataFrame) -> None:
     save(frame, place, "append")
     save(frame, place, "append")
@@ -84,7 +80,6 @@ def test_format_appends_and_replaces(place: Place, frame: DataFrame) -> None:
     assert place.pending() == 0
 
 
-@pytest.mark.sample(most=1)
 def test_function_reports_its_rows_and_publishes_a_run_once(place: Place, frame: DataFrame) -> None:
     how: dict[str, Any] = {
         "partition_by": "city",

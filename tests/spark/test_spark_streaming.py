@@ -27,10 +27,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 from pyspark_magic import DefaultSource
 
-pytestmark = [
-    pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),
-    pytest.mark.turn(days=2),
-]
+pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
 ROWS = 10
 """Of each batch; the ids are ten times the batch and what follows."""
@@ -164,6 +161,7 @@ def refused(skip: int) -> Rule:
     return Rule(name, Action.ERROR, skip=skip, match="/part-", times=1, status=403, code=code)
 
 
+@pytest.mark.nightly
 def test_foreach_batch_is_exact_however_its_function_fails(stream: Stream) -> None:
     failed, raised = [], []
     with FaultProxy(stream.server.endpoint) as proxy:
@@ -245,7 +243,7 @@ writer.start(url).awaitTermination()
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_stream_whose_jvm_is_killed_between_the_steps_of_a_commit_is_exact_after_a_restart(
     stream: Stream, tmp_path: Path
 ) -> None:

@@ -142,7 +142,7 @@ def test_overwriting_replaces_everything_and_nothing_before_the_new_rows_are_the
     assert key not in old
 
 
-@pytest.mark.turn(days=2)
+@pytest.mark.nightly
 def test_a_real_store_takes_it(
     spark: SparkSession, seaweedfs: Server, bucket_factory: Callable[..., str], read_back: ReadBack
 ) -> None:

@@ -86,7 +86,7 @@ def test_workers_elsewhere_are_not_judged_by_this_machine(master: str) -> None:
     check_worker_python(context("python of nobody", master=master))
 
 
-@pytest.mark.turn(days=2)
+@pytest.mark.nightly
 def test_a_session_without_the_variable_is_told_on_one_screen(script: Any, tmp_path: Path) -> None:
     path = script(_BARE)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}

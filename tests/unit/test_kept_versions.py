@@ -6,7 +6,6 @@ import logging
 import time
 from contextlib import suppress
 from datetime import timedelta
-from itertools import product
 from typing import Any
 
 import pytest
@@ -323,14 +322,9 @@ class TestRollback:
         assert (values(opened(scene)), scene.work(), scene.uploads()) == ([9], [], [])
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("kind", "wish"),
-        [
-            (Kind.CRASH_AFTER, "forward"),
-            (Kind.CRASH_BEFORE, "again"),
-            *(pytest.param(*one, marks=pytest.mark.long) for one in product(KINDS, WISHES)),
-        ],
-    )
+    @pytest.mark.sample(most=1)
+    @pytest.mark.parametrize("wish", WISHES)
+    @pytest.mark.parametrize("kind", KINDS)
     def test_one_that_was_cut_anywhere_comes_to_an_end(self, kind: Kind, wish: str) -> None:
         shown = set()
         for number in range(1, 200):
@@ -361,16 +355,9 @@ class TestRollback:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "conflict"),
-    [
-        (Kind.CRASH_AFTER, "replace_partitions"),
-        *(
-            pytest.param(*one, marks=pytest.mark.long)
-            for one in product(KINDS, ["replace", "replace_partitions"])
-        ),
-    ],
-)
+@pytest.mark.sample(most=1)
+@pytest.mark.parametrize("conflict", ["replace", "replace_partitions"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_job_that_keeps_and_was_cut_anywhere_comes_to_an_end(kind: Kind, conflict: Any) -> None:
     seen = set()
     for number in range(1, 200):

@@ -34,7 +34,8 @@ from proofs.crash.patching import patched
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.scenes.interleavings import NOW, Explored, Process, exact, explore
 
-pytestmark = [pytest.mark.slow, pytest.mark.turn(days=2)]
+# In the gate tests/crash/test_sides.py and tests/crash/test_commands.py play some of it.
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 DEST = "t"
 PLACE = paths.parse_url(f"memory://{BUCKET}/{DEST}")
@@ -153,7 +154,6 @@ def every_order(
     return explore(base, names, look, end, at_once_in_turn=at_once_in_turn)
 
 
-@pytest.mark.long
 def test_two_compactions_beside_a_job_that_appends() -> None:
     every = {"a.bin", "b.bin"}
     found = every_order(
@@ -163,7 +163,6 @@ def test_two_compactions_beside_a_job_that_appends() -> None:
     assert found.ends > 3
 
 
-@pytest.mark.long
 def test_two_compactions_beside_a_job_that_replaces() -> None:
     old = {"a.bin", "b.bin"}
     every_order(
@@ -223,7 +222,7 @@ def completed() -> SnapshotWorld:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("at_once_in_turn", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("at_once_in_turn", [True, False])
 def test_a_recovery_beside_a_compaction(at_once_in_turn: bool) -> None:
     every_order(
         *(completed(), recovers, compacts),
@@ -273,7 +272,6 @@ WRONG = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_line_is_noticed(name: str) -> None:
     with patched(*WRONG[name]), pytest.raises((AssertionError, MagicError)):

@@ -17,7 +17,7 @@ from magicfs.protocol import ids
 from magicfs.testing.store_faults import Crash, Fault, Kind
 from proofs.scenes.manifest_scene import ManifestScene
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]
 
 OLD = {"day=1/old": b"old", "old": b"old"}
 NEW = {"day=1/a": b"1", "day=2/b": b"22", "c": b"333"}

@@ -304,7 +304,6 @@ def until_it_dies(scene: JobScene, fault: Fault, **how: Any) -> bool:
     return bool(traffic.met)
 
 
-@pytest.mark.turn(days=2)
 class TestRuns:
     def test_a_run_rewrites_once(self, scene: JobScene):
         scene.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
@@ -348,6 +347,7 @@ class TestRuns:
         assert plain.everything() == before
 
     @pytest.mark.slow
+    @pytest.mark.sample(most=1)
     @pytest.mark.parametrize(("kind", "keep"), [(Kind.CRASH_BEFORE, "7d"), (Kind.CRASH_AFTER, None)])
     def test_the_call_repeated_ends_one_that_died_at_any_request(self, kind: Kind, keep: str | None):
         """Nobody runs recover: the second call does what the first could not."""
@@ -375,6 +375,7 @@ class TestRuns:
         assert ways == {(2, False), (0, True)}
 
 
+@pytest.mark.sample(most=1)
 class TestDeaths:
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])

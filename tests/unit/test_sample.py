@@ -1,8 +1,12 @@
-"""What a run leaves out of large products, and that nothing is left out of a long one."""
+"""What the gate leaves out of large products, that it is always the same, and that the night has it all."""
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
@@ -10,8 +14,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.sample import Sample, covering, few, may_leave_out
+from tests.sample import Sample, covering, few, shard_of
 
+ROOT = Path(__file__).parents[2]
+GATE = ("-m", "not nightly")
+NIGHT = ("-m", "nightly")
 TESTS = """
 import pytest
 from hypothesis import given, settings, strategies
@@ -34,19 +41,17 @@ def test_at_most(a): pass
 def test_sampled_steps(some):
     some(range(9), 2)
 
+@pytest.mark.sample
+@pytest.mark.parametrize("name, how", [("moto", 1), ("ministack", 1), ("azurite", 2), ("gcs", 1)])
+def test_servers(name, how): pass
+
+@pytest.mark.sample
+@pytest.mark.parametrize("name", ["moto", "seaweedfs"])
+def test_dear_servers(name): pass
+
 def test_plain(): pass
 
-@pytest.mark.turn(days=3)
-class TestTurn:
-    def test_dear_0(self): pass
-    @pytest.mark.parametrize("a", range(2))
-    def test_dear_1(self, a): pass
-    def test_dear_2(self): pass
-    def test_dear_3(self): pass
-    def test_dear_4(self): pass
-    def test_dear_5(self): pass
-
-@pytest.mark.long
+@pytest.mark.nightly
 def test_long(): pass
 
 class Exam:
@@ -71,10 +76,11 @@ class TestFour(Whole): pass
 @settings(database=None)
 @given(strategies.booleans())
 def test_by_hypothesis(one):
-    assert examples(400) == 4 * settings.default.max_examples
+    pass
 
 def test_steps(some):
     print("STEPS", len(some(range(100), 10)))
+    print("EXAMPLES", settings.default.max_examples, examples(400), settings.default.derandomize)
 """
 
 
@@ -115,9 +121,10 @@ def run(directory: Path, *arguments: str, only: str | None = "") -> Ran:
         f"--rootdir={directory}",
         "-s",
     ]
-    markers = ["-o", "markers=long: too long"]
+    markers = ["-o", "markers=nightly: left out"]
     target = str(directory) if only is None else f"{file}{only}"
-    assert pytest.main([target, *given, *markers, *arguments], plugins=[ran]) == 0
+    nothing = pytest.ExitCode.NO_TESTS_COLLECTED if "--shard" in str(arguments) else 0
+    assert pytest.main([target, *given, *markers, *arguments], plugins=[ran]) in (0, nothing)
     return ran
 
 
@@ -142,13 +149,17 @@ def test_covering_of_what_has_no_parameters_is_one() -> None:
     assert covering([{"": "Class"}], 2, random.Random(1)) == [0]
 
 
-def test_long_run_knows_what_any_day_may_leave_out() -> None:
-    draw = random.Random(7)
-    for _ in range(100):
-        rows = [{name: draw.randrange(3) for name in "abc"} for _ in range(draw.randrange(1, 7))]
-        for strength in (1, 2):
-            days = [covering(rows, strength, random.Random(day)) for day in range(40)]
-            assert any(len(day) < len(rows) for day in days) == may_leave_out(rows, strength), rows
+def test_covering_ends_early_with_the_rows_that_have_most() -> None:
+    rows = [{"a": 1}, {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 2}, {"b": 2, "c": 2, "d": 1}]
+    assert covering(rows, 1, random.Random(7), most=2) == [1, 3]
+    assert covering(rows, 1, random.Random(7), most=9) == [1, 3]
+
+
+def test_the_selection_of_a_small_table_is_this_one() -> None:
+    rows = [dict(zip("abc", values, strict=True)) for values in product(range(3), range(3), range(2))]
+    assert covering(rows, 1, random.Random("test_some.py test_body")) == [3, 6, 17]
+    assert covering(rows, 2, random.Random("test_some.py test_body")) == [0, 3, 4, 6, 9, 11, 13, 14, 17]
+    assert few(range(100), 5, random.Random("test_some.py::test_steps")) == [0, 3, 71, 87, 99]
 
 
 def test_few_keep_their_order_and_both_ends() -> None:
@@ -160,10 +171,10 @@ def test_few_keep_their_order_and_both_ends() -> None:
     assert few("abc", 2, random.Random(1)) == ["a", "c"]
 
 
-def test_default_run_has_each_value_and_says_what_is_left_out(
+def test_the_gate_has_each_value_and_says_what_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran = run(tmp_path, "-m", "not long", "-p", "randomly", "--randomly-seed=7")
+    ran = run(tmp_path, *GATE)
     assert {body: ran.of(body) for body in ("product", "values", "plain", "test_long", "body", "most")} == {
         "most": 2,
         "product": 5,
@@ -176,54 +187,103 @@ def test_default_run_has_each_value_and_says_what_is_left_out(
     bodies = [name.partition("::") for name in ran.names if name.startswith(("TestThree", "TestFour"))]
     assert sorted(body for *_, body in bodies) == ["test_first", "test_second", "test_third"]
     assert {name for name, *_ in bodies} == {"TestThree", "TestFour"}
+    servers = {name.partition("test_")[2] for name in ran.names if "servers" in name}
+    assert servers == {
+        *("servers[ministack-1]", "servers[gcs-1]", "dear_servers[moto]", "dear_servers[seaweedfs]")
+    }
     told = capsys.readouterr().out
     assert "STEPS 10\n" in told
-    assert "34 of 55 tests of large products were left out, drawn by --randomly-seed=7" in told
+    assert "EXAMPLES 25 100 True\n" in told
+    assert "30 of 54 tests of large products were left out" in told
     assert "97 of 109 steps of large products were left out" in told
-    assert "tox run -e long has them all" in told
+    assert "tox run -e nightly has them all" in told
 
 
 @pytest.mark.slow
-def test_long_run_has_all_of_what_is_ever_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ran = run(tmp_path, "-m", "long")
-    assert (ran.of("product"), ran.of("body"), ran.of("test_long")) == (20, 6, 1)
-    assert (ran.of("TestThree"), ran.of("TestFour")) == (3, 3)
-    assert (ran.of("by_hypothesis"), ran.of("test_steps"), ran.of("sampled_steps")) == (1, 1, 1)
-    assert ran.of("at_most") == 9
-    assert (ran.of("values"), ran.of("plain")) == (0, 0)
+def test_the_night_has_all_that_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    every = run(tmp_path, "-m", "").names
+    gate = run(tmp_path, *GATE).names
+    capsys.readouterr()
+    night = run(tmp_path, *NIGHT).names
     told = capsys.readouterr().out
+    again = {"test_by_hypothesis", "test_steps", "test_sampled_steps"}  # whole
+    assert Counter(gate) + Counter(night) == Counter(every) + Counter(again)
     assert "STEPS 100\n" in told
+    assert "EXAMPLES 100 400 False\n" in told
     assert "left out" not in told
 
 
 @pytest.mark.slow
-def test_dear_ones_take_turns(tmp_path: Path) -> None:
-    days = [run(tmp_path, "-m", "not long", "-p", "randomly", f"--randomly-seed={day}") for day in range(6)]
-    turns = {body: [day.of(f"test_dear_{body}") for day in days] for body in range(6)}
-    assert all(set(turns[body]) <= {0, 1, 1 + (body == 1)} for body in turns)
-    assert 6 <= sum(bool(ran) for turn in turns.values() for ran in turn) <= 18
-    assert len({tuple(turn) for turn in turns.values()}) > 1
-    (whole := tmp_path / "dear_ones_whole").mkdir()
-    assert run(whole, "-m", "long").of("test_dear_") == 7
+def test_shards_have_each_test_once_and_keep_classes_together(tmp_path: Path) -> None:
+    every = run(tmp_path, *NIGHT).names
+    shards = [run(tmp_path, *NIGHT, f"--shard={number}/3").names for number in (1, 2, 3)]
+    assert Counter(name for shard in shards for name in shard) == Counter(every)
+    for shard in shards:
+        classes = {name.rpartition("::")[0] for name in shard}
+        assert {name for name in every if name.rpartition("::")[0] in classes} == set(shard)
+
+
+def test_a_shard_is_that_of_a_name_and_the_parameters_do_not_count() -> None:
+    names = [f"tests/test_{number}.py::test_body[a::b-{number}]" for number in range(1_000)]
+    for count in (1, 3, 8):
+        found = Counter(shard_of(name, count) for name in names)
+        assert sorted(found) == list(range(1, count + 1))
+        assert max(found.values()) < 2 * min(found.values())
+    assert {shard_of(f"tests/test_a.py::test_body[{one}]", 8) for one in ("", "b::c", "[")} == {
+        shard_of("tests/test_a.py::test_body", 8)
+    }
+    assert [shard_of(name, 8) for name in ("tests/a.py::TestOne::test", "tests/a.py::test")] == [3, 7]
+
+
+@pytest.mark.parametrize("text", ["0/8", "9/8", "3", "3/", "/8", "a/b", "-1/8"])
+def test_what_is_no_shard_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(AssertionError):
+        run(tmp_path, *NIGHT, f"--shard={text}")
+    assert "write 3/8 for the third of eight" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_one_that_is_named_is_run_whatever_is_drawn(tmp_path: Path) -> None:
+@pytest.mark.process
+def test_the_gate_is_the_same_whatever_the_seed_and_whatever_runs_beside() -> None:
+    first, second = "tests/unit/test_options_left_out.py", "tests/exam/test_guarantees.py"
+    found = [
+        collected(first, second, seed=1, hash_seed=1),
+        collected(second, first, seed=2, hash_seed=2),
+        collected(first, seed=3, hash_seed=3) + collected(second, seed=4, hash_seed=4),
+    ]
+    assert len(found[0]) > 100
+    assert sorted(found[0]) == sorted(found[1]) == sorted(found[2])
+
+
+def collected(*files: str, seed: int, hash_seed: int) -> list[str]:
+    """The names of the tests that the gate has of some files."""
+    line = [sys.executable, *["-m", "pytest", "-c", "tox.ini", "--collect-only", "-q"]]
+    done = subprocess.run(
+        [*line, f"--randomly-seed={seed}", *files],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [name for name in done.stdout.splitlines() if name.startswith("tests/")]
+
+
+@pytest.mark.slow
+def test_one_that_is_named_is_run_whatever_the_gate_leaves_out(tmp_path: Path) -> None:
     for a, b in ((0, 0), (0, 1), (3, 4)):
-        ran = run(tmp_path, "-m", "not long", only=f"::test_product[{b}-{a}]")
+        ran = run(tmp_path, *GATE, only=f"::test_product[{b}-{a}]")
         assert len(ran.names) == 1
 
 
 @pytest.mark.slow
 def test_exams_leave_nothing_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGICFS_EXAMS", "all")
-    assert run(tmp_path, "-m", "not long").of("product") == 20
+    assert run(tmp_path, *GATE).of("product") == 20
 
 
-def test_a_quick_run_draws_one_combination_of_each_body_unless_its_file_is_named(tmp_path: Path) -> None:
-    quick = ("-m", "not long and not process and not slow")
+def test_a_quick_run_has_one_combination_of_each_body_unless_its_file_is_named(tmp_path: Path) -> None:
+    quick = ("-m", "not nightly and not process and not slow")
     ran = run(tmp_path, *quick, only=None)
     bodies = ("test_product", "test_values", "test_at_most", "test_plain", "test_first")
     assert [ran.of(body) for body in bodies] == [1, 1, 1, 1, 1]

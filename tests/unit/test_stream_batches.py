@@ -36,7 +36,7 @@ from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]
 
 SINK = "clicks/día"
 MODES = pytest.mark.parametrize("mode", ["append", "replace"])

@@ -43,7 +43,7 @@ def test_the_documents_are_built_strictly_and_by_mkdocs_alone() -> None:
 
 def test_the_fast_lane_leaves_out_what_is_slow_and_installs_no_spark() -> None:
     quick = TOX["testenv:quick"]
-    assert '-m "not long and not process and not slow"' in quick["commands"]
+    assert '-m "not nightly and not process and not slow"' in quick["commands"]
     assert not {"spark", "test"} & set(quick["extras"].split())
 
 
@@ -52,9 +52,16 @@ def test_a_quick_run_fails_for_a_slow_test_without_its_mark() -> None:
     with pytest.raises(AssertionError, match=r"this test took 9.0 s of the processor; mark it"):
         refuse_slow(9.0, markers)
     refuse_slow(0.5, markers)
-    refuse_slow(9.0, "not long")
+    refuse_slow(9.0, "not nightly")
 
 
-def test_coverage_is_measured_over_the_tests_of_every_day() -> None:
+def test_the_night_runs_what_the_gate_leaves_out_and_exams_run_everything() -> None:
+    gate = TOX["testenv"]["commands"]
+    assert TOX["pytest"]["addopts"].startswith('-m "not nightly" --randomly-seed=1 '), "always the same"
+    assert TOX["testenv:nightly"]["commands"] == gate.replace(" {posargs}", " -m nightly {posargs}")
+    assert TOX["testenv:exams"]["commands"] == gate.replace(" {posargs}", ' -m "" tests/exam {posargs}')
+
+
+def test_coverage_is_measured_over_the_gate() -> None:
     measured = TOX["testenv:coverage"]["commands"].strip().splitlines()[0]
     assert measured.removeprefix("coverage run -m ") == TOX["testenv"]["commands"]

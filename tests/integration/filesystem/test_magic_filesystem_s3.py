@@ -20,7 +20,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 WORK = "dataset1/__magic/job 1/task%2F1/__base"
 NAMES = ["part-0.parquet", "day=2026-01-01/part 0.csv", "50%+#?&=.bin", "zażółć 日本.txt", 'it\'s "quoted"']

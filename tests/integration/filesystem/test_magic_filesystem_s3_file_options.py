@@ -21,7 +21,7 @@ from magicfs.stores.s3.client import without_retries
 from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 BODY = b"a\n1\n"
 NAME = "day=1/a b%+#é.csv"

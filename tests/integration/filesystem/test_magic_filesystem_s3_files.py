@@ -14,7 +14,7 @@ from magicfs.filesystem import MagicFileSystem
 from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 BODY = bytes(range(256)) * 4096
 

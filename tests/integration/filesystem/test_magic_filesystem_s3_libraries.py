@@ -16,7 +16,7 @@ import pytest
 
 from proofs.scenes.s3_scene import S3Scene
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 WORK = "dataset1/__magic/job 1/task%2F1/__base"
 FRAME = pd.DataFrame({"day": ["a b", "c%d", "a b"], "value": [1.5, 2.5, 3.5], "word": ["zażółć", "日本", ""]})

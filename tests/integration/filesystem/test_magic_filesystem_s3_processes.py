@@ -22,7 +22,7 @@ from proofs.doubles.servers import Server
 from proofs.scenes.memory_scene import MemoryScene
 from proofs.scenes.s3_scene import S3Scene
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 WORK = "dataset1/__magic/job 1/task%2F1/__base"
 THREADS = 16

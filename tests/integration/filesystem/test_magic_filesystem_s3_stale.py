@@ -11,7 +11,7 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from proofs.scenes.s3_scene import S3Scene
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = pytest.mark.sample(most=1)
 
 ATTEMPT = "dataset1/__magic/job 1/task%2F1/__base"
 BODY = b"one\ntwo\n"

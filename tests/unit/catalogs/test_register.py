@@ -74,7 +74,7 @@ class Overtaken:
         return found
 
 
-@pytest.mark.turn(days=2)
+@pytest.mark.sample
 @pytest.mark.parametrize("kind", KINDS)
 class TestEveryKind:
     @pytest.mark.parametrize("before", [None, 0, 1, 2, 3])
