@@ -27,8 +27,8 @@ from proofs.scenes import one_file
 
 SHIPPED: Final = Path(__file__).parents[2] / "src" / "magicfs"
 CORE: Final = (
-    *("cli", "committers", "datasets", "filesystem", "formats", "job", "manifests", "protocol", "stores"),
-    *("transaction", "."),
+    *("cli", "committers", "datasets", "filesystem", "formats", "job", "manifests", "protocol", "runtime"),
+    *("stores", "transaction", "."),
 )
 """Rooms of what is needed to publish files all or nothing; the dot is the modules that have no room."""
 WORDS: Final = r"\b(told|tells?|whoever|anew|beside|who (lists|reads|holds|asks))\b"
@@ -40,19 +40,19 @@ CEILINGS: Final = {
     "modules on the spine of one file": 91,
     "modules on the way of one file": 129,
     "functions on the way of one file": 985,
-    "lines of the core": 60_608,
-    "lines shipped": 84_402,
+    "lines of the core": 59_248,
+    "lines shipped": 76_280,
     "arguments of Job": 33,
-    "fields of the job object": 49,
-    "fields of a job's context": 30,
+    "fields of the job object": 30,
+    "fields of a job's context": 6,
     "capabilities of a store": 20,
     "public names": 43,
-    "commands": 22,
-    "functions above complexity 10": 166,
+    "commands": 21,
+    "functions above complexity 10": 153,
     "functions above complexity 17": 18,
-    "lines with Any": 1168,
-    "literal tuples that are unpacked where they stand": 98,
-    "lines with words of the budget": 912,
+    "lines with Any": 1066,
+    "literal tuples that are unpacked where they stand": 82,
+    "lines with words of the budget": 827,
 }
 
 
