@@ -22,7 +22,6 @@ from magicfs.datasets.expire import expire_kept
 from magicfs.datasets.history import history_of
 from magicfs.datasets.publications import view_at
 from magicfs.datasets.read import current_view
-from magicfs.datasets.repair import repair_chain
 from magicfs.datasets.verify import verify_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied
@@ -66,10 +65,6 @@ async def tag(engine: Engine, place: Place) -> None:
 
 async def untag(engine: Engine, place: Place) -> None:
     await tags._remove(engine, place.location, name="good")  # noqa: SLF001 - the coroutine of ``untag``
-
-
-async def repair(engine: Engine, place: Place) -> None:
-    await repair_chain(engine, place.location)
 
 
 async def checkup(engine: Engine, place: Place) -> None:
@@ -134,7 +129,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
         one.__name__: one
         for one in (
-            *(compact, adopt, verify, read, history, tag, untag, repair, checkup, expire, register),
+            *(compact, adopt, verify, read, history, tag, untag, checkup, expire, register),
             *(recover, rollback, commit, abort, sweep, late_task),
             *PUBLISHING,
         )

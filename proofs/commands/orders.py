@@ -31,7 +31,7 @@ DRIVER: Final = "driver"
 
 _KEEP_ROWS: Final = frozenset(
     {
-        *("compact", "adopt", "verify", "read", "history", "tag", "untag", "repair", "checkup", "expire"),
+        *("compact", "adopt", "verify", "read", "history", "tag", "untag", "checkup", "expire"),
         *("register", "sweep", "late_task"),
     }
 )

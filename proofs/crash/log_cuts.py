@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
+from magicfs.datasets.adopt import adopt_files
 from magicfs.datasets.compact import compact_chain
 from magicfs.datasets.history import Publication, history_of, job_as_of
-from magicfs.datasets.repair import repair_chain
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -35,7 +35,7 @@ _DAY_MS: Final = 86_400_000
 _JOBS: Final = 23
 _EVERY: Final = 5
 _AGAIN: Final = {4: 1, 7: 3, 9: 9}  # of ten jobs these run again what was run so many jobs before
-_MOST: Final = 90  # requests of one compaction or repair, at most
+_MOST: Final = 90  # requests of one compaction, at most
 _SMALL: Final = (
     (log_growth, "JOBS_IN_PART", 2),
     (log_growth, "LAST_KEPT", 2),
@@ -89,8 +89,8 @@ class _Log:
     def compact(self, traffic: Traffic | None = None) -> Any:
         return self.now(lambda engine: compact_chain(engine, _PLACE), traffic)
 
-    def repair(self, traffic: Traffic | None = None) -> Any:
-        return self.now(lambda engine: repair_chain(engine, _PLACE), traffic)
+    def adopt(self, traffic: Traffic | None = None) -> Any:
+        return self.now(lambda engine: adopt_files(engine, _PLACE), traffic)
 
     def files(self) -> set[str]:
         """All files of logs that are there."""
@@ -234,19 +234,19 @@ def _met(work: Callable[[_Log, Traffic], Any], others: Callable[[_Log], None]) -
 
 
 def _lost() -> Iterator[str]:
-    """Each file is lost, with the oldest manifests, and the log repaired; or the repair dies, too."""
+    """Each file is lost, and the log left for another one; or the command that does it dies, too."""
     count = len(_Log(_JOBS).named(outdated=False))
     for number in range(count):
         for cut in (0, 3 + number):
             one = _Log(_JOBS)
             one.scene.delete(sorted(one.named(outdated=False))[number])
             if cut:
-                one.repair(Traffic((Fault(Kind.CRASH_AFTER, number=cut),)))
-            one.repair()
+                one.adopt(Traffic((Fault(Kind.CRASH_AFTER, number=cut),)))
+            one.adopt()
             yield from one.problems()
             for _ in range(2):
                 one.publish(1, every=1)
-            yield from one.problems(clean=True)
+            yield from one.problems()
 
 
 TRIALS: Final[Mapping[str, Callable[[], Iterator[str]]]] = {

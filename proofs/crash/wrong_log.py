@@ -11,7 +11,7 @@ _LOG: Final = "magicfs.manifests.log"
 _NAMES: Final = "magicfs.manifests.log_names"
 _GROWTH: Final = "magicfs.manifests.log_growth"
 _NEWS: Final = "magicfs.manifests.log_news"
-_CHECK: Final = "magicfs.manifests.log_check"
+_ADOPT: Final = "magicfs.datasets.adopt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +108,16 @@ LOG_MUTANTS: Final = (
         ("cut", "beside"),
     ),
     WrongLog(
-        "a repair does not tell what the old log has left",
-        "magicfs.datasets.log_repair",
-        'outdated = ["/".join(at) for at in found.files]',
-        "outdated = []",
+        "runs that a lost log named count as never published",
+        _ADOPT,
+        "pointer = replace(pointer, log=None, nonce=uuid4().hex).unsure()",
+        "pointer = replace(pointer, log=None, nonce=uuid4().hex)",
         ("lost",),
     ),
     WrongLog(
-        "a repair does not look for what a lost file names",
-        _CHECK,
-        "await _of_scattered(store, destination, found)",
+        "nobody looks whether the names of a log are lost",
+        _ADOPT,
+        "await read_set(store, destination, names)",
         "pass",
         ("lost",),
     ),

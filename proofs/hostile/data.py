@@ -1,7 +1,7 @@
 """Crafted data, from its task to its readers: a job always ends, and only our errors come out.
 
 Each case writes files, changes what the task recorded of them, and then does what people do: commit, recover,
-abort, read, drop, rewrite, verify, compact, repair.
+abort, read, drop, rewrite, verify, compact, adopt.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _use(scene: JobScene, steps: _Steps) -> None:
     steps.do("rewrite", lambda: magicfs.rewrite(scene.url, dry_run=True, **where))
     steps.do("history", lambda: list(magicfs.history(scene.url, **where)))
     steps.do("compact", lambda: magicfs.compact(scene.url, **where))
-    steps.do("repair", lambda: magicfs.repair(scene.url, dry_run=True, **where))
+    steps.do("adopt", lambda: magicfs.adopt(scene.url, dry_run=True, **where))
     steps.do("the next job", lambda: scene.published({"x=5/y.csv": b"a\n"}, conflict="replace", footers=True))
     steps.do("drop", partial(magicfs.drop, scene.url, where="x = '5'", keep_replaced=None, **where))
     if left := scene.work():

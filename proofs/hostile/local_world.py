@@ -332,7 +332,7 @@ CHANGING: Final[Sequence[Command]] = (
     ("doctor", lambda w: magicfs.doctor(w.url)),
     ("expire", lambda w: command_line("expire", w.url)),
     ("compact", lambda w: command_line("compact", w.url)),
-    ("repair", lambda w: command_line("repair", w.url)),
+    ("adopt", lambda w: command_line("adopt", w.url)),
     ("abort", lambda w: command_line("abort", w.url, "--job", w.dead, "--driver-is-dead")),
 )
 

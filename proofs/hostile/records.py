@@ -114,7 +114,6 @@ COMMANDS: Final[Mapping[str, _Command]] = {
     "tag": _of(magicfs.tag, name="another"),
     "untag": _of(magicfs.untag, name="good"),
     "adopt": _of(magicfs.adopt),
-    "repair": _of(magicfs.repair),
     "publish": _of_path(magicfs.publish),
     "discard": _of_path(magicfs.discard),
 }

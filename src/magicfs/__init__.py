@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from magicfs.catalogs.register import register as register
     from magicfs.datasets import compact as compact
     from magicfs.datasets import recover as recover
+    from magicfs.datasets.adopt import AdoptReport as AdoptReport
     from magicfs.datasets.adopt import adopt as adopt
     from magicfs.datasets.arrow_streams import arrow_filesystem as arrow_filesystem
     from magicfs.datasets.checkup import DoctorReport as DoctorReport
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from magicfs.datasets.own_paths import publish as publish
     from magicfs.datasets.read import dataset as dataset
     from magicfs.datasets.read import read_manifest as read_manifest
-    from magicfs.datasets.repair import RepairReport as RepairReport
-    from magicfs.datasets.repair import repair as repair
     from magicfs.datasets.rollback import RollbackReport as RollbackReport
     from magicfs.datasets.rollback import rollback as rollback
     from magicfs.datasets.stocator import stocator_files as stocator_files
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from magicfs.tables.write import write as write
 
 _HOMES = {
+    "AdoptReport": "magicfs.datasets.adopt",
     "DoctorReport": "magicfs.datasets.checkup",
     "DropReport": "magicfs.datasets.drop",
     "ExpireReport": "magicfs.datasets.expire",
@@ -70,7 +70,6 @@ _HOMES = {
     "Publication": "magicfs.datasets.history",
     "PublishedFile": "magicfs.datasets.file_facts",
     "RegisterReport": "magicfs.catalogs.register",
-    "RepairReport": "magicfs.datasets.repair",
     "RewriteReport": "magicfs.tables.rewrite",
     "RollbackReport": "magicfs.datasets.rollback",
     "Task": "magicfs.job.task",
@@ -91,7 +90,6 @@ _HOMES = {
     "read_manifest": "magicfs.datasets.read",
     "recover": "magicfs.datasets",
     "register": "magicfs.catalogs.register",
-    "repair": "magicfs.datasets.repair",
     "rewrite": "magicfs.tables.rewrite",
     "rollback": "magicfs.datasets.rollback",
     "stocator_files": "magicfs.datasets.stocator",
@@ -103,6 +101,7 @@ _HOMES = {
 _ROOMS = ("audit", "catalogs", "daft", "dask", "errors", "ray", "spark", "testing", "torch")
 
 __all__ = [
+    "AdoptReport",
     "DoctorReport",
     "DropReport",
     "ExpireReport",
@@ -115,7 +114,6 @@ __all__ = [
     "Publication",
     "PublishedFile",
     "RegisterReport",
-    "RepairReport",
     "RewriteReport",
     "RollbackReport",
     "Task",
@@ -138,7 +136,6 @@ __all__ = [
     "read_manifest",
     "recover",
     "register",
-    "repair",
     "rewrite",
     "rollback",
     "stocator_files",

@@ -391,8 +391,8 @@ class VerifyReport:
             )
         elif self.foreign:
             found.append(
-                "foreign files are no part of the dataset: remove them if nobody needs them, or publish them "
-                "by a job"
+                "foreign files are no part of the dataset: remove them if nobody needs them, or make them "
+                f"part of it: magicfs adopt {self.url}"
             )
         return tuple(found)
 

@@ -219,7 +219,7 @@ def test_compact_and_adopt_write_as_the_newest_job_was_told(wire: Wire) -> None:
     magicfs.compact(wire.url, storage_options=wire.options(OTHERS))
     wire.assert_told("_magicfs", "current.json")
     wire.server.s3_client().put_object(Bucket=wire.bucket, Key=f"{DESTINATION}/foreign", Body=b"x")
-    assert magicfs.adopt(wire.url, storage_options=wire.bare) is not None
+    assert magicfs.adopt(wire.url, storage_options=wire.bare).manifest is not None
     wire.assert_told("_magicfs", "current.json")
     pointer = f"{DESTINATION}/_magicfs/current.json"
     wire.server.s3_client().delete_object(Bucket=wire.bucket, Key=pointer)

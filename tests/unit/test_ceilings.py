@@ -40,7 +40,7 @@ CEILINGS: Final = {
     "modules on the spine of one file": 91,
     "modules on the way of one file": 129,
     "functions on the way of one file": 985,
-    "lines of the core": 59_248,
+    "lines of the core": 60_114,
     "lines shipped": 76_280,
     "arguments of Job": 33,
     "fields of the job object": 30,

@@ -188,7 +188,7 @@ class TestJobs:
         assert view_of(scene).older_files
         compact(scene)
         assert view_of(scene).older_files
-        assert magicfs.adopt(scene.url, filesystem=scene.filesystem) is not None
+        assert magicfs.adopt(scene.url, filesystem=scene.filesystem).manifest is not None
         assert not view_of(scene).older_files
         assert "older.bin" in scene.manifest_files()
         compact(scene)

@@ -174,7 +174,7 @@ class TestChoosing:
         three_days(plain)
         with pytest.raises(UsageError, match="adopt"):
             drop(plain, partitions="day=1")
-        assert magicfs.adopt(plain.url, filesystem=plain.filesystem) is not None
+        assert magicfs.adopt(plain.url, filesystem=plain.filesystem).manifest is not None
         assert drop(plain, partitions="day=1").files == 2
 
 

@@ -193,9 +193,7 @@ class TestDataset:
         scene.put("_day=2/b.parquet", parquet(2))
         scene.put("_tmp/c.parquet", parquet(3))
         assert magicfs.verify(scene.url).foreign == ("_day=2/b.parquet",)
-        adopted = magicfs.adopt(scene.url)
-        assert adopted is not None
-        assert [file.key for file in adopted.files] == ["_day=2/b.parquet"]
+        assert magicfs.adopt(scene.url).adopted == ("_day=2/b.parquet",)
         assert sorted(values(magicfs.dataset(scene.url))) == [1, 2]
 
     def test_other_formats_and_partitionings(self, scene: Scene):
@@ -331,13 +329,13 @@ class TestAdopt:
     def test_files_older_than_the_first_job(self, scene: Scene):
         for key in (*VISIBLE_KEYS, "_hidden", "p=1/.crc", "dir/"):
             scene.put(key, b"old")
-        adopted = magicfs.adopt(scene.url)
-        assert adopted is not None
-        assert {file.key for file in adopted.files} == set(VISIBLE_KEYS)
-        assert adopted == magicfs.read_manifest(scene.url)
+        report = magicfs.adopt(scene.url)
+        adopted = magicfs.read_manifest(scene.url)
+        assert set(report.adopted) == {file.key for file in adopted.files} == set(VISIBLE_KEYS)
+        assert report.manifest == f"{scene.url}/_magicfs/{adopted.job_id}.json"
         assert magicfs.verify(scene.url).ok
         before = scene.keys()
-        assert magicfs.adopt(scene.url) is None
+        assert magicfs.adopt(scene.url).manifest is None
         assert scene.keys() == before
         assert not [key for key in before if "probe" in key]
 
@@ -347,20 +345,17 @@ class TestAdopt:
         scene.publish("b", "b", conflict="replace", hides="all", replaced="a")
         scene.publish("c", "c", conflict="replace_partitions", hides="keys", deleted=("deleted",))
         scene.put("deleted")
-        adopted = magicfs.adopt(scene.url)
-        assert adopted is not None
-        assert {file.key for file in adopted.files} == {"old"}
-        assert magicfs.read_manifest(scene.url) == adopted
+        assert magicfs.adopt(scene.url).adopted == ("old",)
+        assert [file.key for file in magicfs.read_manifest(scene.url).files] == ["old"]
 
     def test_older_files_that_are_gone_by_now(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1), older_files=True)
-        adopted = magicfs.adopt(scene.url)
-        assert adopted is not None
-        assert adopted.files == ()
+        report = magicfs.adopt(scene.url)
+        assert (report.adopted, report.files, report.manifest is None) == ((), 1, False)
         assert values(magicfs.dataset(scene.url)) == [1]
 
     def test_nothing_there(self, scene: Scene):
-        assert magicfs.adopt(scene.url) is None
+        assert magicfs.adopt(scene.url).manifest is None
         assert scene.keys() == []
 
     def test_beside_an_unfinished_job_it_is_refused(self, scene: Scene):
@@ -380,7 +375,7 @@ class TestAdopt:
     def test_names_that_no_manifest_can_hold_are_hidden_ones(self, scene: Scene):
         scene.put("a/../b")
         scene.put("./a")
-        assert magicfs.adopt(scene.url) is None
+        assert magicfs.adopt(scene.url).manifest is None
 
     def test_a_job_that_is_published_meanwhile(self, scene: Scene, monkeypatch: pytest.MonkeyPatch):
         scene.put("old")

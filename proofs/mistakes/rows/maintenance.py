@@ -68,6 +68,16 @@ def manifest_removed(user: User) -> Rows:
     return ["new"]
 
 
+def manifests_adopted(user: User) -> Rows:
+    user.publish({"new.txt": "new"})
+    for key in user.keys("/_magicfs/"):
+        if not key.endswith("current.json"):
+            user.delete(key)
+    report = magicfs.adopt(user.url)
+    user.told += [f"magicfs adopt: {one}" for one in report.lost]
+    return ["old", "new"]
+
+
 def manifests_removed(user: User) -> Rows:
     user.delete("sales/_magicfs")
     user.publish({"new.txt": "new"}, "replace")
@@ -132,6 +142,7 @@ MISTAKES = {
     "a lifecycle rule aborts the uploads of a job that died half-way": uploads_expired_half_way,
     "`current.json` is removed": pointer_removed,
     "the newest manifest is removed, and a `replace` follows": manifest_removed,
+    "all manifests are removed, and `magicfs adopt` follows": manifests_adopted,
     "`_magicfs` is removed, and a `replace` follows": manifests_removed,
     "`_SUCCESS` is removed": success_removed,
     "a published file is removed, and a `replace` follows": file_removed,

@@ -1,9 +1,18 @@
-"""Files that are older than the first manifest: making them part of the dataset."""
+"""Taking what lies at a destination into its dataset, and mending its chain of manifests.
+
+A pointer that is lost is made again from the manifests. Where a manifest is lost, no one can tell what the
+dataset was: a new manifest hides the chain, and lists what can be read above the lost one and all other files
+that lie there, but for those of which it is certain that a job has replaced them. A log of publications that
+is broken is left: the next compaction makes another one of the manifests. Nothing is deleted.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import Any
 from uuid import uuid4
@@ -12,107 +21,220 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import open_destination
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, PreconditionFailed, UsageError
+from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
-from magicfs.manifests import chain
-from magicfs.manifests.chain import ADOPT, READING
-from magicfs.manifests.kept import kept_of
-from magicfs.manifests.restore import restore_pointer
+from magicfs.formats.pointer import Pointer
+from magicfs.manifests import chain, log
+from magicfs.manifests.chain import ADOPT, READING, View
+from magicfs.manifests.kept import kept_by, kept_of
+from magicfs.manifests.log_names import read_set
+from magicfs.manifests.restore import LostPointer, lost_pointer, point_to, problem_of, restore
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.port import Store
+from magicfs.stores.register import Register
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.own_table import is_kept_by_magicfs
 
-__all__ = ["adopt", "adopt_files", "listed_files", "refuse_unfinished"]
+__all__ = ["AdoptReport", "adopt", "adopt_files", "listed_files", "refuse_unfinished"]
+
+_LOGGER = logging.getLogger("magicfs")
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptReport:
+    """What was adopted and mended, and what is lost.
+
+    Attributes:
+        url: The destination.
+        problem: What was wrong with the pointer, a manifest or the log of publications; empty if nothing was.
+        manifest: URL of the manifest that was published; None if none was needed, or with ``dry_run``.
+        files: How many files the dataset has.
+        bytes: Their size.
+        adopted: Those of them that no manifest named, as far as manifests can be read.
+        kept: Those of the adopted files that a job has replaced and keeps: readers see them again.
+        lost: What could not be recovered, a sentence each.
+    """
+
+    url: str
+    problem: str = ""
+    manifest: str | None = None
+    files: int = 0
+    bytes: int = 0
+    adopted: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
 
 
 def adopt(
     url: str | PathLike[str],
     *,
+    dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
-) -> Manifest | None:
-    """Publish a manifest of the visible files that no manifest names, so that they belong to the dataset.
+) -> AdoptReport:
+    """Make the visible files that no manifest names part of the dataset, and mend what can be mended.
 
-    For files that are older than the first job; run it while nobody writes there. A second call finds nothing
-    to adopt. If the pointer to the newest manifest is gone or malformed it is made again from the manifests
-    first, also where a job is unfinished, which ``recover`` can finish then.
+    For files that are older than the first job, and where somebody removed or overwrote a file below
+    ``_magicfs``; run it while nobody writes there. A second call finds nothing to do.
+
+    * A pointer that is lost is made again from the manifests, also where a job is unfinished, which
+      ``recover`` can finish then.
+    * A lost manifest is replaced by what lies there, and ``lost`` says what could not be recovered. If it can
+      be had from a backup, put that back instead.
+    * A log of publications with a lost file is left. The next ``compact`` makes another one.
+
+    No file is deleted, and none that readers saw is hidden.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
+        dry_run: Change nothing; report what would be done.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 
-    Returns:
-        The manifest; None if there was nothing to adopt.
-
     Raises:
         UsageError: A job is unfinished there, or a table format keeps the directory, or it cannot be told
-            which files belong to the dataset.
+            which files belong to the dataset, or a manifest is lost on a store that ignores conditional
+            writes. Nothing was changed, but for a lost pointer.
         CommitDenied: A job was published meanwhile; nothing was changed.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        FormatError: A list of kept files is broken, or a newer magicfs wrote the chain.
         StoreError: The store refused, or did not answer.
     """
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
-    return destination.run(adopt_files)
+    report = destination.run(adopt_files, dry_run=dry_run)
+    for one in report.lost:
+        _LOGGER.warning("%s: %s", report.url, one)
+    return report
 
 
-async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
+async def adopt_files(engine: Engine, location: Location, *, dry_run: bool = False) -> AdoptReport:
     """``adopt``, on the store's loop."""
     store, destination = engine.store, location.key
-    before = await _mended_head(engine, destination)
+    found = await _pointer(engine, destination, dry_run=dry_run)
     # Listed first: what a job published meanwhile is then known by its manifest.
-    files = await listed_files(store, location)
+    found.files = await listed_files(store, location)
     await refuse_unfinished(engine, location)
-    last, told = None, dict[str, str]()
-    async for manifest in chain.chain(store, destination, READING, hidden="readable"):
-        # Hidden ones too: what a job has replaced must not come back.
-        for key in (*(file.key for file in manifest.files), *manifest.deleted):
-            files.pop(key, None)
-        for one in await kept_of(store, destination, manifest) if files else ():
-            files.pop(paths.relative_to(one.key, destination), None)
-        # As the newest job was told, whose files they will lie beside.
-        told = dict(manifest.object_settings) if last is None else told
-        last = manifest
-    if files and last is not None and last.previous is not None:
-        raise UsageError(
-            f"the manifest of job {last.previous} is gone, which may have named {len(files)} files of "
-            f"{location.url}, such as {min(files)}, and a later job has replaced what it named; nothing was "
-            "changed; remove those files, or publish them by a job"
-        )
-    found = await chain.view(store, destination, READING)
-    if files:
+    await _read_chain(store, destination, found)
+    await _read_log(store, destination, found)
+    if found.is_mended:
+        await _look_for_kept(store, destination, found)
+    elif found.files:
+        _refuse_doubtful(location, found)
+    if found.files:
         # A job that has ended since the first listing may have taken back or replaced what that has shown.
         there = await listed_files(store, location)
-        files = {key: file for key, file in files.items() if there.get(key) == file}
-    if not files and (found is None or not found.older_files):
-        return None
-    adopted = Manifest(
-        job_id=f"adopted-{uuid4()}",
-        bucket=location.bucket,
-        destination=destination,
-        conflict=ADOPT,
-        committed_ms=int(time.time() * 1000),
-        files=tuple(files[key] for key in sorted(files)),
-        object_settings=told or object_settings.of_store(store),
-    )
-    store = object_settings.store_as_recorded(store, told)
-    conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
-    seen = await chain.read_pointer(store, destination, READING)
-    try:
-        if (seen[0].nonce if seen else None) != before:
-            raise PreconditionFailed("adopt", destination, "the pointer was moved")
-        await chain.publish(store, conditions, destination, adopted, looked=(seen,), only_there=True)
-    except PreconditionFailed as error:
-        raise CommitDenied(
-            f"a job was published to {location.url} meanwhile; nothing was adopted; call adopt again when no "
-            "job runs"
-        ) from error
-    return await chain.read(store, destination, adopted.job_id, READING)
+        found.files = {key: file for key, file in found.files.items() if there.get(key) == file}
+    job = None
+    if not dry_run and (found.needs_manifest or found.log_problem):
+        job = await _publish(engine, location, found)
+    return found.report(location, job)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a destination has, and what is wrong with its chain."""
+
+    lost: LostPointer | None
+    pointer: Pointer | None
+    """None before the first job, and where manifests do not tell what it was."""
+    files: dict[str, ManifestFile] = field(default_factory=dict)
+    """Those that lie there, and that no manifest names."""
+    shown: Mapping[str, ManifestFile] = field(default_factory=dict)
+    """Those that readers see, as far as manifests can be read."""
+    older_files: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """As the newest job was told, whose files the adopted ones lie beside."""
+    end: str | None = None
+    """The job at whose manifest, which is gone, the chain ends."""
+    is_cut: bool = False
+    """Whether the chain cannot be read to its end, or to where all is hidden."""
+    problem: str = ""
+    """Why readers cannot tell which files there are."""
+    log_problem: str = ""
+    unread: list[FormatError] = field(default_factory=list)
+    """What is wrong with lists of kept files."""
+    kept: set[str] = field(default_factory=set)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether manifests do not tell what a lost pointer was."""
+        return self.lost is not None and self.pointer is None
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether a manifest must hide the chain."""
+        return self.is_undecided or bool(self.problem) or (self.is_cut and bool(self.log_problem))
+
+    @property
+    def needs_manifest(self) -> bool:
+        return self.is_mended or self.older_files or bool(self.files)
+
+    def mended(self, pointer: Pointer) -> Pointer:
+        """The pointer without what cannot be read."""
+        if self.log_problem:
+            pointer = replace(pointer, log=None, nonce=uuid4().hex).unsure()
+        return pointer
+
+    def manifest(self, location: Location, settings: Mapping[str, str]) -> Manifest:
+        """What makes them part of the dataset."""
+        files = {**self.files, **(self.shown if self.is_mended else {})}
+        return Manifest(
+            job_id=f"adopted-{uuid4()}",
+            bucket=location.bucket,
+            destination=location.key,
+            conflict=ADOPT,
+            committed_ms=int(time.time() * 1000),
+            hides="all" if self.is_mended else "nothing",
+            replaced=self.pointer.job_id if self.is_mended and self.pointer is not None else None,
+            files=tuple(files[key] for key in sorted(files)),
+            object_settings=settings,
+        )
+
+    def sentences(self) -> list[str]:
+        """What cannot be recovered."""
+        found = []
+        if self.is_mended:
+            found.append(
+                f"nobody can tell any more what was published up to job {self.end}, and in which order: "
+                "magicfs log ends there, and no rollback goes further back"
+                if self.end
+                else "nobody can tell any more what was published, and in which order"
+            )
+            found.append("a run whose job nothing names any more is published again if it is run again")
+        if self.log_problem:
+            found.append(
+                "nothing tells any more of publications that the log named and whose manifests are gone"
+            )
+        if self.unread:
+            found.append(f"nobody can tell any more which files were kept: {self.unread[0]}")
+        if kept := self.kept & self.files.keys():
+            found.append(
+                f"{len(kept)} files that jobs have replaced and keep are read again, for a rollback may have "
+                "shown them; take out those that are not wanted with magicfs drop"
+            )
+        return found
+
+    def report(self, location: Location, job: str | None) -> AdoptReport:
+        key = "" if job is None else chain.manifest_key(location.key, job)
+        files = {**self.files, **self.shown}
+        problems = [self.lost.problem if self.lost is not None else "", self.problem, self.log_problem]
+        return AdoptReport(
+            location.url,
+            "; ".join(one for one in problems if one),
+            Location(location.scheme, location.bucket, key).url if job is not None else None,
+            len(files),
+            sum(one.size for one in files.values()),
+            tuple(sorted(self.files)),
+            tuple(sorted(self.kept & self.files.keys())),
+            tuple(self.sentences()),
+        )
 
 
 async def listed_files(store: Store, location: Location) -> dict[str, ManifestFile]:
@@ -143,18 +265,157 @@ async def refuse_unfinished(engine: Engine, location: Location) -> None:
         )
 
 
-async def _mended_head(engine: Engine, destination: str) -> str | None:
+async def _pointer(engine: Engine, destination: str, *, dry_run: bool) -> _Found:
+    """The pointer, made again if it is lost and the manifests tell what it was."""
+    store = engine.store
+    with suppress(FormatError):  # one that cannot be mended is raised again
+        if (seen := await chain.read_pointer(store, destination, READING)) is not None:
+            return _Found(None, seen[0])
+    unfinished = [one.job_id for one in await find_unfinished_jobs(engine, destination)]
+    lost = await lost_pointer(store, destination, unfinished)
+    if lost is None or lost.newest is None:
+        return _Found(lost, None)
+    return _Found(lost, lost.naming(lost.newest) if dry_run else await restore(store, destination, lost))
+
+
+async def _read_chain(store: Store, destination: str, found: _Found) -> None:
+    """Leave out the files that a manifest names, and find what readers see."""
+    if found.lost is not None and found.is_undecided:
+        found.settings = found.lost.settings
+        return
+    start = found.pointer.job_id if found.lost is not None and found.pointer is not None else None
+    last = None
     try:
-        head = await _head(engine.store, destination)
-    except FormatError:
-        head = None  # what cannot be mended is raised again
-    if head is None:
-        unfinished = [one.job_id for one in await find_unfinished_jobs(engine, destination)]
-        if await restore_pointer(engine.store, destination, unfinished):
-            head = await _head(engine.store, destination)
-    return head
+        async for one in chain.chain(store, destination, READING, start=start, hidden="readable"):
+            # Hidden ones too: what a job has replaced must not come back.
+            for key in (*(file.key for file in one.files), *one.deleted):
+                found.files.pop(key, None)
+            await _leave_kept(store, destination, one, found)
+            if last is None:
+                found.settings = dict(one.object_settings)
+            last = one
+    except FormatError as error:
+        problem_of(error)
+        found.is_cut = True
+    if last is not None:
+        found.end = last.previous
+    elif found.pointer is not None:
+        found.end = found.pointer.job_id
+    view, found.problem = await _view(store, destination, start)
+    if view is not None:
+        found.shown, found.older_files = view.files, view.older_files
 
 
-async def _head(store: Store, destination: str) -> str | None:
-    seen = await chain.read_pointer(store, destination, READING)
-    return seen[0].nonce if seen else None
+async def _leave_kept(store: Store, destination: str, manifest: Manifest, found: _Found) -> None:
+    """Leave out what a job has replaced and keeps."""
+    try:
+        kept = await kept_of(store, destination, manifest) if found.files else ()
+    except FormatError as error:
+        problem_of(error)
+        found.unread.append(error)
+        return
+    for one in kept:
+        found.files.pop(paths.relative_to(one.key, destination), None)
+
+
+async def _view(store: Store, destination: str, start: str | None) -> tuple[View | None, str]:
+    """What readers see, or would if the chain began above the manifest that is lost; and what is wrong."""
+    above: list[Manifest] = []
+
+    async def noted() -> AsyncIterator[Manifest]:
+        async for one in chain.chain(store, destination, READING, start=start, hidden="none"):
+            above.append(one)
+            yield one
+
+    async def again() -> AsyncIterator[Manifest]:
+        for one in above:
+            yield one
+
+    try:
+        return await chain.view_of(noted()), ""
+    except FormatError as error:
+        problem = problem_of(error)
+    return await chain.view_of(again()), problem
+
+
+async def _read_log(store: Store, destination: str, found: _Found) -> None:
+    """Read the whole log of publications, to see whether it can be read."""
+    if found.pointer is None or found.pointer.log is None:
+        return
+    try:
+        past = await log.past_of(store, destination, READING, found.pointer)
+        if past.log is not None:
+            async for _ in log.newest_first(store, destination, past.log):
+                pass
+            for names in past.log.names:
+                await read_set(store, destination, names)
+    except FormatError as error:
+        found.log_problem = problem_of(error)
+
+
+def _refuse_doubtful(location: Location, found: _Found) -> None:
+    """Raise if files may be some that a job has replaced: then they must not come back."""
+    if found.unread:
+        raise found.unread[0]
+    if found.end is not None:
+        raise UsageError(
+            f"the manifest of job {found.end} is gone, which may have named {len(found.files)} files of "
+            f"{location.url}, such as {min(found.files)}, and a later job has replaced what it named; "
+            "nothing was changed; remove those files, or publish them by a job"
+        )
+
+
+async def _look_for_kept(store: Store, destination: str, found: _Found) -> None:
+    """Leave out what the lost job itself has replaced and keeps, and note what others do.
+
+    Of the others nobody knows whether a rollback, whose manifest is lost, shows their files again.
+    """
+    if found.pointer is not None and not found.problem:
+        found.files.clear()  # readers see all that they ever saw
+        return
+    pointer = found.pointer or (found.lost.naming("lost") if found.lost is not None else None)
+    for keeping in () if pointer is None else pointer.keeping:
+        try:
+            objects = (await kept_by(store, destination, READING, [keeping]))[keeping.job_id]
+        except FormatError as error:
+            problem_of(error)
+            found.unread.append(error)
+            continue
+        for one in objects:
+            key = paths.relative_to(one.key, destination)
+            if key in found.files and found.files[key].etag.strip('"') == one.etag.strip('"'):
+                if keeping.job_id == found.end:
+                    del found.files[key]
+                else:
+                    found.kept.add(key)
+
+
+async def _publish(engine: Engine, location: Location, found: _Found) -> str | None:
+    """Publish what was found, if the chain is what it was; returns the job of a manifest."""
+    destination, settings = location.key, found.settings or object_settings.of_store(engine.store)
+    store = object_settings.store_as_recorded(engine.store, found.settings)
+    conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
+    if (found.is_mended or found.log_problem) and not conditions.put_if_absent:
+        raise UsageError(
+            f"the store {store.name!r} ignores conditional writes, so a job that joins at the same moment "
+            "could be cut off; nothing was changed; use another store"
+        )
+    seen = None if found.is_undecided else await chain.read_pointer(store, destination, READING)
+    manifest = found.manifest(location, settings)
+    try:
+        if (seen[0].nonce if seen else None) != (found.pointer.nonce if found.pointer else None):
+            raise PreconditionFailed("adopt", destination, "the pointer was moved")
+        if found.lost is not None and found.is_undecided:
+            await point_to(store, destination, conditions, found.lost, manifest)
+        elif found.needs_manifest:
+            looked = None if seen is None else (found.mended(seen[0]), seen[1])
+            await chain.publish(store, conditions, destination, manifest, looked=(looked,), only_there=True)
+        elif seen is not None:
+            head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
+            await head.swap(seen[1], found.mended(seen[0]).to_bytes())
+    except (ObjectExists, PreconditionFailed) as error:
+        raise CommitDenied(
+            f"a job was published to {location.url} meanwhile; nothing was adopted; call adopt again when no "
+            "job runs"
+        ) from error
+    return manifest.job_id if found.needs_manifest else None

@@ -73,8 +73,9 @@ Seen = tuple[Pointer, Entry]
 """The pointer, and the version of it that was read."""
 
 _BROKEN: Final = (
-    "restore it from a backup, for only it says which files that job published; or run magicfs repair, which "
-    "tells what is lost; or publish all of the data anew by one job with conflict='replace'"
+    "restore it from a backup, for only it says which files that job published; or run magicfs adopt, which "
+    "publishes what lies there and lists what is lost; or publish all of the data again by one job with "
+    "conflict='replace'"
 )
 _NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
 _TRIES: Final = 100
@@ -121,8 +122,8 @@ async def read_pointer(
         raise FormatError(
             error.path,
             error.field,
-            f"{error.problem}; call magicfs.adopt with the destination, which makes the pointer again from "
-            "the manifests, then run magicfs recover",
+            f"{error.problem}; run magicfs adopt, which makes the pointer again from the manifests, then "
+            "magicfs recover",
         ) from error
 
 
@@ -385,13 +386,19 @@ async def _is_linked(
     store: Store, destination: str, conditions: Conditions, newest: str | None, found: Manifest
 ) -> bool:
     """Whether a job is in the chain: if so, above the one that its manifest names."""
-    if newest is None:
+    if (job := newest) is None:
         return False
-    async for manifest in chain(store, destination, conditions, start=newest):
-        if manifest.job_id == found.job_id:
-            return True
-        if manifest.job_id == found.previous:
-            return False
+    try:
+        async for manifest in chain(store, destination, conditions, start=job):
+            if manifest.job_id == found.job_id:
+                return True
+            if manifest.job_id == found.previous:
+                return False
+            job = manifest.previous
+    except FormatError:
+        # What takes the place of a lost manifest lies right above that.
+        if job != found.previous:
+            raise
     return False
 
 

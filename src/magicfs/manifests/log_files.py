@@ -41,7 +41,7 @@ AT_ONCE: Final = 16
 """How many files of a log are read or written at once."""
 
 _NAMED_BY: Final = 16
-_MEND: Final = "run magicfs repair, which makes the log anew from the manifests"
+_MEND: Final = "run magicfs adopt, and then magicfs compact, which makes another log of the manifests"
 
 At = tuple[str, str]
 """The directory of a file of a log, and its name."""
