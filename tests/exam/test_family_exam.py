@@ -26,8 +26,8 @@ COLUMNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "task-completing": ("task-completing", {}),
 }
 # Every committer on every server takes long, and ``tox run -e exams`` does it. In the gate each is examined
-# in memory or on local files, and some on one server of S3: each committer there, and each body; the magic
-# one has the committer exam. At night each is on one server.
+# in memory, those that rename on local files, and some on one server of S3: each committer there, and each
+# body; the magic one has the committer exam. At night each is on one server.
 
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
@@ -82,9 +82,10 @@ def examine(base: type[FamilyExam], column: str, place: str, **more: Any) -> Non
 
 
 for each in COLUMNS:
-    if committer_info(COLUMNS[each][0]).needs != "rename":
+    needs = committer_info(COLUMNS[each][0]).needs
+    if needs != "rename":
         examine(OnMemory, each, "memory")
-    examine(OnLocal, each, "local")
+    examine(OnLocal, each, "local", pytestmark=[pytest.mark.nightly] if needs == "uploads" else [])
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
 AS_THEY_SEND = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 AT_NIGHT: dict[str, Any] = {"pytestmark": [pytest.mark.nightly, AS_THEY_SEND]}
