@@ -16,7 +16,7 @@ from magicfs.datasets.read import current_view
 from magicfs.datasets.rollback import roll_back
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, UsageError
-from magicfs.formats.job_options import JobOptions
+from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
@@ -51,7 +51,7 @@ async def replace_partitions(engine: Engine, place: Place) -> None:
 
 async def keep(engine: Engine, place: Place) -> None:
     """``replace`` that keeps the old files."""
-    await _job(engine, place, "replace", _REPLACING, keep_replaced_ms=86_400_000)
+    await _job(engine, place, "replace", _REPLACING, keep=Keep(ms=86_400_000))
 
 
 async def rewrite(engine: Engine, place: Place) -> None:

@@ -19,7 +19,7 @@ BUNDLE_MUTANTS: Final = (
         "small files are put before the commit point",
         "a",
         "magicfs.transaction.prepare",
-        "capacity.check_success(context, output)",
+        "check_success(context, output)",
         "from magicfs.protocol.steps import Batch, Put; "
         "steps = [one for one in output.steps() if isinstance(one, Put)]; "
         'await engine.run(Batch("put", steps), '

@@ -43,7 +43,7 @@ COMPANY_MUTANTS: Final = (
     Mutant(
         "nobody asks whether the manifest can be read",
         "b",
-        "magicfs.transaction.capacity",
+        "magicfs.transaction.prepare",
         "if size > MANIFEST_SIZE_LIMIT:",
         "if False:",
         _JOBS,

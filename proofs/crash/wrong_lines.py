@@ -96,7 +96,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the old _SUCCESS stays while files appear",
         "f",
         _EXECUTION,
-        "version = await old_success.hide(self.engine, self.context, self.record, version, *success)",
+        "version = await publish.hide_success(self.engine, self.context, self.record, version, *success)",
         "pass",
         _REPLACE,
     ),
@@ -178,7 +178,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "replace sees the first page only",
         "b",
-        "magicfs.transaction.list_scope",
+        "magicfs.transaction.scope",
         "async for info in engine.store.list(paths.prefix_of(directory)):",
         "async for info in engine.store.list(paths.prefix_of(directory), limit=16):",
         _REPLACE,

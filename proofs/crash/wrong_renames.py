@@ -49,7 +49,7 @@ RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a copy is not made",
         "b",
-        "magicfs.transaction.copies",
+        "magicfs.transaction.renames",
         "await store.copy(step.source, step.key)",
         "pass",
         (_COPIES,),

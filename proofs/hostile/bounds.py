@@ -13,7 +13,7 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.hadoop.options import size
 from magicfs.protocol.row_condition import Values, parse_condition
-from magicfs.transaction import set_files
+from magicfs.transaction import spool
 from proofs.hostile.expected import SECONDS, measured, refused, returns
 from proofs.hostile.mutations import nested
 from proofs.hostile.part import Mutant
@@ -33,7 +33,7 @@ def bomb(kind: bytes, size_: int, limit: int = _BYTES_OF_REFUSED) -> list[str]:
     many = b",".join([kind] * (size_ // (len(kind) + 1)))
     raw = b'{"version":3,"jobId":"%b","x":[%b],"commits":[]}' % (_JOB.encode(), many)
     with measured(f"{size_} bytes of {kind!r}", limit * len(raw), SECONDS + size_ / _MIB) as found:
-        found.extend(refused(f"{size_} bytes of {kind!r}", lambda: set_files.read(_PATH, raw)))
+        found.extend(refused(f"{size_} bytes of {kind!r}", lambda: spool.read(_PATH, raw)))
     return found
 
 
@@ -48,7 +48,7 @@ def _many_values() -> list[str]:
         said="more than 4000000 values",
     )
     return parsed + refused(
-        "a set of many values", lambda: set_files.read(_PATH, raw), said="more than 4000000 values"
+        "a set of many values", lambda: spool.read(_PATH, raw), said="more than 4000000 values"
     )
 
 

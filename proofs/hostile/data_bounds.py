@@ -21,9 +21,9 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
-from magicfs.transaction import capacity, context, record, sets
+from magicfs.transaction import context, prepare, record, sets
 from magicfs.transaction.output import JobOutput, Taking
-from magicfs.transaction.taken import TakenFiles
+from magicfs.transaction.spool import TakenFiles
 from proofs.hostile.part import Mutant
 from proofs.scenes.job_scene import JobScene
 
@@ -80,8 +80,8 @@ def _unreadable_job() -> list[str]:
 
 def _values_of_a_manifest() -> list[str]:
     job = cast("Any", SimpleNamespace(job=_JOB))
-    with _with(capacity, "MANIFEST_VALUE_LIMIT", 70_000):
-        call = lambda: capacity.check_manifests(job, JobOutput(), ["x"] * 10_000)  # noqa: E731
+    with _with(prepare, "MANIFEST_VALUE_LIMIT", 70_000):
+        call = lambda: prepare.check_manifests(job, JobOutput(), ["x"] * 10_000)  # noqa: E731
         return _problem("a manifest of many values", call, said="values")
 
 
@@ -276,7 +276,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a manifest may have any number of values",
-        f"{_TRANSACTION}.capacity",
+        f"{_TRANSACTION}.prepare",
         "if values > MANIFEST_VALUE_LIMIT:",
         "if False:",
         _values_of_a_manifest,
@@ -297,7 +297,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "few files are held in memory whatever they say",
-        f"{_TRANSACTION}.taken",
+        f"{_TRANSACTION}.spool",
         "if self._files <= FILES_HELD and self._characters <= CHARACTERS_HELD:",
         "if self._files <= FILES_HELD:",
         _held_in_memory,

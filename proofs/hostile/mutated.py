@@ -27,7 +27,7 @@ from magicfs.formats.task_commit import pack, unpack
 from magicfs.formats.thrift import ThriftError, read_struct
 from magicfs.hadoop.conf import from_hadoop_conf
 from magicfs.protocol.row_condition import Values, parse_condition
-from magicfs.transaction import set_files
+from magicfs.transaction import spool
 from proofs.hostile import bounds, footer_bounds, mutations
 from proofs.hostile.part import Found, Mutant
 from proofs.hostile.thrift_bytes import column, footer, leaf, of_file
@@ -143,7 +143,7 @@ def _readers() -> tuple[Reader, ...]:
     return (
         *found,
         Reader("any file", golden, partial(kinds.load, _PATH)),
-        Reader("set of a job", sets, partial(set_files.read, _PATH)),
+        Reader("set of a job", sets, partial(spool.read, _PATH)),
         Reader("packed set", [pack(one) for one in sets], partial(unpack, _PATH), is_json=False),
         Reader("file list", lists, partial(FileList.from_bytes, _PATH), FileList.to_bytes),
         Reader("texts of footers", [texts], _read_texts),

@@ -121,8 +121,8 @@ _STOLEN: Final = {"destinationKey": _ELSEWHERE}
 LINE_MUTANTS: Final = (
     Mutant(
         "extra destinations need confirm nothing",
-        "magicfs.transaction.job_location",
-        "if await read_at(engine, replace(theirs.layout, destination=extra)) == theirs.layout.destination:",
+        "magicfs.transaction.record",
+        "if await location_at(engine, there) == theirs.layout.destination:",
         "if theirs.layout.destination:",
         partial(_chunk_with, {"extra": ["finance"]}, _STOLEN),
     ),

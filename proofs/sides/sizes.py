@@ -53,7 +53,7 @@ def _try(name: str, value: int, mode: str, store: str, *, fits: bool) -> bytes:
 
 def manifests(store: str = "s3") -> Iterator[int]:
     """A manifest is as large as its job is told beforehand, or a little smaller."""
-    name = "magicfs.transaction.capacity.MANIFEST_SIZE_LIMIT"
+    name = "magicfs.transaction.prepare.MANIFEST_SIZE_LIMIT"
     for mode in MODES:
         raw = _try(name, 1 << 40, mode, store, fits=True)
         require(len(Manifest.from_bytes(mode, raw).files) == _FILES, "it cannot be read")
@@ -74,8 +74,8 @@ def job_objects(store: str = "s3") -> Iterator[int]:
 def statistics(store: str = "s3") -> Iterator[int]:
     """What tasks have counted fits into a ``_SUCCESS``."""
     for mode in MODES:
-        _try("magicfs.transaction.capacity.SUCCESS_SIZE_LIMIT", 1024**2 + 50, mode, store, fits=False)
-        _try("magicfs.transaction.capacity.SUCCESS_SIZE_LIMIT", 1024**2 + 9000, mode, store, fits=True)
+        _try("magicfs.transaction.prepare.SUCCESS_SIZE_LIMIT", 1024**2 + 50, mode, store, fits=False)
+        _try("magicfs.transaction.prepare.SUCCESS_SIZE_LIMIT", 1024**2 + 9000, mode, store, fits=True)
         yield 2
 
 

@@ -11,7 +11,7 @@ _ADOPT: Final = "magicfs.datasets.adopt"
 _JOB: Final = "magicfs.job.job"
 _JOB_COMMIT: Final = "magicfs.job.commit"
 _SETTINGS: Final = "magicfs.filesystem.job_settings"
-_CAPACITY: Final = "magicfs.transaction.capacity"
+_CAPACITY: Final = "magicfs.transaction.prepare"
 
 
 @dataclass(frozen=True, slots=True)

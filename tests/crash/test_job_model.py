@@ -12,7 +12,7 @@ from magicfs.manifests import chain
 from magicfs.protocol.job_state import NEXT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.register import Entry, Register
-from magicfs.transaction import execute, facts, old_success, publish, renames, revert
+from magicfs.transaction import execute, facts, publish, renames, revert
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion
 from proofs import job_model
@@ -194,7 +194,7 @@ def test_code_without_compare_and_swap_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    hide = old_success.hide
+    hide = publish.hide
 
     async def delete_first(
         engine: Any, context: Any, record: JobRecord, version: JobVersion, etag: str | None
@@ -204,7 +204,7 @@ def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch)
         await publish.delete_old(engine, record.conditions, old, JobOutput(), check)
         return await hide(engine, context, record, version, etag)
 
-    monkeypatch.setattr(old_success, "hide", delete_first)
+    monkeypatch.setattr(publish, "hide", delete_first)
     assert any(WRONG["delete_last"] in str(one.violation) for one in replayed("delete_last"))
 
 

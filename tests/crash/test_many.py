@@ -15,7 +15,7 @@ from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
-from magicfs.transaction import capacity
+from magicfs.transaction import prepare
 from proofs.crash.chain import read_chain
 from proofs.crash.company import near_limits
 from proofs.crash.many import SIDES, main, run_seed
@@ -89,12 +89,12 @@ def _small() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_small")
 def test_limits_are_near_for_writers_and_readers() -> None:
-    assert capacity.MANIFEST_SIZE_LIMIT < 2_000 > capacity._OTHERS
+    assert prepare.MANIFEST_SIZE_LIMIT < 2_000 > prepare._OTHERS
     defaults = Manifest.__dict__["from_bytes"].__func__.__kwdefaults__
-    assert defaults == {"size_limit": capacity.MANIFEST_SIZE_LIMIT}
+    assert defaults == {"size_limit": prepare.MANIFEST_SIZE_LIMIT}
 
 
 def test_limits_are_far_afterwards() -> None:
     with near_limits(Simulation.of("limits-0")._company("limits", 0.0)):
         pass
-    assert (capacity.MANIFEST_SIZE_LIMIT, capacity._OTHERS) == (MANIFEST_SIZE_LIMIT, ROOM)
+    assert (prepare.MANIFEST_SIZE_LIMIT, prepare._OTHERS) == (MANIFEST_SIZE_LIMIT, ROOM)

@@ -116,7 +116,7 @@ def test_a_job_of_five_times_the_files_takes_no_more_memory(
     monkeypatch.setattr("magicfs.transaction.sets.READ_AHEAD", 2)
     monkeypatch.setattr("magicfs.transaction.facts.READ_AHEAD", 2)
     monkeypatch.setattr("magicfs.transaction.facts.CHUNK_LENGTH", EACH)
-    monkeypatch.setattr("magicfs.transaction.taken.FILES_HELD", EACH)
+    monkeypatch.setattr("magicfs.transaction.spool.FILES_HELD", EACH)
     monkeypatch.setattr("magicfs.transaction.spool.Spool.__init__.__defaults__", (2**16,))
     monkeypatch.setattr(parts, "FILES_IN_MANIFEST", EACH)
     monkeypatch.setattr(parts, "FILES_IN_PART", EACH)

@@ -23,11 +23,9 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.protocol.steps import Complete, Rename
 from magicfs.protocol.winners import LateKeyCheck
 from magicfs.runtime.parallel import in_order
-from magicfs.transaction import pack, taken
-from magicfs.transaction.etags import ETags
+from magicfs.transaction import spool
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.set_files import of_set
-from magicfs.transaction.spool import Spool
+from magicfs.transaction.spool import ETags, Spool, of_set
 
 TEXTS = st.text(min_size=1, max_size=5)
 PARTS = st.builds(
@@ -60,26 +58,26 @@ PENDINGS = st.one_of(*[st.builds(Pending, **{**OTHERS, **how}) for how in (UPLOA
 @given(st.lists(PENDINGS, max_size=4))
 def test_what_is_packed_comes_back(files: list[Pending]) -> None:
     texts = [text_of(one) for one in files]
-    assert pack.unpack_texts(pack.pack_texts(texts)) == texts
+    assert spool.unpack_texts(spool.pack_texts(texts)) == texts
     assert [pending_of(text) for text in texts] == files
-    steps = [pack.step_of(one) for one in files]
-    raw = pack.pack_steps(steps)
-    assert list(pack.unpack_keys(raw)) == [one.key for one in steps]
+    steps = [spool.step_of(one) for one in files]
+    raw = spool.pack_steps(steps)
+    assert list(spool.unpack_keys(raw)) == [one.key for one in steps]
     for if_absent in (False, True):
         expected = [one._replace(if_absent=if_absent) if isinstance(one, Complete) else one for one in steps]
-        assert pack.unpack_steps(raw, if_absent=if_absent) == expected
+        assert spool.unpack_steps(raw, if_absent=if_absent) == expected
 
 
 @given(st.lists(st.builds(Rename, TEXTS, TEXTS, st.integers(0, 9)), max_size=3))
 def test_keys_of_packed_renames_are_the_final_ones(steps: list[Rename]) -> None:
-    assert list(pack.unpack_keys(pack.pack_steps(steps))) == [one.key for one in steps]
+    assert list(spool.unpack_keys(spool.pack_steps(steps))) == [one.key for one in steps]
 
 
 @pytest.mark.parametrize("held", [0, 3, 1000])
 @given(st.lists(st.lists(PENDINGS, max_size=3), max_size=4))
 def test_an_output_tells_what_its_files_tell(held: int, sets: list[list[Pending]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(taken, "FILES_HELD", held)
+        patch.setattr(spool, "FILES_HELD", held)
         check_output(sets)
 
 
@@ -91,7 +89,7 @@ def check_output(sets: list[list[Pending]]) -> None:
         output.add(f"set {number}", of_set(PendingSet(commits=tuple(sets[number])), "set"))
     everything = [one for files in sets for one in files]
     assert list(output.pendings()) == everything
-    steps = [pack.step_of(one) for one in everything]
+    steps = [spool.step_of(one) for one in everything]
     assert list(output.steps()) == steps
     absent = [one._replace(if_absent=True) if isinstance(one, Complete) else one for one in steps]
     assert list(output.steps(if_absent=True)) == absent

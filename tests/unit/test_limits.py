@@ -46,7 +46,7 @@ def test_a_manifest_too_large_to_read_is_refused_before_the_commit_point(
 ) -> None:
     scene = JobScene()
     job, commits = made(scene, mode)
-    monkeypatch.setattr("magicfs.transaction.capacity.MANIFEST_SIZE_LIMIT", ROOM + 4000)
+    monkeypatch.setattr("magicfs.transaction.prepare.MANIFEST_SIZE_LIMIT", ROOM + 4000)
     refused_and_aborted(
         scene, job, commits, r"would have up to .* for 20 files .*publish fewer or larger files"
     )
@@ -57,7 +57,7 @@ def test_statistics_too_large_for_a_success_are_refused_before_the_commit_point(
 ) -> None:
     scene = JobScene()
     job, commits = made(scene, "append")
-    monkeypatch.setattr("magicfs.transaction.capacity.SUCCESS_SIZE_LIMIT", 1024**2 + 50)
+    monkeypatch.setattr("magicfs.transaction.prepare.SUCCESS_SIZE_LIMIT", 1024**2 + 50)
     refused_and_aborted(scene, job, commits, "nothing was published; count fewer different things")
 
 
@@ -74,7 +74,7 @@ def test_what_is_asked_for_a_manifest_is_a_little_more_than_it_has(
             asked.append(size)
             return False
 
-    monkeypatch.setattr("magicfs.transaction.capacity.MANIFEST_SIZE_LIMIT", Limit())
+    monkeypatch.setattr("magicfs.transaction.prepare.MANIFEST_SIZE_LIMIT", Limit())
     job.commit(commits)
     has = len(scene.objects()[f"sales/_magicfs/{job.id}.json"][0])
     assert has <= asked[-1] <= has + ROOM + 20 * 60

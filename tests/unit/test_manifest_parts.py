@@ -23,7 +23,7 @@ FILES = {f"p={number % 2}/{number}.bin": b"%d" % number for number in range(7)}
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(parts, "FILES_IN_MANIFEST", 2)
     monkeypatch.setattr(parts, "FILES_IN_PART", 3)
-    monkeypatch.setattr("magicfs.transaction.capacity.FILES_IN_MANIFEST", 2)
+    monkeypatch.setattr("magicfs.transaction.prepare.FILES_IN_MANIFEST", 2)
     return iter([None])
 
 

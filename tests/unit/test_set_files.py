@@ -17,7 +17,7 @@ from magicfs.formats.plain_set import extra_data_of, joined, pending_of, read_pl
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import unpack
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.transaction import set_files
+from magicfs.transaction import spool
 from proofs.scenes.job_scene import JobScene
 
 PATH = "bucket/sales/one.pendingset"
@@ -62,11 +62,11 @@ def pending_sets(draw: st.DrawFn) -> PendingSet:
     return PendingSet(job_id=draw(TEXTS), commits=tuple(commits), statistics=counted, extra_data=extra)
 
 
-def slowly(raw: bytes) -> set_files.SetFiles:
-    return set_files.of_set(PendingSet.from_bytes(PATH, raw), PATH)
+def slowly(raw: bytes) -> spool.SetFiles:
+    return spool.of_set(PendingSet.from_bytes(PATH, raw), PATH)
 
 
-def told(files: set_files.SetFiles) -> tuple[Any, ...]:
+def told(files: spool.SetFiles) -> tuple[Any, ...]:
     """All that is read, whatever the form in which the text of a file has its parts."""
     pendings = [pending_of(text) for text in files.texts]
     return ([*map(repr, pendings)], *[list(one) if isinstance(one, tuple) else one for one in files[1:]])
@@ -100,8 +100,8 @@ def compact(document: object) -> bytes:
 @given(pending_sets(), st.sampled_from(["string", "object"]))
 def test_a_set_says_the_same_however_it_is_read(one: PendingSet, etag_format: EtagFormat) -> None:
     raw = one.to_bytes(etag_format)
-    assert told(set_files.read(PATH, raw)) == told(slowly(raw))
-    assert [pending_of(text) for text in set_files.read(PATH, raw).texts] == list(one.commits)
+    assert told(spool.read(PATH, raw)) == told(slowly(raw))
+    assert [pending_of(text) for text in spool.read(PATH, raw).texts] == list(one.commits)
 
 
 @given(st.data())
@@ -119,7 +119,7 @@ def test_what_is_not_a_set_is_read_by_nobody(data: st.DataObject) -> None:
     )
     changed = raw[:start] + put + raw[stop:]
     if read_plain(PATH, changed) is not None:
-        assert told(set_files.read(PATH, changed)) == told(slowly(changed))
+        assert told(spool.read(PATH, changed)) == told(slowly(changed))
 
 
 @pytest.mark.parametrize("etag_format", ["string", "object"])
@@ -178,9 +178,9 @@ def test_what_is_unusual_is_left_to_the_slow_reader(changes: dict[str, Any]) -> 
     except FormatError:
         assert read_plain(PATH, raw) is None
         with pytest.raises(FormatError):
-            set_files.read(PATH, raw)
+            spool.read(PATH, raw)
     else:
-        assert told(set_files.read(PATH, raw)) == expected
+        assert told(spool.read(PATH, raw)) == expected
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_what_the_slow_reader_refuses_the_fast_one_does_not_take(old: str, new: 
     raw = text.replace(old, new, 1).encode()
     assert read_plain(PATH, raw) is None
     with pytest.raises(FormatError):
-        set_files.read(PATH, raw)
+        spool.read(PATH, raw)
 
 
 def test_two_files_of_one_key_are_refused() -> None:
     document = plain()
     document["commits"] *= 2
     with pytest.raises(FormatError, match="more than one pending commit"):
-        set_files.read(PATH, compact(document))
+        spool.read(PATH, compact(document))
 
 
 @given(st.lists(pending_sets(), max_size=3))
@@ -228,7 +228,7 @@ def test_commits_that_are_put_together_are_what_they_were(sets: list[PendingSet]
             commits.append(one)
             keys.add(one.destination_key)
     raws = [PendingSet(commits=(one,)).to_bytes("string") for one in commits]
-    texts = [text for raw in raws for text in set_files.read(PATH, raw).texts]
+    texts = [text for raw in raws for text in spool.read(PATH, raw).texts]
     counted = Statistics(counters={"files": len(commits)})
     expected = PendingSet(job_id="job", commits=tuple(commits), statistics=counted)
     assert PendingSet.from_bytes(PATH, joined("job", texts, counted)) == expected

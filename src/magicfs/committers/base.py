@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from magicfs.protocol.ids import AttemptId, TaskId
     from magicfs.report import JobReport
     from magicfs.transaction.context import JobContext, JobSetup
-    from magicfs.transaction.current_driver import IsCurrentDriver
+    from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = ["Committer"]
 

@@ -17,9 +17,9 @@ from magicfs.transaction.sets import StoreSets, TaskSets
 
 if TYPE_CHECKING:
     from magicfs.transaction.audit import Auditing
-    from magicfs.transaction.current_driver import IsCurrentDriver
     from magicfs.transaction.driver import JobTransaction
     from magicfs.transaction.output import JobOutput
+    from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = ["DRIVEN", "DrivenCommitter"]
 
@@ -131,6 +131,6 @@ class DrivenCommitter:
 
 
 async def _require(is_current_driver: IsCurrentDriver | None, job: JobId) -> None:
-    from magicfs.transaction.current_driver import require_current_driver
+    from magicfs.transaction.record import require_current_driver
 
     await require_current_driver(is_current_driver, job)

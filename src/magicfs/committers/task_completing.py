@@ -43,9 +43,9 @@ from magicfs.stores.conditions import conditions_of
 from magicfs.transaction import attempt_output, revert
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.publish import job_statistics
+from magicfs.transaction.record import IsCurrentDriver, require_current_driver
 from magicfs.transaction.sets import StoreSets
 
 __all__ = ["TaskCompletingCommitter"]

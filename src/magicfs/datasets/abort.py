@@ -34,10 +34,10 @@ from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.trees.objects import tree_of
-from magicfs.transaction import job_location, jvm_commit
+from magicfs.transaction import jvm_commit
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
-from magicfs.transaction.record import JobRecord
+from magicfs.transaction.record import JobRecord, location_of
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
 
 __all__ = ["abort", "abort_job"]
@@ -265,7 +265,7 @@ async def _is_published(engine: Engine, location: Location, job: JobId) -> bool:
 
 async def _refuse_extra_destination(engine: Engine, location: Location, job: JobId) -> None:
     """Refuse if the directory is one of a living job's extra destinations."""
-    destination = await job_location.read(engine, location.key, job)
+    destination = await location_of(engine, location.key, job)
     if destination is None:
         return
     if any(one.job_id == job for one in await find_unfinished_jobs(engine, destination)):

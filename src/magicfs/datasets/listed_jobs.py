@@ -22,13 +22,14 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.transaction import facts, job_location, jvm_commit
+from magicfs.transaction import facts, jvm_commit
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import check_empty
+from magicfs.transaction.record import believed
 from magicfs.transaction.taken_back import run_in_effect
 from magicfs.transaction.task_manifests import TaskManifests
 
@@ -72,7 +73,7 @@ async def find(
             f"changed; run magicfs abort {location.url} --job {name}, then the {one.job.options.conflict} "
             "again"
         )
-    context = await job_location.believed(engine, context_of(location, one.layout), one.job)
+    context = await believed(engine, context_of(location, one.layout), one.job)
     context = context.asked(allow_empty=allow_empty)
     if one.job.state in PUBLISHES:
         return Found(context, one.job, None)

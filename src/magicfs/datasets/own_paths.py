@@ -31,7 +31,7 @@ from magicfs.report import JobReport, human_bytes
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.parallel import raise_first
 from magicfs.stores import resolve
-from magicfs.transaction import attempt_output, own_path
+from magicfs.transaction import attempt_output, sweep
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
@@ -249,7 +249,7 @@ async def publish_found(
         done = _report(location, magic, "published before", one.pendings)
     path_records.forget(engine, magic, found)
     # Left by a call that died when all but this was done.
-    raise_first(await own_path.delete_records(engine, context, _packed(engine, context, before)))
+    raise_first(await sweep.delete_records(engine, context, _packed(engine, context, before)))
     return done
 
 

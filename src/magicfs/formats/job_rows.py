@@ -281,7 +281,7 @@ JOB_ROWS: Final = (
         "directories beside the destination and each other; only committers with uploads have any; believed "
         "where the record of the job that lies there names this destination",
         _extra_destinations,
-        by="transaction.job_location.believed",
+        by="transaction.record.believed",
     ),
     Row("options.hadoop.etagFormat", "`string` or `object`"),
     Row("options.partSize", "at most 5 GiB", _part_size),

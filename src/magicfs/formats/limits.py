@@ -1,7 +1,7 @@
 """How large each of our files may be. What is written is never more than what is read.
 
 Every ``to_bytes`` ends in ``within``. Of files that are written after a job's commit point,
-``magicfs.transaction.capacity`` asks before it whether they will fit.
+``magicfs.transaction.prepare`` asks before it whether they will fit.
 
 A value of JSON may take two bytes in a file and a hundred in memory, so values are limited, too. They are
 counted in the bytes, before anything is made of them.

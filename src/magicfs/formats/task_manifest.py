@@ -1,7 +1,7 @@
 """The manifest of a committed task: which files go where. Hadoop's ``TaskManifest``.
 
 Version 1. Paths are URIs, percent-encoded as ``formats.hadoop_uri`` says. They are not checked here:
-``transaction.manifest_places``, which knows the job, does that.
+``transaction.task_manifests``, which knows the job, does that.
 """
 
 from __future__ import annotations

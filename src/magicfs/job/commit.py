@@ -28,7 +28,7 @@ from magicfs.transaction.context import JobSetup
 if TYPE_CHECKING:
     from magicfs.committers.base import Committer
     from magicfs.transaction.audit import GivenRule, OnFailure
-    from magicfs.transaction.current_driver import IsCurrentDriver
+    from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = [
     "NOT_PICKLED",

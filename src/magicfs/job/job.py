@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.transaction.audit import GivenRule, OnFailure
-    from magicfs.transaction.current_driver import IsCurrentDriver
+    from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = ["Job", "Task"]
 

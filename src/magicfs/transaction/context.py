@@ -109,7 +109,7 @@ class JobContext:
     def of(self, job: JobObject) -> JobContext:
         """The facts of another job at the same destination, as its job object has them.
 
-        Its extra destinations are left out: ``magicfs.transaction.job_location.believed`` confirms them.
+        Its extra destinations are left out: ``magicfs.transaction.record.believed`` confirms them.
         """
         layout = WorkLayout(self.layout.destination, job.job_id, job.attempt, job.options.hadoop.layout)
         return replace(self, layout=layout, options=job.options, file_checks=()).with_extra(())

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -30,34 +31,104 @@ from magicfs.formats.success import SuccessData
 from magicfs.manifests import chain
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.steps import Abort, Batch
-from magicfs.report import JobReport
+from magicfs.report import JobReport, job_report
 from magicfs.runtime.interrupt import held
 from magicfs.runtime.parallel import raise_first
 from magicfs.stores.conditions import Conditions
-from magicfs.transaction import (
-    audit,
-    job_location,
-    job_reports,
-    jvm_commit,
-    late_driver,
-    outcome,
-    setup,
-    work_files,
-)
+from magicfs.transaction import audit, jvm_commit, late_driver, outcome, publish, setup, work_files
 from magicfs.transaction.audit import Auditing
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.current_driver import check_driver
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.late_driver import Committed
 from magicfs.transaction.others import OtherJob, of_run
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import prepare
-from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, opened, read_record, taking_over
+from magicfs.transaction.record import (
+    JobMoved,
+    JobRecord,
+    JobVersion,
+    believed,
+    check_driver,
+    opened,
+    read_record,
+    taking_over,
+)
 from magicfs.transaction.sweep import sweep
 from magicfs.transaction.taken_back import run_in_effect
 
-__all__ = ["JobTransaction"]
+__all__ = ["JobTransaction", "adopted_report", "ended_elsewhere", "published"]
+
+
+def published(context: JobContext, done: JobOutcome, started: float) -> JobReport:
+    """Of a job that this process has published. Raises CommitUnfinished if readers may not see that."""
+    output = done.output
+    report = _report(
+        context,
+        started=started,
+        tasks=output.tasks,
+        files=output.files + len(output.restored),
+        size=output.bytes + sum(one.size for one in output.restored.values()),
+        keys=output.shown_keys(context.layout.destination),
+        warnings=done.warnings,
+        statistics=publish.job_statistics(output),
+        uploads_aborted=done.aborted,
+        files_deleted=done.deleted,
+    )
+    if done.unsettled is not None:
+        raise CommitUnfinished(outcome.unfinished(context, done.unsettled), report) from done.unsettled
+    return report
+
+
+async def ended_elsewhere(
+    engine: Engine, context: JobContext, record: JobRecord, started: float, expected: Committed | None
+) -> JobReport:
+    """Of a job that another process has ended. Raises CommitDenied if it was not published, or not whole."""
+    success = await jvm_commit.seen(engine, context.layout.destination, context.job)
+    if success is not None:
+        return await adopted_report(engine, context, success, expected, started)
+    manifests = await late_driver.manifests_of(engine, context, record)
+    if not manifests:
+        raise CommitDenied(
+            f"job {context.job} has ended without being published: another process aborted it or rolled it "
+            "back; run the job again"
+        )
+    shown = late_driver.published_by_manifests(manifests)
+    warnings = late_driver.compare(context, expected, shown)
+    sizes = [one.size for each in manifests for one in each.files]
+    return _report(
+        context,
+        started=started,
+        tasks=0,
+        files=len(sizes),
+        size=sum(sizes),
+        keys=shown,
+        warnings=(outcome.ENDED_ELSEWHERE, *warnings),
+    )
+
+
+async def adopted_report(
+    engine: Engine, context: JobContext, success: SuccessData, expected: Committed | None, started: float
+) -> JobReport:
+    """Of a job that a JVM has committed, once it has a manifest."""
+    found = await jvm_commit.adopt(engine, context, success, expected)
+    shown = late_driver.published_by_manifests([found.manifest])
+    sizes = [one.size for one in found.manifest.files]
+    return _report(
+        context,
+        started=started,
+        tasks=0,
+        files=len(sizes),
+        size=sum(sizes),
+        keys=shown,
+        warnings=(*found.warnings, *late_driver.compare(context, expected, shown)),
+    )
+
+
+def _report(context: JobContext, **figures: Any) -> JobReport:
+    key = chain.manifest_key(context.layout.destination, context.job)
+    how = (context.options.committer, context.options.conflict)
+    return job_report(context.job, context.url, *how, manifest_key=key, **figures)
 
 
 class JobTransaction:
@@ -203,7 +274,7 @@ class JobTransaction:
                 output = await self._loaded(load, record, version)
                 if not output.names and (success := await self._seen_of_jvm()) is not None:
                     # A staging committer of Hadoop's, which leaves our job object.
-                    adopted = await job_reports.adopted(self.engine, self.context, success, None, started)
+                    adopted = await adopted_report(self.engine, self.context, success, None, started)
                     version = await record.move(version, JobState.ABORTING, reason="a JVM has committed it")
                     await executor.run(version)
                     return adopted
@@ -227,12 +298,12 @@ class JobTransaction:
                 raise
             raise outcome.undecided(self.context, error) from error
         if done.end is JobEnd.ELSEWHERE:
-            return await job_reports.ended_elsewhere(self.engine, self.context, record, started, expected)
+            return await ended_elsewhere(self.engine, self.context, record, started, expected)
         if done.end is not JobEnd.PUBLISHED:
             raise outcome.not_published(self.context, done)
         if expected is not None:
             done.warnings += await late_driver.check(self.engine, self.context, record, expected, done.output)
-        return job_reports.published(self.context, done, started)
+        return published(self.context, done, started)
 
     async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
         version = await record.read()
@@ -287,7 +358,7 @@ class JobTransaction:
         record, version = await self._read(self.engine, probe=not dry_run)
         if version is None:
             return None
-        context = await job_location.believed(self.engine, self.context, version.job)
+        context = await believed(self.engine, self.context, version.job)
         executor = self._executor(self.engine, record, context)
         executor.settled.update(settled)
         if decide(version.job.state, wish) is Decision.LEAVE:

@@ -26,25 +26,15 @@ from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Publication, Put
 from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import at_once, raise_first
-from magicfs.transaction import (
-    facts,
-    in_place,
-    old_success,
-    outcome,
-    own_path,
-    past,
-    publish,
-    revert,
-    work_files,
-)
+from magicfs.transaction import facts, in_place, outcome, past, publish, revert, work_files
 from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.etags import ETags
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion
 from magicfs.transaction.renames import Pace
-from magicfs.transaction.sweep import Looked, look, sweep
+from magicfs.transaction.spool import ETags
+from magicfs.transaction.sweep import Looked, delete_records, look, sweep
 from magicfs.transaction.visible import Wanted, comes_last, lists_of, make_visible, must_be_absent
 
 __all__ = ["Executor"]
@@ -153,11 +143,11 @@ class Executor:
 
     async def _complete(self, version: JobVersion) -> JobVersion:
         job = version.job
-        looks = [] if job.irreversible else [old_success.seen(self.engine, self.context)]
+        looks = [] if job.irreversible else [publish.seen_success(self.engine, self.context)]
         output, *success = await at_once(self._read_back(job), *looks)
         self._done.output = output
         if success:
-            version = await old_success.hide(self.engine, self.context, self.record, version, *success)
+            version = await publish.hide_success(self.engine, self.context, self.record, version, *success)
         last = set(job.equal_keys)
         self._etags = ETags(output.files)
         # A rename that succeeds proves itself.
@@ -242,7 +232,7 @@ class Executor:
             done.is_unfinished, done.unsettled = True, error
             done.warnings.append(outcome.unfinished(self.context, error))
             return done
-        left = await own_path.delete_records(self.cleaner, self.context, done.output)
+        left = await delete_records(self.cleaner, self.context, done.output)
         left += await self._end(version, looked=looked)
         done.is_unfinished = bool(left)
         done.warnings += [f"the files are published but cleaning up failed: {one}" for one in left]
@@ -292,7 +282,7 @@ class Executor:
             raise_first(
                 await revert.revert_files(self.cleaner, self.context, self.record.conditions, job, output)
             )
-            raise_first(await own_path.delete_records(self.cleaner, self.context, output))
+            raise_first(await delete_records(self.cleaner, self.context, output))
             # From here on nothing but work objects is left, and the facts may go.
             version = await self.record.move(
                 version, JobState.REVERTING, chunks=(), deletions=(), hidden=(), old_success=None

@@ -19,8 +19,8 @@ from magicfs.protocol.other_datasets import layout_of
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions, remembered
 from magicfs.stores.register import Register
-from magicfs.transaction import job_location
 from magicfs.transaction.context import FoundJob, JobContext
+from magicfs.transaction.record import location_at
 
 __all__ = [
     "OtherJob",
@@ -159,7 +159,7 @@ async def _read_newest(engine: Engine, layout: WorkLayout) -> JobObject | None:
 async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:
     """The unfinished job that has left its location where a layout has it; None if none has."""
     try:
-        destination = await job_location.read_at(engine, layout)
+        destination = await location_at(engine, layout)
     except FormatError as error:
         return OtherJob(layout, None, error, layout.destination)
     if destination is None:

@@ -26,11 +26,10 @@ from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.steps import Abort, Complete, Publication, Put, Rename
 from magicfs.protocol.temporary import RENAMING
 from magicfs.protocol.winners import Attempt, LateKeyCheck, check_attempts, last_committed
-from magicfs.transaction import set_files
+from magicfs.transaction import spool
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.set_files import SetFiles
 from magicfs.transaction.sets import StoreSets, TaskSets
-from magicfs.transaction.taken import TakenFiles
+from magicfs.transaction.spool import SetFiles, TakenFiles
 from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = [
@@ -213,7 +212,7 @@ def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) 
             continue
         name = f"commit of task {commit.task_id}"
         try:
-            files = set_files.read(name, unpack(name, commit.content))
+            files = spool.read(name, unpack(name, commit.content))
             _check(name, files, context, _keys_of(engine, context))
         except (CommitFailed, FormatError):
             continue
@@ -266,7 +265,7 @@ async def load_commits(
                     continue
                 name = f"commit of task {commit.task_id}"
                 try:
-                    yield name, unpack(name, commit.content), set_files.read
+                    yield name, unpack(name, commit.content), spool.read
                 except FormatError as error:
                     raise _malformed(error) from error
 
@@ -293,8 +292,8 @@ def sets_of(engine: Engine, context: JobContext) -> TaskSets:
 
 def _reading(sets: TaskSets) -> _Read:
     if isinstance(sets, TaskManifests):
-        return lambda name, raw: set_files.of_set(sets.parsed(name, raw), name)
-    return set_files.read
+        return lambda name, raw: spool.of_set(sets.parsed(name, raw), name)
+    return spool.read
 
 
 def _set_key(context: JobContext, sets: TaskSets, commit: TaskCommit) -> str:
@@ -333,7 +332,7 @@ class Taking:
         self._keys = _keys_of(engine, context)
         self._statistics: list[Statistics] = []
 
-    def take(self, name: str, raw: bytes, read: _Read = set_files.read) -> None:
+    def take(self, name: str, raw: bytes, read: _Read = spool.read) -> None:
         """Take one more in; CommitFailed if it is malformed, or is not the job's."""
         try:
             files = read(name, raw)

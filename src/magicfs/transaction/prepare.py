@@ -8,36 +8,29 @@ exactly as it was.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from json import JSONEncoder
+from typing import Any, Final
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, Unavailable
+from magicfs.errors import CommitDenied, FormatError, Unavailable, UsageError
 from magicfs.formats.deletions import OldObject
+from magicfs.formats.document import render
 from magicfs.formats.job_object import SeenPointer
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, MANIFEST_VALUE_LIMIT, ROOM, SUCCESS_SIZE_LIMIT
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import Seen, chain, read_pointer, view_of
+from magicfs.manifests.parts import FILES_IN_MANIFEST
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
-from magicfs.protocol.replacement import Replacement, Scope
+from magicfs.protocol.replacement import Replacement, Scope, lost_partitions
 from magicfs.protocol.steps import Publication, Rename
 from magicfs.runtime.parallel import at_once, drained
-from magicfs.transaction import (
-    bundles,
-    capacity,
-    data_there,
-    facts,
-    list_scope,
-    old_uploads,
-    older_files,
-    past,
-    removal,
-    rerun,
-)
+from magicfs.transaction import bundles, facts, old_uploads, past, removal, rerun, scope
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.lost_partitions import warn_of_lost
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
 from magicfs.transaction.outcome import has_no_files, undecided
@@ -45,7 +38,105 @@ from magicfs.transaction.output import JobOutput, keys_that_may_be_taken
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
 from magicfs.transaction.renames import is_there
 
-__all__ = ["check_empty", "look", "prepare", "touched_by"]
+__all__ = ["check_empty", "check_manifests", "check_success", "look", "prepare", "touched_by", "warn_of_lost"]
+
+_FIELDS_OF_FILE = 170
+"""Bytes of a file in a manifest beside its key and its write id: names of fields, size, ETag and rows."""
+
+_VALUES_OF_FILE = 10
+
+_BYTES_OF_SCHEMA = 24
+"""Bytes of a fingerprint: each file may have another one."""
+
+_BYTES_OF_CHARACTER = 4
+
+_NAMES = 1024**2
+"""Bytes of a ``_SUCCESS`` beside its statistics: 100 of the longest names, each byte escaped, and others."""
+
+_AT_ONCE = 1000
+
+_dumps = JSONEncoder(ensure_ascii=False).encode
+
+_OTHERS = ROOM
+"""Bytes of a manifest beside its lists of keys."""
+
+
+def check_manifests(
+    context: JobContext,
+    output: JobOutput,
+    deleted: Sequence[str] = (),
+    partitions: Sequence[str] | None = None,
+) -> None:
+    """Refuse a job whose manifest would be too large to be read. Nothing is visible yet.
+
+    ``deleted`` are keys, ``partitions`` relative to the destination, that the manifest names, too. Sizes are
+    taken a little too large, because ETags are not known yet.
+    """
+    size = _OTHERS + _size(deleted) + _size(partitions or ()) + _BYTES_OF_SCHEMA * output.with_footer
+    at_most = output.files * _FIELDS_OF_FILE + _BYTES_OF_CHARACTER * output.characters
+    # Of many files only the parts are named in which they are listed.
+    is_looked_at = output.files <= FILES_IN_MANIFEST and size + at_most > MANIFEST_SIZE_LIMIT
+    for step in output.steps() if is_looked_at else ():
+        size += _size_of(step.key) + _FIELDS_OF_FILE + len(step.write_id or "null")
+    if size > MANIFEST_SIZE_LIMIT:
+        raise UsageError(
+            f"the manifest of job {context.job} would have up to {size:,} bytes, for {output.files:,} files "
+            f"and {len(deleted):,} replaced ones, and at most {MANIFEST_SIZE_LIMIT:,} are read; nothing was "
+            "published; publish fewer or larger files by each job"
+        )
+
+    listed = output.files if output.files <= FILES_IN_MANIFEST else 0
+    values = listed * _VALUES_OF_FILE + len(deleted) + len(partitions or ()) + output.with_footer + _OTHERS
+    if values > MANIFEST_VALUE_LIMIT:
+        raise UsageError(
+            f"the manifest of job {context.job} would have up to {values:,} values, for {output.files:,} "
+            f"files and {len(deleted):,} replaced ones, and at most {MANIFEST_VALUE_LIMIT:,} are read; "
+            "nothing was published; publish fewer or larger files by each job"
+        )
+
+
+def check_success(context: JobContext, output: JobOutput) -> None:
+    """Refuse a job whose ``_SUCCESS`` would be too large to be read, by what its tasks have counted."""
+    size = len(render(output.statistics.to_document()))
+    if size > SUCCESS_SIZE_LIMIT - _NAMES:
+        raise UsageError(
+            f"what the tasks of job {context.job} have counted takes {size:,} bytes, and at most "
+            f"{SUCCESS_SIZE_LIMIT - _NAMES:,} fit into a _SUCCESS that is read; nothing was published; count "
+            "fewer different things"
+        )
+
+
+def _size(texts: Sequence[str]) -> int:
+    """Bytes of texts in JSON, each with a comma. Many are joined, for they take as much together."""
+    groups = (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
+    return sum(_size_of("".join(group)) + (len(group) - 1) * _size_of("") for group in groups)
+
+
+def _size_of(text: str) -> int:
+    return len(_dumps(text).encode("utf-8", "replace")) + 1
+
+
+_LOGGER = logging.getLogger("magicfs")
+_SHOWN: Final = 3
+
+
+def warn_of_lost(context: JobContext, output: JobOutput, found: Replacement) -> list[str]:
+    """Log and return a warning if ``replace`` is about to delete partitions that the job does not write."""
+    if context.options.conflict != "replace" or context.options.rollback.job is not None:
+        return []
+    old = (one.key for one in found.deleted)
+    lost = lost_partitions(context.layout.destination, old, output.final_keys())
+    if not lost:
+        return []
+    more = ", …" if len(lost) > _SHOWN else ""
+    count = "1 partition is" if len(lost) == 1 else f"{len(lost):,} partitions are"
+    warning = (
+        f"{count} replaced by nothing, such as {', '.join(lost[:_SHOWN])}{more}: conflict='replace' deletes "
+        "the whole dataset; use conflict='replace_partitions' to replace only the partitions that you write"
+    )
+    _LOGGER.warning("job %s, %s: %s", context.job, context.url, warning)
+    return [warning]
+
 
 _TRIES = 5
 _PAUSE_S = 0.2
@@ -81,7 +172,7 @@ async def prepare(
         copied = set(output.final_keys())
         output.restored = await past.restored_files(engine, context, record.conditions, copied)
     check_empty(context, output)
-    capacity.check_success(context, output)
+    check_success(context, output)
     if version.job.state is JobState.PREPARED and context.options.conflict != "append":
         version = await record.move(version, JobState.OPEN)
     nonce = new_token()
@@ -104,8 +195,8 @@ async def prepare(
         changes["older_extra"] = extra
     await _leave_landed(engine, context, output, found.replacement)
     if context.options.conflict == "append":
-        data_there.refuse_equal(context, found.replacement.equal_keys)
-        capacity.check_manifests(context, output)
+        scope.refuse_equal(context, found.replacement.equal_keys)
+        check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
         changes["equal_keys"] = tuple(found.replacement.equal_keys)
         if obstacles := _obstacles(output, found.replacement):
@@ -159,7 +250,7 @@ async def _older_extra(engine: Engine, context: JobContext, record: JobRecord) -
     async def has_older_files(extra: str) -> bool:
         if await read_pointer(engine.store, extra, record.conditions) is not None:
             return False
-        return await older_files.are_there(engine, context, record.conditions, extra)
+        return await scope.older_files_are_there(engine, context, record.conditions, extra)
 
     return tuple([key for key in context.options.places.extra if await has_older_files(key)])
 
@@ -191,13 +282,13 @@ async def _announce_and_look(
     ``since``: when this commit began, or earlier, by the store's clock.
     """
     if context.options.conflict == "fail":
-        data_there.refuse_any(context, found.replacement.deleted)
+        scope.refuse_any(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
     deleted = [*_deleted(context, found), *_obstacles(output, found.replacement)]
     hidden = [OldObject(one.key, one.etag, one.size) for one in found.replacement.left]
     hidden = hidden if context.names_replaced else []
     named = [one.key for one in (*deleted, *hidden)] if context.names_replaced else []
-    capacity.check_manifests(context, output, named, partitions)
+    check_manifests(context, output, named, partitions)
     listed = await facts.write_deletions(engine, context, nonce, deleted)
     listed_hidden = await facts.write_deletions(engine, context, nonce, hidden, "hidden")
     version = await record.move(
@@ -267,9 +358,9 @@ async def look(engine: Engine, context: JobContext, record: JobRecord, output: J
     found = Replacement(Scope(destination, whole, partitions, also), ours)
     listed_all = whole or bool(ours) or pointer is None
     if listed_all:
-        await list_scope.whole(engine, context, found)
+        await scope.whole(engine, context, found)
     else:
-        await list_scope.partitions(engine, destination, partitions or (), found)
+        await scope.partitions(engine, destination, partitions or (), found)
     if output.choice is not None:
         await removal.take_only(engine, context, found, chosen)
     elif found.hidden and pointer is not None and context.options.conflict != "fail":
@@ -288,7 +379,9 @@ async def look(engine: Engine, context: JobContext, record: JobRecord, output: J
         raise past.cannot_keep(context, found.equal_keys[0])
     if pointer is None and found.older_files:
         own = output.final_keys() if context.renames.at_task_commit else ()
-        found.older_files = await older_files.are_there(engine, context, record.conditions, destination, own)
+        found.older_files = await scope.older_files_are_there(
+            engine, context, record.conditions, destination, own
+        )
     return Found(found, pointer, listed_all, versions)
 
 

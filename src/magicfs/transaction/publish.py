@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain as chain_of
 from itertools import repeat
 from typing import Final, TypedDict
@@ -20,42 +21,92 @@ from magicfs.errors import (
     Unavailable,
 )
 from magicfs.formats.deletions import OldObject
+from magicfs.formats.document import iso_text
 from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.manifest import FilesPart, Footers, Hides, KeptFiles, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
-from magicfs.formats.success import (
-    MANIFEST_COMMITTERS,
-    SUCCESS_SIZE_LIMIT,
-    SuccessData,
-    manifest_success,
-)
+from magicfs.formats.success import MANIFEST_COMMITTERS, SUCCESS_SIZE_LIMIT, SuccessData, manifest_success
 from magicfs.manifests import chain, footers, kept, parts
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
-from magicfs.protocol.job_state import CHANGES_FILES
+from magicfs.protocol.job_state import CHANGES_FILES, JobState
 from magicfs.protocol.object_id import etag_and_version, object_id
 from magicfs.runtime.parallel import at_once, drained
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.etags import ETags
-from magicfs.transaction.manifest_success import as_manifest_committer
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.record import JobRecord, JobVersion, new_token
+from magicfs.transaction.spool import ETags
 
 __all__ = [
     "Ahead",
+    "as_manifest_committer",
     "delete_old",
     "delete_parts_left",
+    "hide_success",
     "job_statistics",
     "look_ahead",
     "publish_manifest",
     "republish",
+    "seen_success",
     "withdraw_late_success",
     "write_success",
 ]
+
+_LOOKS: Final = 3
+
+
+async def seen_success(engine: Engine, context: JobContext) -> str | None:
+    """The ETag of the ``_SUCCESS`` that is there; None if there is none."""
+    try:
+        return (await engine.store.head(context.layout.success_key)).etag
+    except ObjectNotFound:
+        return None
+
+
+async def hide_success(
+    engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, etag: str | None
+) -> JobVersion:
+    """Delete the ``_SUCCESS`` that is there: its readers wait until the job has ended.
+
+    One that another job has written since this one looked is written down first, so that taking the job back
+    can restore it. ``etag`` is what ``seen`` told just now.
+    """
+    key = context.layout.success_key
+    for left in reversed(range(_LOOKS)):
+        if etag is None:
+            break
+        if version.job.old_success is None or version.job.old_success.etag != etag:
+            kept = await facts.copy_success(engine, context, new_token())
+            if kept is None:
+                break
+            version = await record.move(version, JobState.COMMITTING, old_success=kept)
+            etag = kept.etag
+        if not await remove_matching(engine.store, record.conditions, [(key, etag)], 1):
+            break
+        etag = await seen_success(engine, context) if left else None
+    return version
+
+
+def as_manifest_committer(success: SuccessData, concurrency: int, *, files: int, tasks: int) -> SuccessData:
+    """The same as Hadoop's manifest committer says it; ``formats.success.manifest_success`` writes it."""
+    diagnostics = {
+        "mapreduce.manifest.committer.io.threads": str(concurrency),
+        "stage": "committer_commit_job",
+    }
+    with suppress(OSError, KeyError, ImportError):
+        diagnostics["principal"] = getpass.getuser()
+    counted = {"committer_files_committed": files, "committer_tasks_completed": tasks}
+    return replace(
+        success,
+        date=iso_text(success.timestamp_ms),
+        diagnostics={**success.diagnostics, **diagnostics},
+        statistics=replace(success.statistics, counters={**success.statistics.counters, **counted}),
+    )
 
 
 class _FilesOfManifest(TypedDict, total=False):

@@ -6,17 +6,22 @@ import asyncio
 import secrets
 import socket
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, ObjectExists, PreconditionFailed
+from magicfs.errors import CommitDenied, FormatError, ObjectExists, ObjectNotFound, PreconditionFailed
 from magicfs.formats import gate
+from magicfs.formats.gate import Place, admit
+from magicfs.formats.job_location import JOB_LOCATION_SIZE_LIMIT, JobLocation
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
-from magicfs.protocol.job_state import BEFORE_COMMIT, JobState, check_move
-from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import BEFORE_COMMIT, SHOWS_NOTHING, JobState, check_move
+from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.runtime.interrupt import held, hold
+from magicfs.runtime.parallel import drained
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.port import Store
@@ -24,16 +29,123 @@ from magicfs.stores.register import Entry, Register
 from magicfs.transaction.context import JobContext
 
 __all__ = [
+    "IsCurrentDriver",
     "JobMoved",
     "JobRecord",
     "JobVersion",
     "Silence",
+    "believed",
+    "check_driver",
+    "location_at",
+    "location_keys",
+    "location_of",
     "new_token",
     "now_ms",
     "opened",
+    "put_locations",
     "read_record",
+    "require_current_driver",
     "taking_over",
 ]
+
+IsCurrentDriver = Callable[[], bool]
+"""Tells whether the engine still wants this driver to end the job. May take a request; called in a thread."""
+
+
+async def require_current_driver(is_current_driver: IsCurrentDriver | None, job: JobId) -> None:
+    """Ask the engine, at the last moment before a job is changed for good; None asks nobody.
+
+    A fencing check: a driver that was cut off may have been replaced. If the engine cannot be reached the
+    answer is no, and ``CommitDenied`` is raised.
+    """
+    advice = "nothing was changed; the job is left to the driver that the engine has started in its place"
+    if is_current_driver is None:
+        return
+    try:
+        wanted = await asyncio.to_thread(is_current_driver)
+    except Exception as error:
+        raise CommitDenied(f"job {job}: no contact with the engine ({error!r}); {advice}") from error
+    if not wanted:
+        raise CommitDenied(f"job {job}: the engine does not want this driver any more; {advice}")
+
+
+def check_driver(context: JobContext, version: JobVersion, driver: str | None) -> None:
+    """Raise CommitDenied if another driver has taken the job over; None is whoever it is."""
+    if driver is not None and version.job.driver != driver:
+        raise CommitDenied(
+            f"job {context.job} was taken over by another driver, attempt {version.job.attempt} on "
+            f"{version.job.host}; nothing was changed; leave it to that one"
+        )
+
+
+def location_keys(context: JobContext) -> list[str]:
+    """The keys of a job's locations, one in each extra destination."""
+    return [context.layout.job_location_key(extra) for extra in context.options.places.extra]
+
+
+async def put_locations(engine: Engine, context: JobContext) -> None:
+    """Write a job's location into all extra destinations. A second call writes the same again."""
+    raw = JobLocation(context.job, context.layout.destination).to_bytes()
+
+    async def one(key: str) -> bool:
+        await engine.store.put(key, raw)
+        return True
+
+    await drained(location_keys(context), one, engine.concurrency)
+
+
+async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobContext:
+    """The facts of a job at the same destination, as its object has them; one GET for each extra destination.
+
+    An extra destination counts only if the job's location lies there and names this destination: the job's
+    driver wrote it at setup, and who may not write there cannot forge it. Those that the caller was given
+    itself, in ``context``, count as they are. Without a location, which goes with the last objects of a job,
+    nothing is done there.
+
+    Raises FormatError if the job would publish, or take back, where nothing confirms it; nothing was changed.
+    """
+    theirs, confirmed = context.of(job), set(context.options.places.extra)
+
+    async def look(extra: str) -> bool:
+        there = replace(theirs.layout, destination=extra)
+        if await location_at(engine, there) == theirs.layout.destination:
+            confirmed.add(extra)
+        return True
+
+    named = job.options.places.extra
+    await drained([one for one in named if one not in confirmed], look, engine.concurrency)
+    unconfirmed = next((one for one in named if one not in confirmed), None)
+    acts = job.state not in SHOWS_NOTHING and job.state is not JobState.COMPLETED
+    if unconfirmed is not None and acts and job.chunks:
+        raise FormatError(
+            f"{engine.store.bucket}/{theirs.layout.job_object_key}",
+            "options.places.extra[]",
+            f"{unconfirmed!a} does not confirm job {job.job_id}: its driver left no "
+            f"{theirs.layout.job_location_key(unconfirmed)} there; nothing was changed; find out who "
+            "wrote the job object, then restore that file, or remove the job by hand",
+        )
+    return theirs.with_extra(one for one in named if one in confirmed)
+
+
+async def location_of(engine: Engine, directory: str, job: JobId) -> str | None:
+    """The destination of a job that has left its location in a directory; None if it has left none."""
+    names: Sequence[LayoutName] = get_args(LayoutName)
+    for name in names:
+        if (found := await location_at(engine, WorkLayout(directory, job, 0, name))) is not None:
+            return found
+    return None
+
+
+async def location_at(engine: Engine, layout: WorkLayout) -> str | None:
+    """The destination of the job whose location lies where a layout has it; None if none does."""
+    key = layout.job_location_key(layout.destination)
+    try:
+        raw = await engine.store.get(key, size_max=JOB_LOCATION_SIZE_LIMIT + 1)
+    except ObjectNotFound:
+        return None
+    path = f"{engine.store.bucket}/{key}"
+    place = Place(path, engine.store.bucket, layout.destination, layout.job, layout)
+    return admit("job location", JobLocation.from_bytes(path, raw), place).destination
 
 
 _REASON_MAX: Final = 4000

@@ -30,15 +30,23 @@ from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.trees.objects import tree_of
-from magicfs.transaction import job_location, other_datasets
+from magicfs.transaction import other_datasets
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.audit import refuse_quarantined
 from magicfs.transaction.context import FoundUpload, JobContext
-from magicfs.transaction.data_there import refuse_data
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import run_is_published
 from magicfs.transaction.own_table import is_kept_by_magicfs
-from magicfs.transaction.record import JobRecord, JobVersion, new_token, opened, taking_over
+from magicfs.transaction.record import (
+    JobRecord,
+    JobVersion,
+    location_keys,
+    new_token,
+    opened,
+    put_locations,
+    taking_over,
+)
+from magicfs.transaction.scope import refuse_data
 
 __all__ = [
     "check_destination",
@@ -98,7 +106,7 @@ async def claim(
 async def withdraw(engine: Engine, context: JobContext, record: JobRecord, created: JobVersion) -> None:
     """Remove what a job has written that cannot be set up."""
     with suppress(MagicError):
-        await delete_keys(engine, job_location.keys_of(context))
+        await delete_keys(engine, location_keys(context))
         await record.remove(created)
 
 
@@ -168,10 +176,10 @@ async def _put_job_location(
     engine: Engine, context: JobContext, record: JobRecord, created: JobVersion | None
 ) -> None:
     try:
-        await job_location.put(engine, context)
+        await put_locations(engine, context)
     except MagicError:
         if created is not None:
-            await delete_keys(engine, job_location.keys_of(context))
+            await delete_keys(engine, location_keys(context))
             await record.remove(created)
         raise
 

@@ -13,21 +13,57 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, MagicError, ObjectNotFound, PermissionDenied, Unsupported
+from magicfs.errors import FormatError, MagicError, ObjectNotFound, PermissionDenied, StoreError, Unsupported
+from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.protocol import ids, paths
 from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.layout import FACTS
 from magicfs.protocol.magic import PENDING, PENDING_SET
 from magicfs.protocol.steps import Abort, Batch, Complete
+from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import is_probe
-from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.record import location_keys
 from magicfs.transaction.sets import read_some_ahead
 
-__all__ = ["Looked", "SweepPlan", "Swept", "look", "plan_sweep", "sweep"]
+__all__ = ["Looked", "SweepPlan", "Swept", "delete_records", "look", "plan_sweep", "sweep"]
+
+
+async def delete_records(engine: Engine, context: JobContext, output: JobOutput) -> list[MagicError]:
+    """Delete records and markers of uploads that are completed or aborted; returns what could not be done.
+
+    One that has been written anew meanwhile describes another upload, and stays.
+    """
+    if context.options.places.own_path is None:
+        return []
+    bucket, ended, problems = engine.store.bucket, list[str](), list[MagicError]()
+
+    async def look(known: Pending) -> bool:
+        key = (known.filename or "").removeprefix(f"{bucket}/")
+        if not key.endswith(PENDING) or not _is_of(
+            key.removesuffix(PENDING), context.options.places.own_path or ""
+        ):
+            return True
+        try:
+            raw = await engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
+            if Pending.from_bytes(f"{bucket}/{key}", raw).upload_id == known.upload_id:
+                ended.extend((key, key.removesuffix(PENDING)))
+        except (ObjectNotFound, FormatError):
+            pass
+        except StoreError as error:
+            problems.append(error)
+        return True
+
+    await drained(output.pendings(), look, engine.concurrency)
+    return [*problems, *await delete_keys(engine, sorted(ended))]
+
+
+def _is_of(key: str, own_path: str) -> bool:
+    return key == own_path or paths.is_under(key, own_path)
+
 
 _ROUNDS = 3
 
@@ -129,7 +165,7 @@ async def sweep(
         looked = None
     if not swept.problems:
         await swept.may_go_on()
-        swept.problems += await delete_keys(engine, job_location.keys_of(context))
+        swept.problems += await delete_keys(engine, location_keys(context))
     return swept
 
 
@@ -243,7 +279,7 @@ class SweepPlan:
         if not swept.problems:
             swept.problems += await delete_keys(engine, self.keys)
         if not swept.problems:
-            swept.problems += await delete_keys(engine, job_location.keys_of(self.context))
+            swept.problems += await delete_keys(engine, location_keys(self.context))
         return swept.problems
 
 

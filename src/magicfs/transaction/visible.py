@@ -13,9 +13,9 @@ from magicfs.protocol.steps import Batch, Publication, Put, Rename
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.etags import ETags
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.renames import Pace, rename_files
+from magicfs.transaction.spool import ETags
 
 __all__ = ["Wanted", "comes_last", "lists_of", "make_visible", "must_be_absent"]
 

@@ -39,12 +39,11 @@ _NOT_IN_THE_GATE = {
     "transaction/audit.py": "footers of the job published before, to compare with",
     "transaction/jvm_commit.py": "says that a JVM has committed the job; nothing is done by its word",
     "transaction/late_driver.py": "compares what was committed with what is published",
-    "transaction/own_path.py": "deletes only the record of the same upload, below the job's own path",
     "transaction/publish.py": "says whose `_SUCCESS` is there",
     "transaction/record.py": "what this process is about to write, so that it is never more than is read",
-    "transaction/set_files.py": "each is taken by Taking",
+    "transaction/spool.py": "each is taken by Taking",
     "transaction/sets.py": "each is taken by Taking",
-    "transaction/sweep.py": "aborts only what lies in the places of the job",
+    "transaction/sweep.py": "aborts and deletes only what lies in the places of the job",
     "transaction/task_manifests.py": "compares each path with the job's places",
 }
 """Modules that read records without ``admit``, and why nothing is done there by their word alone."""

@@ -35,7 +35,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.steps import Rename
 from magicfs.runtime.interrupt import hold
-from magicfs.transaction import facts, pack, work_files
+from magicfs.transaction import facts, spool, work_files
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.renames import rename_files
 
@@ -166,7 +166,7 @@ class TaskPublishingCommitter(FileCommitter):
 
     async def _publish(self, claim: TaskManifest) -> None:
         files = self._manifests.set_of(f"claim of task {claim.task_id}", claim).commits
-        steps = [one for one in map(pack.step_of, files) if isinstance(one, Rename)]
+        steps = [one for one in map(spool.step_of, files) if isinstance(one, Rename)]
         done: list[str] = []
         try:
             await work_files.delete_obstacles(self.engine, self._manifests.obstacles)

@@ -26,7 +26,7 @@ from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.transaction.attempt_output import delete_keys
-from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
+from magicfs.transaction.record import IsCurrentDriver, require_current_driver
 
 __all__ = ["DirectCommitter"]
 

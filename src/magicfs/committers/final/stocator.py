@@ -42,7 +42,7 @@ from magicfs.runtime.parallel import raise_first
 from magicfs.stores.port import PutMode, Update
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
+from magicfs.transaction.record import IsCurrentDriver, require_current_driver
 
 __all__ = ["StocatorCommitter"]
 

@@ -15,7 +15,7 @@ from magicfs.protocol import paths
 from magicfs.report import JobReport
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.manifest_success import as_manifest_committer
+from magicfs.transaction.publish import as_manifest_committer
 from magicfs.transaction.record import now_ms
 
 __all__ = ["own_key", "save_summary", "summary_of"]

@@ -15,7 +15,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
 from magicfs.stores.tree_port import Entry, Tree
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.manifest_places import Places
+from magicfs.transaction.task_manifests import Places
 
 __all__ = ["Found", "NameCheck", "scan"]
 

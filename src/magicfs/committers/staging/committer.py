@@ -36,9 +36,9 @@ from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import raise_first
 from magicfs.transaction import attempt_output, file_checks, sets
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.data_there import refuse_data
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import touched_by
+from magicfs.transaction.scope import refuse_data
 from magicfs.transaction.sets import StoreSets
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]

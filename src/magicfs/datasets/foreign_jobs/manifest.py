@@ -33,7 +33,7 @@ from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import read_unfinished
 from magicfs.transaction.output import JobOutput, Taking
-from magicfs.transaction.set_files import SetFiles, of_set
+from magicfs.transaction.spool import SetFiles, of_set
 from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = ["BEGUN_BY", "examined", "find_all", "find_one"]
