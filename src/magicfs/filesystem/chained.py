@@ -31,6 +31,11 @@ __all__ = [
 class _OfOneProtocol(MagicFileSystem):
     """One whose URLs are of the wrapped filesystem, with ``magic+`` before them."""
 
+    wraps = ""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_protocol=self.wraps, **kwargs)
+
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
         # What the URL names beside a bucket, such as the account.
@@ -41,86 +46,64 @@ class _OfOneProtocol(MagicFileSystem):
 class MagicS3(_OfOneProtocol):
     """``MagicFileSystem`` around s3fs: what ``fsspec.filesystem("magic::s3")`` makes."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="s3", **kwargs)
+    wraps = "s3"
 
 
 class MagicS3A(_OfOneProtocol):
     """The same by Hadoop's name, ``magic::s3a``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="s3a", **kwargs)
+    wraps = "s3a"
 
 
 class MagicGS(_OfOneProtocol):
     """``MagicFileSystem`` around gcsfs: ``magic::gs``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="gs", **kwargs)
+    wraps = "gs"
 
 
 class MagicGCS(_OfOneProtocol):
     """The same by gcsfs's other name, ``magic::gcs``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="gcs", **kwargs)
+    wraps = "gcs"
 
 
 class MagicAbfs(_OfOneProtocol):
     """``MagicFileSystem`` around adlfs: ``magic::abfs``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="abfs", **kwargs)
+    wraps = "abfs"
 
 
 class MagicAbfss(_OfOneProtocol):
     """The same by another name, ``magic::abfss``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="abfss", **kwargs)
+    wraps = "abfss"
 
 
 class MagicAz(_OfOneProtocol):
     """The same by another name, ``magic::az``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="az", **kwargs)
+    wraps = "az"
 
 
 class MagicMemory(_OfOneProtocol):
     """``MagicFileSystem`` around the objects of this process: ``magic::memory``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="memory", **kwargs)
+    wraps = "memory"
 
 
 class MagicFile(_OfOneProtocol):
     """``MagicFileSystem`` around files of this machine: ``magic::file``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="file", **kwargs)
+    wraps = "file"
 
 
 class MagicLocal(_OfOneProtocol):
     """The same by fsspec's other name, ``magic::local``."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(target_protocol="local", **kwargs)
+    wraps = "local"
 
 
 # Where the package is not installed, its entry points are not known.
-_KINDS = {
-    "s3": MagicS3,
-    "s3a": MagicS3A,
-    "gs": MagicGS,
-    "gcs": MagicGCS,
-    "abfs": MagicAbfs,
-    "abfss": MagicAbfss,
-    "az": MagicAz,
-    "memory": MagicMemory,
-    "file": MagicFile,
-    "local": MagicLocal,
-}
-for _name, _kind in _KINDS.items():
+for _kind in _OfOneProtocol.__subclasses__():
     for _before in ("magic+", "magic::"):
-        fsspec.register_implementation(f"{_before}{_name}", _kind, clobber=True)
+        fsspec.register_implementation(f"{_before}{_kind.wraps}", _kind, clobber=True)
