@@ -409,7 +409,8 @@ async def _publish(engine: Engine, location: Location, found: _Found) -> str | N
             await point_to(store, destination, conditions, found.lost, manifest)
         elif found.needs_manifest:
             looked = None if seen is None else (found.mended(seen[0]), seen[1])
-            await chain.publish(store, conditions, destination, manifest, looked=(looked,), only_there=True)
+            if not await chain.link(store, conditions, destination, manifest, looked):
+                raise PreconditionFailed("adopt", destination, "the pointer was moved")
         elif seen is not None:
             head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
             await head.swap(seen[1], found.mended(seen[0]).to_bytes())

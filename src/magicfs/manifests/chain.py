@@ -249,7 +249,6 @@ async def publish(
     manifest: Manifest,
     *,
     looked: tuple[Seen | None] | None = None,
-    only_there: bool = False,
 ) -> bool:
     """Write a job's manifest and link it at the head of the chain.
 
@@ -258,15 +257,13 @@ async def publish(
     the pointer afterwards, has not found the job in the chain between the pointer and that ``previous``, and
     replaces exactly the version that it read: so a manifest that is linked never changes. The ``previous``
     that is given counts only where there is no pointer: the job that it named when this one looked.
-    ``looked`` has what the pointer was shortly before, so that the first try need not read it. With
-    ``only_there`` that must still hold.
+    ``looked`` has what the pointer was shortly before, so that the first try need not read it.
 
     Returns True if this call moved the pointer, False if the job was linked before.
 
     Raises FormatError if what is there is malformed or inconsistent.
     Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
     Raises UsageError if the job's id can have no manifest.
-    Raises PreconditionFailed with ``only_there`` if the pointer is not what it was; nothing is left.
     """
     job = manifest.job_id
     own = Register(store, manifest_key(destination, job), conditions, lasting=True)
@@ -292,13 +289,7 @@ async def publish(
                     again = replace(found, previous=linked.previous, older_files=linked.older_files)
                     await own.swap(there, again.to_bytes())
             await _move(head, seen, manifest)
-        except (ObjectExists, PreconditionFailed) as error:
-            if only_there:
-                now = await read_pointer(store, destination, conditions)
-                if now and await _is_linked(store, destination, conditions, now[0].job_id, linked):
-                    return True  # only the answer was lost
-                await store.delete([own.key])
-                raise PreconditionFailed("publish", head.key, "it was moved meanwhile") from error
+        except (ObjectExists, PreconditionFailed):
             # Another process was faster, with this job or with another.
             await asyncio.sleep(random.uniform(0, min(_PAUSE_S * 2**attempt, _PAUSE_MAX_S)))  # noqa: S311
         else:
@@ -330,19 +321,19 @@ async def _placed(
 
 
 async def link(
-    store: Store, conditions: Conditions, destination: str, manifest: Manifest, seen: Seen
+    store: Store, conditions: Conditions, destination: str, manifest: Manifest, seen: Seen | None
 ) -> bool:
     """Write a manifest and link it right above the job that the pointer named, or not at all.
 
-    ``manifest``: of a job id that no other process has or can make, so that nobody else can link it;
-    ``previous`` is the job that the pointer named.
+    ``manifest``: of a job id that no other process has or can make, so that nobody else can link it.
+    ``previous`` is set here. ``seen`` is None where there was no pointer.
 
     Returns True if it is linked; False if another job was linked there, and then the manifest is removed
     again.
 
     Raises Unavailable if the store did not say whether it was linked; either is sound.
     """
-    assert manifest.previous == seen[0].job_id
+    manifest = replace(manifest, previous=seen[0].job_id if seen else None)
     own = Register(store, manifest_key(destination, manifest.job_id), conditions, lasting=True)
     head = Register(store, pointer_key(destination), conditions, lasting=True)
     entry = await own.create(manifest.to_bytes())
