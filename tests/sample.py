@@ -26,7 +26,6 @@ third eighth of whatever is asked for; classes, and modules without, stay whole.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import inspect
 import os
 import random
@@ -45,9 +44,10 @@ __all__ = [
     "covering",
     "examples",
     "few",
+    "in_shard",
     "pytest_addoption",
+    "pytest_collection_modifyitems",
     "pytest_configure",
-    "shard_of",
     "some",
 ]
 
@@ -104,10 +104,18 @@ def examples(count: int) -> int:
     return count if Sample.is_whole else count // 4
 
 
-def shard_of(nodeid: str, count: int) -> int:
-    """Which of so many shards, from 1, a test is in: that of its class or module, which share servers."""
-    scope = nodeid.partition("[")[0].rpartition("::")[0]
-    return int.from_bytes(hashlib.sha256(scope.encode()).digest()) % count + 1
+def in_shard(nodeids: Iterable[str], number: int, count: int) -> set[str]:
+    """The tests of one shard of so many, from 1: whole classes and modules, which share servers.
+
+    The largest goes first, to the shard that has the fewest tests by then.
+    """
+    scopes: dict[str, list[str]] = {}
+    for nodeid in nodeids:
+        scopes.setdefault(nodeid.partition("[")[0].rpartition("::")[0], []).append(nodeid)
+    shards: list[set[str]] = [set() for _ in range(count)]
+    for scope in sorted(scopes, key=lambda scope: (-len(scopes[scope]), scope)):
+        min(shards, key=len).update(scopes[scope])
+    return shards[number - 1]
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -164,11 +172,10 @@ class Sample:
             ".py" in argument for argument in config.args
         )
         self.left_out: Counter[str] = Counter()
-        self._config = config
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Mark as nightly what the gate leaves out, and keep the tests of this shard."""
+        """Mark as nightly what the gate leaves out."""
         functions = [item for item in items if isinstance(item, pytest.Function)]
         if self.is_nightly or not self.whole:
             for item in self._left_out_of(functions):
@@ -177,11 +184,6 @@ class Sample:
             for item in functions:
                 if "some" in item.fixturenames or _has_examples(item):
                     item.add_marker(pytest.mark.nightly)
-        if (shard := self._config.getoption("shard")) is not None:
-            number, count = shard
-            others = [item for item in items if shard_of(item.nodeid, count) != number]
-            self._config.hook.pytest_deselected(items=others)
-            items[:] = [item for item in items if shard_of(item.nodeid, count) == number]
 
     def _left_out_of(self, items: Iterable[pytest.Function]) -> Iterator[pytest.Function]:
         """What the gate does not run of products."""
@@ -249,6 +251,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shard", type=_shard, metavar="NUMBER/COUNT", help="run one of so many parts of the tests"
     )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of this shard, of those that markers and names have left."""
+    if (shard := config.getoption("shard")) is not None:
+        here = in_shard((item.nodeid for item in items), *shard)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in here])
+        items[:] = [item for item in items if item.nodeid in here]
 
 
 def pytest_configure(config: pytest.Config) -> None:

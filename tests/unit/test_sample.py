@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.sample import Sample, covering, few, shard_of
+from tests.sample import Sample, covering, few, in_shard
 
 ROOT = Path(__file__).parents[2]
 GATE = ("-m", "not nightly")
@@ -223,16 +223,17 @@ def test_shards_have_each_test_once_and_keep_classes_together(tmp_path: Path) ->
         assert {name for name in every if name.rpartition("::")[0] in classes} == set(shard)
 
 
-def test_a_shard_is_that_of_a_name_and_the_parameters_do_not_count() -> None:
-    names = [f"tests/test_{number}.py::test_body[a::b-{number}]" for number in range(1_000)]
+def test_shards_are_whole_disjoint_and_of_about_one_size() -> None:
+    names = [
+        f"tests/test_{number}.py::Test::test[a::b{one}-[]" for number in range(40) for one in range(number)
+    ]
     for count in (1, 3, 8):
-        found = Counter(shard_of(name, count) for name in names)
-        assert sorted(found) == list(range(1, count + 1))
-        assert max(found.values()) < 2 * min(found.values())
-    assert {shard_of(f"tests/test_a.py::test_body[{one}]", 8) for one in ("", "b::c", "[")} == {
-        shard_of("tests/test_a.py::test_body", 8)
-    }
-    assert [shard_of(name, 8) for name in ("tests/a.py::TestOne::test", "tests/a.py::test")] == [3, 7]
+        shards = [in_shard(names, number, count) for number in range(1, count + 1)]
+        assert Counter(name for shard in shards for name in shard) == Counter(names)
+        assert max(map(len, shards)) - min(map(len, shards)) < 40
+        modules = [{name.partition("::")[0] for name in shard} for shard in shards]
+        assert sum(map(len, modules)) == 39, "each in one"
+        assert shards == [in_shard(reversed(names), number, count) for number in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("text", ["0/8", "9/8", "3", "3/", "/8", "a/b", "-1/8"])
