@@ -26,6 +26,7 @@ from proofs.job_model.replay import Played, Replayer
 from proofs.job_model.rules import Rules
 from proofs.job_model.scenes import QUICK, SCENES
 from proofs.job_model.walks import walk
+from tests.sample import Some
 
 WRONG = {
     "swap": "decided twice",
@@ -61,6 +62,7 @@ def broken(rule: str) -> Result:
     return figures_of.broken(rule)
 
 
+@pytest.mark.sample(most=12)
 @pytest.mark.parametrize("name", sorted(QUICK))
 def test_every_interleaving_holds(name: str) -> None:
     result = check(SCENES[name], Rules())
@@ -143,6 +145,7 @@ def test_code_that_does_not_read_a_rename_back_is_noticed(monkeypatch: pytest.Mo
     assert any(WRONG["read_back"] in str(one.violation) for one in replayed("read_back", way="file"))
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("way", ["completes", "file"])
 @pytest.mark.parametrize("name", ["append+driver+rollback+late", "replace and replace"])
 def test_the_code_reaches_every_end(name: str, way: Way) -> None:
@@ -155,8 +158,8 @@ def test_the_code_reaches_every_end(name: str, way: Way) -> None:
     assert len(ends) > 1
 
 
-def test_interleavings_drawn_by_chance() -> None:
-    for name in sorted(SCENES):
+def test_interleavings_drawn_by_chance(some: Some) -> None:
+    for name in some(sorted(SCENES), 12):
         for numbered in (False, True):
             replayer = Replayer(SCENES[name], numbered=numbered)
             trace, _, die = walk(SCENES[name], Rules(), f"a sample {numbered}")

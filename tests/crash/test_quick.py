@@ -30,7 +30,7 @@ from proofs.sides.wrong_sides import SIDE_MUTANTS
 from tests.sample import Some
 
 STEP = 7
-COUNTS = {"mutant": 8, **dict.fromkeys(("side", "side mutant", "past", "audits"), 2)}
+COUNTS = {"mutant": 4, "singles": 3, "pairs": 3}
 
 
 def thinned(*arguments: Any, **options: Any) -> list[tuple[str, Any]]:
@@ -50,11 +50,11 @@ def test_some_of_everything_quickly(some: Some, monkeypatch: pytest.MonkeyPatch)
     for unit in thinned(COMMITTERS, quick=True, targets=targets, first=0):
         kinds.setdefault(unit[0], []).append(unit)
     assert kinds.keys() > {"singles", "pairs", "mutant", "side", "side mutant", "past", "audits", "classic"}
-    taken = [unit for kind, of in kinds.items() for unit in some(of, COUNTS.get(kind, 4))]
+    taken = [unit for kind, of in kinds.items() for unit in some(of, COUNTS.get(kind, 2))]
     figures = crash.run(taken, "s3")
     assert figures.violations == 0, [str(one) for one in figures.findings]
     assert [one for one in figures.caught if not one.caught] == []
-    assert len(figures.caught) >= 8
+    assert len(figures.caught) >= 4
     assert figures.driven
     assert figures.driven.keys() <= set(COMMITTERS)
 

@@ -47,7 +47,7 @@ def test_sound_code_holds_beside_commands(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.sample(most=5)
+@pytest.mark.sample(most=3)
 @pytest.mark.parametrize("mutant", SIDE_MUTANTS, ids=lambda mutant: mutant.name)
 def test_each_mutant_is_caught_by_its_side_alone(mutant: SideMutant) -> None:
     functions = [function for function, _ in changed_functions(mutant.module, mutant.line, mutant.instead)]

@@ -21,6 +21,7 @@ def test_attacks_are_drawn_until_a_moment() -> None:
     assert found.counts["footers"]
 
 
+@pytest.mark.sample(most=4)
 @pytest.mark.parametrize("mutant", data.MUTANTS, ids=lambda mutant: mutant.name)
 def test_each_bound_is_noticed_when_it_is_gone(mutant: Mutant) -> None:
     assert not mutant.attack()

@@ -8,6 +8,8 @@ from proofs.hostile import local_places
 from proofs.hostile.part import Mutant, is_caught
 
 
+# In the gate the attacks that each notice a mutant are made on sound code, too.
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_nothing_that_lies_in_the_way_is_followed_waited_for_or_obeyed() -> None:
     done = local_places.fixed()
