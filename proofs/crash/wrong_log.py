@@ -110,8 +110,8 @@ LOG_MUTANTS: Final = (
     WrongLog(
         "runs that a lost log named count as never published",
         _ADOPT,
-        "pointer = replace(pointer, log=None, nonce=uuid4().hex).unsure()",
-        "pointer = replace(pointer, log=None, nonce=uuid4().hex)",
+        "return replace(pointer, log=None, nonce=uuid4().hex).unsure()",
+        "return replace(pointer, log=None, nonce=uuid4().hex)",
         ("lost",),
     ),
     WrongLog(

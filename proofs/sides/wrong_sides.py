@@ -40,7 +40,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
         "half visible, append: adopt beside rollback",
         _ADOPT,
         "there = await listed_files(store, location)",
-        "there = files",
+        "there = found.files",
     ),
     SideMutant(
         "files of unfinished jobs are adopted",

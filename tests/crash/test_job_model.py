@@ -248,7 +248,7 @@ FAR = {
     "adopt_list_again": (
         "magicfs.datasets.adopt",
         "there = await listed_files(store, location)",
-        "there = files",
+        "there = found.files",
     ),
     "below_counts": (
         "magicfs.transaction.other_datasets",

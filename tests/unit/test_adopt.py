@@ -106,7 +106,9 @@ class TestManifest:
         lose(plain, first)
         with caplog.at_level(logging.WARNING, "magicfs"):
             report = adopt(plain)
-        assert [one.getMessage() for one in caplog.records] == [f"{plain.url}: {one}" for one in report.lost]
+        assert [one.getMessage() for one in caplog.records] == [
+            f"{plain.url}: adopt could not recover {one}" for one in report.lost
+        ]
 
     @pytest.mark.parametrize("which", [0, 1, 2])
     def test_what_jobs_have_replaced_for_certain_does_not_come_back(self, scene: JobScene, which: int):
@@ -322,9 +324,12 @@ class TestPointer:
                         break
                 assert 5 < number < 119, "every request"
 
-    def test_beside_a_job_that_makes_the_pointer_it_gives_way(self, plain: JobScene):
+    @pytest.mark.parametrize("what", ["the pointer", "a manifest, too"])
+    def test_beside_a_job_that_makes_the_pointer_it_gives_way(self, plain: JobScene, what: str):
         plain.published({"b.bin": b"2"})
-        lose(plain, plain.published({"a.bin": b"1"}))
+        newest = plain.published({"a.bin": b"1"})
+        if what == "a manifest, too":
+            lose(plain, newest)
         lose_pointer(plain)
 
         def before(request: Request) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
@@ -56,7 +56,7 @@ class AdoptReport:
         bytes: Their size.
         adopted: Those of them that no manifest named, as far as manifests can be read.
         kept: Those of the adopted files that a job has replaced and keeps: readers see them again.
-        lost: What could not be recovered, a sentence each.
+        lost: What could not be recovered.
     """
 
     url: str
@@ -110,14 +110,14 @@ def adopt(
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     report = destination.run(adopt_files, dry_run=dry_run)
     for one in report.lost:
-        _LOGGER.warning("%s: %s", report.url, one)
+        _LOGGER.warning("%s: adopt could not recover %s", report.url, one)
     return report
 
 
 async def adopt_files(engine: Engine, location: Location, *, dry_run: bool = False) -> AdoptReport:
     """``adopt``, on the store's loop."""
     store, destination = engine.store, location.key
-    found = await _pointer(engine, destination, dry_run=dry_run)
+    found = await _pointer(engine, location, dry_run=dry_run)
     # Listed first: what a job published meanwhile is then known by its manifest.
     found.files = await listed_files(store, location)
     await refuse_unfinished(engine, location)
@@ -177,10 +177,10 @@ class _Found:
         return self.is_mended or self.older_files or bool(self.files)
 
     def mended(self, pointer: Pointer) -> Pointer:
-        """The pointer without what cannot be read."""
-        if self.log_problem:
-            pointer = replace(pointer, log=None, nonce=uuid4().hex).unsure()
-        return pointer
+        """The pointer without a log that cannot be read."""
+        if not self.log_problem:
+            return pointer
+        return replace(pointer, log=None, nonce=uuid4().hex).unsure()
 
     def manifest(self, location: Location, settings: Mapping[str, str]) -> Manifest:
         """What makes them part of the dataset."""
@@ -197,29 +197,21 @@ class _Found:
             object_settings=settings,
         )
 
-    def sentences(self) -> list[str]:
+    def losses(self) -> Iterator[str]:
         """What cannot be recovered."""
-        found = []
         if self.is_mended:
-            found.append(
-                f"nobody can tell any more what was published up to job {self.end}, and in which order: "
-                "magicfs log ends there, and no rollback goes further back"
-                if self.end
-                else "nobody can tell any more what was published, and in which order"
-            )
-            found.append("a run whose job nothing names any more is published again if it is run again")
+            upto = f" up to job {self.end}" if self.end else ""
+            yield f"the order of the publications{upto}: magicfs log and rollbacks end there"
+            yield "runs that nothing names any more: such a run is published again if it is run again"
         if self.log_problem:
-            found.append(
-                "nothing tells any more of publications that the log named and whose manifests are gone"
-            )
+            yield "publications that only the log named, for their manifests are gone"
         if self.unread:
-            found.append(f"nobody can tell any more which files were kept: {self.unread[0]}")
+            yield f"which files were kept: {self.unread[0]}"
         if kept := self.kept & self.files.keys():
-            found.append(
-                f"{len(kept)} files that jobs have replaced and keep are read again, for a rollback may have "
-                "shown them; take out those that are not wanted with magicfs drop"
+            yield (
+                f"which of {len(kept)} files, that jobs have replaced and kept, a rollback showed again: all "
+                "are read now; take out those that are not wanted with magicfs drop"
             )
-        return found
 
     def report(self, location: Location, job: str | None) -> AdoptReport:
         key = "" if job is None else chain.manifest_key(location.key, job)
@@ -233,7 +225,7 @@ class _Found:
             sum(one.size for one in files.values()),
             tuple(sorted(self.files)),
             tuple(sorted(self.kept & self.files.keys())),
-            tuple(self.sentences()),
+            tuple(self.losses()),
         )
 
 
@@ -265,9 +257,9 @@ async def refuse_unfinished(engine: Engine, location: Location) -> None:
         )
 
 
-async def _pointer(engine: Engine, destination: str, *, dry_run: bool) -> _Found:
+async def _pointer(engine: Engine, location: Location, *, dry_run: bool) -> _Found:
     """The pointer, made again if it is lost and the manifests tell what it was."""
-    store = engine.store
+    store, destination = engine.store, location.key
     with suppress(FormatError):  # one that cannot be mended is raised again
         if (seen := await chain.read_pointer(store, destination, READING)) is not None:
             return _Found(None, seen[0])
@@ -275,7 +267,12 @@ async def _pointer(engine: Engine, destination: str, *, dry_run: bool) -> _Found
     lost = await lost_pointer(store, destination, unfinished)
     if lost is None or lost.newest is None:
         return _Found(lost, None)
-    return _Found(lost, lost.naming(lost.newest) if dry_run else await restore(store, destination, lost))
+    if dry_run:
+        return _Found(lost, lost.naming(lost.newest))
+    try:
+        return _Found(lost, await restore(store, destination, lost))
+    except (ObjectExists, PreconditionFailed) as error:
+        raise _published_meanwhile(location) from error
 
 
 async def _read_chain(store: Store, destination: str, found: _Found) -> None:
@@ -415,8 +412,12 @@ async def _publish(engine: Engine, location: Location, found: _Found) -> str | N
             head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
             await head.swap(seen[1], found.mended(seen[0]).to_bytes())
     except (ObjectExists, PreconditionFailed) as error:
-        raise CommitDenied(
-            f"a job was published to {location.url} meanwhile; nothing was adopted; call adopt again when no "
-            "job runs"
-        ) from error
+        raise _published_meanwhile(location) from error
     return manifest.job_id if found.needs_manifest else None
+
+
+def _published_meanwhile(location: Location) -> CommitDenied:
+    return CommitDenied(
+        f"a job was published to {location.url} meanwhile; nothing was adopted; call adopt again when no job "
+        "runs"
+    )
