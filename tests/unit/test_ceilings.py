@@ -37,22 +37,22 @@ SLACK: Final = 0.98
 """A figure that falls below this share of its ceiling takes the ceiling with it."""
 
 CEILINGS: Final = {
-    "modules on the spine of one file": 91,
-    "modules on the way of one file": 129,
+    "modules on the spine of one file": 81,
+    "modules on the way of one file": 121,
     "functions on the way of one file": 985,
-    "lines of the core": 60_114,
-    "lines shipped": 76_280,
+    "lines of the core": 59_473,
+    "lines shipped": 75_639,
     "arguments of Job": 33,
     "fields of the job object": 30,
     "fields of a job's context": 6,
     "capabilities of a store": 20,
-    "public names": 43,
+    "public names": 42,
     "commands": 21,
-    "functions above complexity 10": 153,
-    "functions above complexity 17": 18,
-    "lines with Any": 1066,
+    "functions above complexity 10": 150,
+    "functions above complexity 17": 16,
+    "lines with Any": 1054,
     "literal tuples that are unpacked where they stand": 82,
-    "lines with words of the budget": 827,
+    "lines with words of the budget": 783,
 }
 
 

@@ -46,7 +46,7 @@ class DrivenCommitter:
     name = ""
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
-        self.context = context = context.asked(committer=self.name)
+        self.context = context
         self.engine = engine
         self._sets: TaskSets = StoreSets(engine, context)
         self.auditing: Auditing | None = None

@@ -216,13 +216,13 @@ class JobObject:
         }
         return {name: value for name, value in special.items() if value}
 
-    def _requires(self) -> frozenset[str]:
-        facts = {
-            "audit": self.audit is not None,
-            "hidden": bool(self.hidden),
-            "removal": self.options.conflict in REMOVALS,
-        }
-        return self.options.needs().union(name for name, has in facts.items() if has)
+    def _requires(self) -> set[str]:
+        needed = {*self.options.needs()}
+        if self.audit is not None:
+            needed.add("audit")
+        if self.hidden:
+            needed.add("hidden")
+        return needed | {"removal"} if self.options.conflict in REMOVALS else needed
 
 
 def _chunks(fields: Fields, name: str) -> tuple[Chunk, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from magicfs.formats.document import shown, with_unknown
 from magicfs.formats.fields import Fields
@@ -62,24 +62,17 @@ def _one_of(choices: tuple[str, ...]) -> _Read:
     return partial(choice, choices)
 
 
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(map(str.capitalize, rest))
+def _read_child(kind: type[_T], found: Fields, name: str) -> _T:
+    return _read(kind, found.child(name))
 
 
 def _read(kind: type[_T], found: Fields) -> _T:
     """A group as a document has it."""
     values: dict[str, Any] = {}
-    for one in fields(kind):
-        read, name = one.metadata.get("read"), _camel(one.name)
-        is_required = one.default is MISSING and one.default_factory is MISSING
-        if read is not None and (is_required or found.has(name)):
-            values[one.name] = read(found, name)
+    for one in _RECORDED[kind]:
+        if one.default is MISSING or found.has(one.key):
+            values[one.name] = one.read(found, one.key)
     return kind(**values, unknown=found.rest())
-
-
-def _read_child(kind: type[_T], found: Fields, name: str) -> _T:
-    return _read(kind, found.child(name))
 
 
 def _option(default: Any, read: _Read | None, *, needs: str = "") -> Any:
@@ -101,6 +94,24 @@ def _group(kind: type) -> Any:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
     unknown: Mapping[str, object] = field(default_factory=dict)  # what a newer magicfs has added
+
+    def to_document(self) -> dict[str, object]:
+        """The member of the job object: what differs from the defaults."""
+        document: dict[str, object] = {}
+        for one in _RECORDED[type(self)]:
+            value = getattr(self, one.name)
+            if value != one.default:
+                document[one.key] = value.to_document() if isinstance(value, _Group) else value
+        return with_unknown(document, self.unknown)
+
+    def needs(self) -> Iterator[str]:
+        """What an older magicfs has to know to carry the job out."""
+        for one in _RECORDED[type(self)]:
+            value = getattr(self, one.name)
+            if isinstance(value, _Group):
+                yield from value.needs()
+            elif one.needs and value != one.default:
+                yield one.needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,36 +205,28 @@ class JobOptions(_Group):
         """Those that a job object has. Raises FormatError for one that cannot be."""
         return _read(cls, found)
 
-    def to_document(self) -> dict[str, object]:
-        """The member of the job object: what differs from the defaults."""
-        return _document(self)
 
-    def needs(self) -> frozenset[str]:
-        """What an older magicfs has to know to carry the job out."""
-        return frozenset(_needs(self))
+class _Recorded(NamedTuple):
+    """How one field of a group stands in the job object."""
 
-
-def _document(group: Any) -> dict[str, object]:
-    document: dict[str, object] = {}
-    for one in fields(group):
-        value = getattr(group, one.name)
-        if one.metadata.get("read") is None or value == _default(one):
-            continue
-        is_group = one.default_factory is not MISSING
-        document[_camel(one.name)] = _document(value) if is_group else value
-    return with_unknown(document, group.unknown)
+    name: str
+    key: str
+    read: _Read
+    default: object
+    needs: str
 
 
-def _needs(group: Any) -> Iterator[str]:
-    for one in fields(group):
-        value = getattr(group, one.name)
-        if "needs" not in one.metadata or value == _default(one):
-            continue
-        if one.default_factory is not MISSING:
-            yield from _needs(value)
-        elif one.metadata["needs"]:
-            yield one.metadata["needs"]
+def _recorded(kind: type[_Group]) -> tuple[_Recorded, ...]:
+    found = []
+    for one in fields(kind):
+        if (read := one.metadata.get("read")) is not None:
+            head, *rest = one.name.split("_")
+            default = one.default if one.default_factory is MISSING else one.default_factory()
+            key = head + "".join(map(str.capitalize, rest))
+            found.append(_Recorded(one.name, key, read, default, one.metadata["needs"]))
+    return tuple(found)
 
 
-def _default(one: Any) -> object:
-    return one.default_factory() if one.default_factory is not MISSING else one.default
+_RECORDED: Final[Mapping[type[_Group], tuple[_Recorded, ...]]] = {
+    kind: _recorded(kind) for kind in (Keep, Collected, Audits, Places, Rollback, Hadoop, JobOptions)
+}

@@ -208,7 +208,8 @@ def _restores(job: JobObject, _: Place) -> str | None:
 
 
 def _rolled_back(job: JobObject, _: Place) -> str | None:
-    return _wrong_partition(job.options.rollback.partitions or ())
+    partitions = job.options.rollback.partitions
+    return None if partitions is None else _wrong_partition(partitions)
 
 
 def _begun_by(job: JobObject, _: Place) -> str | None:
