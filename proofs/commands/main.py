@@ -69,12 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(f"mutant, {name}: {told or 'not caught'}" + (f"; sound code, too: {sound}" if sound else ""))
     caught = sum(bool(told) and not sound for told, sound in hunted.values())
     side = mutants.table()["a"] | {"settings": len(cells), "scenes": runs}
-    empty = sum(not cell.runs for cell in cells.values()) + (not side["mutants"]) + (not hunted)
+    refused = sum(not cell.requests for cell in cells.values())
+    empty = (
+        sum(not cell.runs for cell in cells.values() if cell.requests) + (not side["mutants"]) + (not hunted)
+    )
     is_caught = side["mutants"] == side["caught"] and caught == len(hunted)
     figures = {
         "verbs": len({name for _, *names in cells for name in names}),
         "settings": len({place for place, *_ in cells}),
         "cells": len(cells),
+        "refused": refused,
         "empty": empty,
         "runs": runs,
         "sides": {"a": side},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -28,8 +28,15 @@ _MORE = 8
 
 @dataclass
 class Cell:
-    """One command beside another, beside a job."""
+    """One command beside another, beside a job.
 
+    Attributes:
+        requests: How many the first one makes alone; one that is refused for its arguments makes none.
+        runs: How many were made.
+        troubles: What was wrong in them.
+    """
+
+    requests: int = 0
     runs: int = 0
     troubles: list[str] = field(default_factory=list)
 
@@ -52,10 +59,15 @@ def meet(
     make only so many, drawn by the names and ``offset``. ``more``: how many requests it may need more than
     alone. ``store``: on which kind of store.
     """
-    cell = Cell()
+    requests, is_alive = _alone(place, first, store)
+    cell = Cell(requests)
     logging.getLogger("magicfs").setLevel(logging.CRITICAL)
     with replaced(prepare, "_PAUSE_S", 0.0):
-        for one, other in _pauses(place, first, second, every, offset, most, more, store):
+        if not requests:
+            return cell
+        numbers = range(1, requests + more)
+        draw = f"{place} {first} {second} {offset}"
+        for one, other in _pauses(draw, numbers, every, offset, most, is_alive=is_alive):
             if cell.runs == most:
                 break
             try:
@@ -68,14 +80,11 @@ def meet(
 
 
 def _pauses(
-    place: str, first: str, second: str, every: int, offset: int, most: int | None, more: int, store: str
+    draw: str, numbers: Sequence[int], every: int, offset: int, most: int | None, *, is_alive: bool
 ) -> Iterator[tuple[int, int]]:
-    requests, is_alive = _alone(place, first, store)
-    numbers = range(1, requests + more)
     pauses = list(product(numbers if is_alive else [0], numbers))
     if most is not None:
-        draw = random.Random(f"{place} {first} {second} {offset}")  # noqa: S311 - no secret
-        yield from draw.sample(pauses, len(pauses))
+        yield from random.Random(draw).sample(pauses, len(pauses))  # noqa: S311 - no secret
         return
     yield from (one for number, one in enumerate(pauses) if number % every == offset % every)
 
