@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from magicfs.stores.azure import errors as azure_errors
+from magicfs.stores.azure import errors
 from magicfs.stores.bounded_response import response_class
 from magicfs.stores.filesystem_options import options_of
 from magicfs.stores.logged_once import warn_of_exposure
@@ -97,7 +97,7 @@ def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:
         "retry_total": 0,
         "user_agent": "magicfs",
         "permit_redirects": False,  # a request is signed for one account
-        "raw_response_hook": azure_errors.check_document,
+        "raw_response_hook": errors.check_document,
     }
 
 

@@ -22,8 +22,7 @@ from magicfs.errors import (
 )
 from magicfs.protocol import paths
 from magicfs.stores.answer_rules import REACH
-from magicfs.stores.azure import errors as azure_errors
-from magicfs.stores.azure import metadata as azure_metadata
+from magicfs.stores.azure import errors, metadata
 from magicfs.stores.azure.requests import PAGE_MAX, AzureRequests, has_etag, quoted, size_of
 from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.tree_port import Entry
@@ -52,7 +51,7 @@ class AzureFolders:
             with self._requests.bounds("folders_exist", ""):
                 told = await self._requests.service.get_account_information()
         except (ObjectNotFound, PermissionDenied, Unsupported) as error:
-            if azure_errors.code_of(error) in azure_errors.NO_CREDENTIALS:
+            if errors.code_of(error) in errors.NO_CREDENTIALS:
                 raise
             return await self._root_is_a_folder()
         if not told.get("sku_name"):
@@ -76,13 +75,13 @@ class AzureFolders:
         try:
             found = await self._requests.call("look", path, lambda blob: blob.get_blob_properties())
         except ObjectNotFound as error:
-            if azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
+            if errors.code_of(error) in errors.NO_CONTAINER:
                 raise
             return None
-        if azure_metadata.is_directory(found.metadata):
+        if metadata.is_directory(found.metadata):
             return Entry(path, "directory")
         etag = has_etag(found.etag, "look", self._requests.path(path))
-        with azure_errors.translated("look", self._requests.path(path)):
+        with errors.translated("look", self._requests.path(path)):
             return Entry(path, "file", size_of(found.size), etag)
 
     def entries(self, path: str) -> AsyncIterator[Entry]:
@@ -124,7 +123,7 @@ class AzureFolders:
         except ObjectNotFound:
             return False
         except StoreError as error:
-            if azure_errors.code_of(error) != "DirectoryIsNotEmpty":
+            if errors.code_of(error) != "DirectoryIsNotEmpty":
                 raise
             place = self._requests.path(path)
             raise ObjectExists("delete_directory", place, "something lies in it") from error

@@ -23,8 +23,7 @@ from magicfs.stores.answer_rules import (
     too_large,
     words,
 )
-from magicfs.stores.azure import errors as azure_errors
-from magicfs.stores.azure import metadata as azure_metadata
+from magicfs.stores.azure import errors, metadata
 from magicfs.stores.azure.client import lake_of, service_of, silence_s
 from magicfs.stores.bounded_response import at_most
 from magicfs.stores.port import PartBody
@@ -109,7 +108,7 @@ class AzureRequests:
         """Within, a request has bounds in time and size, and its errors are those of the port."""
         silence = silence_s(self._filesystem)
         size, head_s = max(read_max, _PAGE_BYTES_MAX), deadline_s(silence, sent)
-        with azure_errors.translated(operation, self.path(key)), at_most(size, silence, head_s):
+        with errors.translated(operation, self.path(key)), at_most(size, silence, head_s):
             try:
                 yield
             except MagicError:
@@ -134,7 +133,7 @@ class AzureRequests:
         try:
             _, found = await self.call(operation, key, lambda blob: blob.get_block_list("uncommitted"))
         except ObjectNotFound as error:
-            if azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
+            if errors.code_of(error) in errors.NO_CONTAINER:
                 raise
             return frozenset()
         return frozenset(block.id for block in found)
@@ -147,7 +146,7 @@ class AzureRequests:
             # It is refused so where nothing is, too.
             await self.call("checksums", key, lambda blob: blob.get_blob_properties())
             raise
-        if azure_metadata.is_directory(found.metadata):
+        if metadata.is_directory(found.metadata):
             raise ObjectNotFound("checksums", self.path(key), "a directory is there")
         has_etag(found.etag, "checksums", self.path(key))
         told = found.content_settings.content_md5
@@ -163,7 +162,7 @@ class AzureRequests:
         async def request(blob: Any) -> bytes:
             found = await blob.download_blob(decompress=False, **span, **how)
             has_etag(found.properties.etag, operation, self.path(key))
-            if azure_metadata.is_directory(found.properties.metadata):
+            if metadata.is_directory(found.properties.metadata):
                 raise ObjectNotFound(operation, self.path(key), "a directory is there")
             if size is None and found.size > WHOLE_BYTES_MAX:
                 raise too_large(operation, self.path(key))

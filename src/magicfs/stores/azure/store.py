@@ -30,8 +30,7 @@ from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.runtime.parallel import gathered
-from magicfs.stores.azure import blocks as azure_blocks
-from magicfs.stores.azure import errors as azure_errors
+from magicfs.stores.azure import blocks, errors
 from magicfs.stores.azure import metadata as azure_metadata
 from magicfs.stores.azure.folders import AzureFolders
 from magicfs.stores.azure.requests import (
@@ -87,8 +86,8 @@ class AzureStore(AzureRequests):
         file_options.check(given, _UPLOAD_OPTIONS, self.path(key), self.name)
         joined = file_options.joined_metadata(given.pop(METADATA, None), metadata)
         azure_metadata.encoded(joined, self.path(key))
-        upload_id = azure_blocks.new_upload_id(time.time())
-        more, last = azure_blocks.opening(upload_id, joined, given)
+        upload_id = blocks.new_upload_id(time.time())
+        more, last = blocks.opening(upload_id, joined, given)
 
         async def say(block_id: str) -> None:
             await self.stage("create_upload", key, block_id, io.BytesIO(_SAYING))
@@ -100,11 +99,11 @@ class AzureStore(AzureRequests):
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         stream = as_stream(body)
         md5 = md5_of(stream)
-        etag = azure_blocks.etag_of(md5)
-        block_id = azure_blocks.part(upload_id, number, etag)
-        if not azure_blocks.is_upload_id(upload_id) or block_id is None:
+        etag = blocks.etag_of(md5)
+        block_id = blocks.part(upload_id, number, etag)
+        if not blocks.is_upload_id(upload_id) or block_id is None:
             raise self._no_upload("put_part", key)
-        if etag != azure_blocks.EMPTY:
+        if etag != blocks.EMPTY:
             await self.stage("put_part", key, block_id, stream, md5)
         return Part(number, etag)
 
@@ -116,7 +115,7 @@ class AzureStore(AzureRequests):
         if not numbers or numbers != sorted(set(numbers)):
             raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
         there = await self.blocks("complete_upload", key)
-        upload = azure_blocks.uploads_of(there).get(upload_id)
+        upload = blocks.uploads_of(there).get(upload_id)
         if upload is None:
             if if_absent:
                 await self._refuse_if_there(key)
@@ -128,26 +127,26 @@ class AzureStore(AzureRequests):
 
     def _named(self, key: str, upload_id: str, part: Part, there: frozenset[str]) -> str | None:
         """The id of the block of a part; None for one without bytes."""
-        if part.etag == azure_blocks.EMPTY:
+        if part.etag == blocks.EMPTY:
             return None
-        block_id = azure_blocks.part(upload_id, part.number, part.etag)
+        block_id = blocks.part(upload_id, part.number, part.etag)
         if block_id is None or block_id not in there:
             problem = f"part {part.number} of ETag {part.etag} was not sent"
             raise StoreError("complete_upload", self.path(key), problem)
         return block_id
 
     async def _commit(
-        self, key: str, upload: azure_blocks.OpenUpload, named: Sequence[str], if_absent: bool
+        self, key: str, upload: blocks.OpenUpload, named: Sequence[str], if_absent: bool
     ) -> ObjectInfo:
         arguments = {
             "metadata": azure_metadata.encoded(upload.metadata, self.path(key)),
             **azure_metadata.settings_of(upload.options),
             **(if_nothing_is_there() if if_absent else {}),
         }
-        blocks = uncommitted(named)
+        whole = uncommitted(named)
         try:
             answer = await self.call(
-                "complete_upload", key, lambda blob: blob.commit_block_list(blocks, **arguments)
+                "complete_upload", key, lambda blob: blob.commit_block_list(whole, **arguments)
             )
         except UploadNotFound:
             if if_absent:
@@ -158,15 +157,15 @@ class AzureStore(AzureRequests):
         return ObjectInfo(key, -1, has_etag(answer.get("etag"), "complete_upload", self.path(key)))
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
-        if not azure_blocks.is_upload_id(upload_id):
+        if not blocks.is_upload_id(upload_id):
             return
-        if upload_id in azure_blocks.uploads_of(await self.blocks("abort_upload", key)):
-            await self.stage("abort_upload", key, azure_blocks.end(upload_id), io.BytesIO(_SAYING))
+        if upload_id in blocks.uploads_of(await self.blocks("abort_upload", key)):
+            await self.stage("abort_upload", key, blocks.end(upload_id), io.BytesIO(_SAYING))
 
     def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         async def of_key(key: str) -> builtins.list[UploadInfo]:
-            found = azure_blocks.uploads_of(await self.blocks("list_uploads", key))
-            return [UploadInfo(key, upload_id, azure_blocks.opened_s(upload_id)) for upload_id in found]
+            found = blocks.uploads_of(await self.blocks("list_uploads", key))
+            return [UploadInfo(key, upload_id, blocks.opened_s(upload_id)) for upload_id in found]
 
         async def page(position: dict[str, str]) -> Page[UploadInfo]:
             listed, following = await self.page(
@@ -207,7 +206,7 @@ class AzureStore(AzureRequests):
                 raise
             raise ObjectExists("put", error.key, "an object is there") from error
         except ObjectNotFound as error:
-            if not isinstance(mode, Update) or azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
+            if not isinstance(mode, Update) or errors.code_of(error) in errors.NO_CONTAINER:
                 raise
             raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), has_etag(answer.get("etag"), "put", self.path(key)))
@@ -239,7 +238,7 @@ class AzureStore(AzureRequests):
         try:
             return await self.read("get", key, 0, size_max)
         except StoreError as error:
-            if azure_errors.code_of(error) == "InvalidRange":  # of an empty object
+            if errors.code_of(error) == "InvalidRange":  # of an empty object
                 return b""
             raise
 
@@ -254,7 +253,7 @@ class AzureStore(AzureRequests):
         found = await self.call("head", key, lambda blob: blob.get_blob_properties())
         if azure_metadata.is_directory(found.metadata):
             raise ObjectNotFound("head", self.path(key), "a directory is there")
-        with azure_errors.translated("head", self.path(key)):
+        with errors.translated("head", self.path(key)):
             return ObjectInfo(
                 key,
                 size_of(found.size),
@@ -312,7 +311,7 @@ class AzureStore(AzureRequests):
                 await self.head(key)
                 raise
         except ObjectNotFound as error:
-            if azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
+            if errors.code_of(error) in errors.NO_CONTAINER:
                 raise
 
     async def _delete(

@@ -9,7 +9,7 @@ from email import message_from_bytes
 from urllib.parse import quote, urlencode
 
 from magicfs.errors import Unavailable
-from magicfs.stores.gcs import errors as gcs_errors
+from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.client import GcsClient
 from magicfs.stores.gcs.errors import Answer
 
@@ -41,7 +41,7 @@ async def delete(
         body=f"{calls}--{boundary}--\r\n".encode(),
         size_max=_ANSWER_BYTES_MAX,
     )
-    with gcs_errors.reading(operation, f"{bucket}/{objects[0][0]}"):
+    with errors.reading(operation, f"{bucket}/{objects[0][0]}"):
         found = _answers(answer)
     if sorted(found) != list(range(len(objects))):
         problem = f"{len(found)} of {len(objects)} calls of a batch were answered"

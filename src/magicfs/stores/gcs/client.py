@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Malformed, deadline_s
 from magicfs.stores.bounded_response import read
-from magicfs.stores.gcs import errors as gcs_errors
+from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.logged_once import warn_of_exposure
 from magicfs.stores.undocumented import log_missing, send_once
@@ -72,7 +72,7 @@ class GcsClient:
         sent = {"Accept-Encoding": "identity", **(headers or {})}
         self._bill(query, sent, is_json="/storage/v1" in target)
         url = URL(f"{self.location}{target}", encoded=True)
-        with gcs_errors.translated(operation, path):
+        with errors.translated(operation, path):
             session = await self._session()
             await self._authorise(sent)
             if body is not None:
@@ -94,7 +94,7 @@ class GcsClient:
                     raise Malformed(f"the answer has more than {DOCUMENT_BYTES_MAX:,} bytes")
                 answer = Answer(response.status, response.headers, content)
         if answer.status != accepts:
-            gcs_errors.check(answer, operation, path)
+            errors.check(answer, operation, path)
         return answer
 
     @property
@@ -116,7 +116,7 @@ class GcsClient:
         if known.credentials is None:
             return  # anonymous
         if not _stay_valid(known.credentials):
-            with gcs_errors.renewing():
+            with errors.renewing():
                 before_s = int(_RENEWED_BEFORE.total_seconds())
                 await asyncio.to_thread(known.maybe_refresh, before_s)  # it waits for an answer
         known.credentials.apply(headers)

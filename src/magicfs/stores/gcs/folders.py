@@ -18,7 +18,7 @@ from magicfs.protocol import paths
 from magicfs.runtime.parallel import gathered, raise_first
 from magicfs.stores.answer_rules import Malformed, number, words
 from magicfs.stores.gcs import batch as gcs_batch
-from magicfs.stores.gcs import errors as gcs_errors
+from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.client import GcsClient
 from magicfs.stores.gcs.layout import layout_of
 from magicfs.stores.pages import Listing, Page, Pages, itself
@@ -56,7 +56,7 @@ class GcsFolders:
             told = await self._ask("look", path, "GET", self._object(path), {"fields": _FIELDS})
         except ObjectNotFound:
             return Entry(path, "directory") if await self._is_folder("look", path) else None
-        with gcs_errors.reading("look", self._place(path)):
+        with errors.reading("look", self._place(path)):
             found = _entry(told)
             if found.path != path:
                 raise Malformed(f"the answer is about {words(found.path)!r}")
@@ -102,7 +102,7 @@ class GcsFolders:
         await self._require_free("rename", destination)
         target = f"{self._object(source)}/moveTo/o/{_quoted(destination)}"
         told = await self._ask("rename", source, "POST", target)
-        with gcs_errors.reading("rename", self._place(source)):
+        with errors.reading("rename", self._place(source)):
             return str(number(str(told["generation"]), "generation"))
 
     async def _require_free(self, operation: str, destination: str) -> None:
@@ -203,7 +203,7 @@ class GcsFolders:
             batch = [(name, "") for name in names[start : start + size]]
             answers = await gcs_batch.delete(self._client, "delete_tree", quote(self._bucket), batch)
             refused = [
-                gcs_errors.not_deleted(answer, "delete_tree", self._place(name))
+                errors.not_deleted(answer, "delete_tree", self._place(name))
                 for (name, _), answer in zip(batch, answers, strict=True)
             ]
             raise_first([error for error in refused if error is not None])
@@ -221,7 +221,7 @@ class GcsFolders:
             told = await self._ask(operation, path, "GET", self._folder(path), {"fields": "name"})
         except ObjectNotFound:
             return False  # of a bucket that is not there ``exist`` has told
-        with gcs_errors.reading(operation, self._place(path)):
+        with errors.reading(operation, self._place(path)):
             if told["name"] != f"{path}/":
                 raise Malformed(f"the answer is about {words(told['name'])!r}")
         return True
@@ -249,7 +249,7 @@ class GcsFolders:
         )
         if not kind and not answer.content:
             return {}
-        return gcs_errors.document(answer, operation, self._place(path), kind)
+        return errors.document(answer, operation, self._place(path), kind)
 
     def _no_folder(self, operation: str, path: str, parent: str) -> ObjectNotFound:
         hint = "make the directory first"

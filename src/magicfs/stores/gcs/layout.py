@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from magicfs.errors import PermissionDenied, Unsupported
-from magicfs.stores.gcs import errors as gcs_errors
+from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.client import GcsClient
 
 __all__ = ["Layout", "layout_of"]
@@ -38,12 +38,12 @@ async def layout_of(client: GcsClient, bucket: str, operation: str) -> Layout:
     target = f"/storage/v1/b/{quote(bucket)}/storageLayout"
     try:
         answer = await client.ask(operation, f"{bucket}/", "GET", target)
-        told = gcs_errors.document(answer, operation, f"{bucket}/", "storage#storageLayout")
+        told = errors.document(answer, operation, f"{bucket}/", "storage#storageLayout")
     except (PermissionDenied, Unsupported) as error:
-        if gcs_errors.is_about_credentials(error):
+        if errors.is_about_credentials(error):
             raise  # others may be allowed to ask
         told = {}
-    with gcs_errors.reading(operation, f"{bucket}/"):
+    with errors.reading(operation, f"{bucket}/"):
         folders = told.get("hierarchicalNamespace") or {}
         found = Layout(told.get("locationType") == "zone", bool(folders.get("enabled")))
     if not found.is_zonal:

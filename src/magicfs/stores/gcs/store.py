@@ -30,7 +30,7 @@ from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores.answer_rules import REACH, WHOLE_BYTES_MAX, Malformed, number, whole, words
-from magicfs.stores.gcs import batch as gcs_batch
+from magicfs.stores.gcs import batch
 from magicfs.stores.gcs import errors as gcs_errors
 from magicfs.stores.gcs.client import GcsClient
 from magicfs.stores.gcs.errors import Answer
@@ -49,7 +49,7 @@ __all__ = ["GcsStore"]
 
 _CAPABILITIES = Capabilities(
     rename="by bucket",
-    bulk_delete_max=gcs_batch.CALLS_MAX,
+    bulk_delete_max=batch.CALLS_MAX,
     parts=PartLimits(object_max=5 * 2**40),
     upload_options=frozenset({METADATA, *HEADERS}),
     guesses_content_type=True,
@@ -236,7 +236,7 @@ class GcsStore:
         if len(objects) > self.capabilities.bulk_delete_max:
             path = self._path(objects[0][0])
             raise StoreError(operation, path, f"{len(objects)} keys are too many for one request")
-        answers = await gcs_batch.delete(self._client, operation, quote(self.bucket), objects)
+        answers = await batch.delete(self._client, operation, quote(self.bucket), objects)
         left, errors = [], []
         for (key, _), answer in zip(objects, answers, strict=True):
             error = gcs_errors.not_deleted(answer, operation, self._path(key))

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from magicfs.errors import StoreError, Unavailable
 from magicfs.protocol.file_options import METADATA
 from magicfs.stores.answer_rules import Malformed, root_of, seconds_of, words
-from magicfs.stores.gcs import errors as gcs_errors
+from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.client import GcsClient
 from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.pages import Page
@@ -45,7 +45,7 @@ class GcsUploads:
         for name, value in options.get(METADATA, {}).items():
             headers[f"x-goog-meta-{name}"] = self._checked(key, name, str(value))
         answer = await self._ask("create_upload", key, "POST", {"uploads": ""}, headers=headers, body=b"")
-        with gcs_errors.reading("create_upload", f"{self._bucket}/{key}"):
+        with errors.reading("create_upload", f"{self._bucket}/{key}"):
             return _text(root_of(answer.content, "InitiateMultipartUploadResult"), "UploadId")
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
@@ -65,7 +65,7 @@ class GcsUploads:
             became = words(", ".join(told))
             problem = f"part {number} did not arrive as it was sent: {checksum} became {became}"
             raise Unavailable("put_part", f"{self._bucket}/{key}", problem)
-        with gcs_errors.reading("put_part", f"{self._bucket}/{key}"):
+        with errors.reading("put_part", f"{self._bucket}/{key}"):
             return Part(number, answer.headers["ETag"])
 
     async def complete(self, key: str, upload_id: str, parts: Sequence[Part]) -> str:
@@ -82,14 +82,14 @@ class GcsUploads:
             headers={"Content-Type": "application/xml"},
             body=f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode(),
         )
-        with gcs_errors.reading("complete_upload", f"{self._bucket}/{key}"):
+        with errors.reading("complete_upload", f"{self._bucket}/{key}"):
             _text(root_of(answer.content, "CompleteMultipartUploadResult"), "ETag")
         return answer.headers.get("x-goog-generation", "")
 
     async def abort(self, key: str, upload_id: str) -> None:
         """Discard an upload."""
         answer = await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
-        with gcs_errors.reading("abort_upload", f"{self._bucket}/{key}"):
+        with errors.reading("abort_upload", f"{self._bucket}/{key}"):
             if answer.content.strip():
                 raise Malformed("the answer must be empty")
 

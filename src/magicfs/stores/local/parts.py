@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from magicfs.stores.local import files as local_files
+from magicfs.stores.local import files
 from magicfs.stores.local import placed as local_placed
 from magicfs.stores.local.held import DATA, MADE, Held, remove_place
 from magicfs.stores.local.places import REGULAR, NotOursError, Places, check_regular
@@ -146,9 +146,9 @@ class OpenUpload:
                 with self._locked():
                     self._assemble(self._chosen(parts, size_min), total)
             self._seal(descriptor)
-            whole = local_files.info_of(self.key, os.fstat(descriptor))
+            whole = files.info_of(self.key, os.fstat(descriptor))
         for _ in range(_TRIES):
-            local_files.make_directories_of(self.root, self.key)
+            files.make_directories_of(self.root, self.key)
             try:
                 self._appear(if_absent=if_absent)
             except FileNotFoundError:
@@ -156,7 +156,7 @@ class OpenUpload:
                 continue
             self.remove()
             return whole
-        raise local_files.too_fast(self.root / self.key)
+        raise files.too_fast(self.root / self.key)
 
     def _appear(self, *, if_absent: bool) -> None:
         # Afterwards ``data`` may still be there: of two names of one file a rename changes nothing, and a
@@ -164,7 +164,7 @@ class OpenUpload:
         with Places(self.root) as places:
             name, directory = places.at(self.key)
             if if_absent:
-                local_files.link(DATA, name, self.directory, directory)
+                files.link(DATA, name, self.directory, directory)
             else:
                 os.replace(DATA, name, src_dir_fd=self.directory, dst_dir_fd=directory)
 
@@ -204,20 +204,20 @@ class OpenUpload:
         return True
 
     def _write_stride(self, size: int) -> None:
-        fill = partial(local_files.write_into, body=b"%d" % size)
-        local_files.write_in(_STRIDE, fill, _STRIDE, self.directory, lasting=False)
+        fill = partial(files.write_into, body=b"%d" % size)
+        files.write_in(_STRIDE, fill, _STRIDE, self.directory, lasting=False)
 
     def _stride(self) -> int | None:
         try:
-            return int(local_files.read_small(_STRIDE, self.directory, 32))
+            return int(files.read_small(_STRIDE, self.directory, 32))
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise FileNotFoundError(errno.ENOENT, STOPPED) from error
 
     def _write_beside(self, name: str, body: Body) -> None:
-        fill = partial(local_files.write_into, body=body)
-        local_files.write_in(name, fill, name, self.directory)
+        fill = partial(files.write_into, body=body)
+        files.write_in(name, fill, name, self.directory)
 
     @contextlib.contextmanager
     def _data(self, flags: int) -> Iterator[int]:
@@ -336,7 +336,7 @@ class OpenUpload:
         moved = _Kept(part.number, part.size, part.token, in_place=False)
         start = (part.number - 1) * stride
         fill = partial(_copy_between, descriptor, start, part.size)
-        local_files.write_in(moved.name, fill, moved.name, self.directory)
+        files.write_in(moved.name, fill, moved.name, self.directory)
         self._unlink(part.name)
         return moved
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from magicfs.errors import UsageError
-from magicfs.stores.local import errors as local_errors
+from magicfs.stores.local import errors
 from magicfs.stores.port import Body
 
 __all__ = ["PlacedFile", "open_max", "write_at"]
@@ -50,7 +50,7 @@ class PlacedFile:
             self._small += data
         else:
             self.flush()
-            with local_errors.translated("put_part", self._path):
+            with errors.translated("put_part", self._path):
                 write_at(self._descriptor, data, self._written)
             self._written += data.nbytes
 
@@ -60,12 +60,12 @@ class PlacedFile:
         A filesystem of a network writes now, and tells whether it could. A second call does the same.
         """
         self.flush()
-        with local_errors.translated("put_part", self._path):
+        with errors.translated("put_part", self._path):
             os.close(os.dup(self._descriptor))
 
     def read(self, start: int, size: int) -> bytes:
         """Bytes of it, once it is closed; fewer at its end."""
-        with local_errors.translated("put_part", self._path):
+        with errors.translated("put_part", self._path):
             return os.pread(self._descriptor, size, start)
 
     def reader(self) -> Callable[[], bytes]:
@@ -74,7 +74,7 @@ class PlacedFile:
 
     def flush(self) -> None:
         """Write what was held back. A second call does nothing."""
-        with local_errors.translated("put_part", self._path):
+        with errors.translated("put_part", self._path):
             write_at(self._descriptor, self._small, self._written)
         self._written += len(self._small)
         self._small = bytearray()

@@ -44,12 +44,8 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores.local import errors as local_errors
-from magicfs.stores.local import files as local_files
-from magicfs.stores.local import listing as local_listing
+from magicfs.stores.local import errors, files, listing, removal, uploads
 from magicfs.stores.local import parts as local_parts
-from magicfs.stores.local import removal as local_removal
-from magicfs.stores.local import uploads as local_uploads
 from magicfs.stores.local.calls import calls_below
 from magicfs.stores.local.parts import OpenUpload, WrongPartsError
 from magicfs.stores.local.placed import PlacedFile
@@ -124,7 +120,7 @@ class LocalStore:
 
     def _create_upload(self, key: str, metadata: Mapping[str, str]) -> str:
         with self._said_plainly("create_upload", key):
-            return local_uploads.open_upload(self._root, key, metadata)
+            return uploads.open_upload(self._root, key, metadata)
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         count_max = self.capabilities.parts.count_max
@@ -144,7 +140,7 @@ class LocalStore:
             raise self._no_upload("put_part", key, upload_id) from error
 
     def place_part(self, key: str, upload_id: str) -> PlacedPart | None:
-        with local_errors.translated("put_part", self._place(key)):
+        with errors.translated("put_part", self._place(key)):
             reopen = partial(self._upload, "put_part", key, upload_id)
             return reopen().place(self._place(key), reopen)
 
@@ -182,15 +178,15 @@ class LocalStore:
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         await self._check_bucket("abort_upload", key)
-        await self._run("abort_upload", key, local_uploads.abort, self._root, key, upload_id)
+        await self._run("abort_upload", key, uploads.abort, self._root, key, upload_id)
 
     async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         await self._check_bucket("list_uploads", prefix)
-        for upload in await self._run("list_uploads", prefix, local_uploads.pending, self._root, prefix):
+        for upload in await self._run("list_uploads", prefix, uploads.pending, self._root, prefix):
             yield upload
 
     def _upload(self, operation: str, key: str, upload_id: str) -> OpenUpload:
-        upload, is_open = local_uploads.find(self._root, key, upload_id)
+        upload, is_open = uploads.find(self._root, key, upload_id)
         if upload is None or not is_open:
             if upload is not None:
                 upload.remove()  # it was completed or aborted by a process that died before it had tidied up
@@ -219,12 +215,12 @@ class LocalStore:
         return await self._run("put", key, self._put, key, body, mode is PutMode.CREATE)
 
     def _put(self, key: str, body: Body, if_absent: bool) -> ObjectInfo:
-        return self._write("put", key, partial(local_files.write_into, body=body), if_absent=if_absent)
+        return self._write("put", key, partial(files.write_into, body=body), if_absent=if_absent)
 
     def _put_like(self, key: str, body: Body, if_absent: bool, source: str) -> ObjectInfo:
         with self._opened("put", source) as file:
             like = os.fstat(file.fileno())
-        fill = partial(local_files.write_into, body=body)
+        fill = partial(files.write_into, body=body)
         return self._write("put", key, fill, if_absent=if_absent, like=like)
 
     async def copy(self, source: str, destination: str) -> int:
@@ -234,7 +230,7 @@ class LocalStore:
         with self._opened("copy", source) as file:
             if source == destination:
                 return file.seek(0, 2)
-            fill = partial(local_files.copy_into, source=file)
+            fill = partial(files.copy_into, source=file)
             return self._write("copy", destination, fill, like=os.fstat(file.fileno())).size
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
@@ -246,18 +242,18 @@ class LocalStore:
     def _get(self, key: str, size_max: int | None, most: int | None) -> bytes | None:
         """None if that were more than ``most`` bytes."""
         with self._opened("get", key) as file:
-            is_read = most is None or local_files.size_of(file, size_max) <= most
-            return local_files.read_from(file, size_max) if is_read else None
+            is_read = most is None or files.size_of(file, size_max) <= most
+            return files.read_from(file, size_max) if is_read else None
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         return await self._run("get_range", key, self._get_range, key, start, size, etag)
 
     def _get_range(self, key: str, start: int, size: int, etag: str) -> bytes:
         with self._opened("get_range", key) as file:
-            if local_files.etag_of(file) != etag:
+            if files.etag_of(file) != etag:
                 raise PreconditionFailed("get_range", self._place(key), f"no file of ETag {etag} is there")
             file.seek(start)
-            return local_files.read_from(file, size)
+            return files.read_from(file, size)
 
     async def head(self, key: str) -> ObjectInfo:
         return await self._briefly("head", key, self._head, "head", key)
@@ -266,7 +262,7 @@ class LocalStore:
         found = None
         if paths.can_be_a_file(key):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                found = local_files.describe(self._root, key)
+                found = files.describe(self._root, key)
         if found is None:
             raise self._missing(operation, key)
         return found
@@ -278,25 +274,25 @@ class LocalStore:
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         await self._check_bucket("list", prefix)
-        with local_errors.translated("list", self._place(prefix)):
-            async for page in local_listing.objects_of(self._calls, self._root, prefix, limit):
+        with errors.translated("list", self._place(prefix)):
+            async for page in listing.objects_of(self._calls, self._root, prefix, limit):
                 for info in page:
                     yield info
 
     async def list_directories(self, prefix: str) -> AsyncIterator[str]:
         await self._check_bucket("list_directories", prefix)
-        with local_errors.translated("list_directories", self._place(prefix)):
-            found = await local_listing.directories_of(self._calls, self._root, prefix)
+        with errors.translated("list_directories", self._place(prefix)):
+            found = await listing.directories_of(self._calls, self._root, prefix)
         for directory in found:
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
         self._check_number("delete", keys)
-        run = self._briefly if len(keys) <= local_listing.FEW else self._run
+        run = self._briefly if len(keys) <= listing.FEW else self._run
         await run("delete", keys[0] if keys else "", self._delete, keys)
 
     def _delete(self, keys: Sequence[str]) -> None:
-        local_removal.remove_all(self._root, keys, self._place)
+        removal.remove_all(self._root, keys, self._place)
 
     async def delete_matching(self, key: str, etag: str) -> None:
         await self._run("delete_matching", key, self._delete_matching, key, etag)
@@ -305,7 +301,7 @@ class LocalStore:
         with contextlib.suppress(ObjectNotFound):
             if self._head("delete_matching", key).etag != etag:
                 raise PreconditionFailed("delete_matching", self._place(key), "another object is there")
-            local_removal.remove(self._root, key)
+            removal.remove(self._root, key)
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]
@@ -324,7 +320,7 @@ class LocalStore:
 
     def _write(self, operation: str, key: str, fill: Callable[[int], object], **how: Any) -> ObjectInfo:
         with self._said_plainly(operation, key):
-            return local_files.write(self._root, key, fill, **how)
+            return files.write(self._root, key, fill, **how)
 
     @contextlib.contextmanager
     def _said_plainly(self, operation: str, key: str) -> Iterator[None]:
@@ -347,7 +343,7 @@ class LocalStore:
     def _opened(self, operation: str, key: str) -> BufferedReader:
         if paths.can_be_a_file(key):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                return local_files.opened(self._root, key)
+                return files.opened(self._root, key)
         raise self._missing(operation, key)
 
     async def _check_bucket(self, operation: str, key: str) -> None:
@@ -359,11 +355,11 @@ class LocalStore:
             raise StoreError(operation, self._place(keys[0]), f"{len(keys)} keys are too many for a request")
 
     async def _run(self, operation: str, key: str, work: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
-        with local_errors.translated(operation, self._place(key)):
+        with errors.translated(operation, self._place(key)):
             return await self._calls.long(work, *args)
 
     async def _briefly(self, operation: str, key: str, work: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
-        with local_errors.translated(operation, self._place(key)):
+        with errors.translated(operation, self._place(key)):
             return await self._calls.brief(work, *args)
 
     def _missing(self, operation: str, key: str) -> ObjectNotFound:

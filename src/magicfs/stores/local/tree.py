@@ -15,7 +15,7 @@ from typing import TypeVar
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
 from magicfs.protocol import paths
 from magicfs.runtime.parallel import gathered
-from magicfs.stores.local import errors as local_errors
+from magicfs.stores.local import errors
 from magicfs.stores.local import files as local_files
 from magicfs.stores.local.held import NOT_EMPTY
 from magicfs.stores.local.places import NotOursError, Places, is_own
@@ -140,7 +140,7 @@ class LocalTree:
         if error.errno in {errno.EISDIR, errno.ENOTDIR}:
             kind = "directory" if error.errno == errno.EISDIR else "file"
             return ObjectExists("rename", self._place(destination), f"a {kind} is there", hint=_ELSEWHERE)
-        return local_errors.translate(error, "rename", self._place(source))
+        return errors.translate(error, "rename", self._place(source))
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
         for one in files:
@@ -180,7 +180,7 @@ class LocalTree:
         except StoreError as error:
             return error
         except OSError as error:
-            return local_errors.translate(error, "rename", self._place(source))
+            return errors.translate(error, "rename", self._place(source))
         return None
 
     async def delete(self, path: str) -> bool:
@@ -251,7 +251,7 @@ class LocalTree:
         self, operation: str, path: str, work: Callable[[str], _T], *, whole_bucket: bool = True
     ) -> _T:
         self._check(operation, path, whole_bucket=whole_bucket)
-        with local_errors.translated(operation, self._place(path)):
+        with errors.translated(operation, self._place(path)):
             return await asyncio.to_thread(work, path)
 
     def _check(self, operation: str, path: str, *, whole_bucket: bool) -> None:

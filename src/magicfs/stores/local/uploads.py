@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from magicfs.protocol import paths
-from magicfs.stores.local import files as local_files
+from magicfs.stores.local import files
 from magicfs.stores.local.held import (
     DATA,
     RECORD,
@@ -74,7 +74,7 @@ def open_upload(root: Path, key: str, metadata: Mapping[str, str]) -> str:
             return _open(root, names, metadata, listed, kept)
         if not root.is_dir():
             break
-    raise local_files.too_fast(root)
+    raise files.too_fast(root)
 
 
 def _places(root: Path, names: Sequence[str]) -> tuple[int, int]:
@@ -172,7 +172,7 @@ def _write_record(held: Held, record: bytes, *, lasting: bool = False) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(RECORD, flags, 0o666, dir_fd=held.descriptor)
     try:
-        local_files.write_into(descriptor, record)
+        files.write_into(descriptor, record)
         if lasting:
             os.fsync(descriptor)
     finally:
@@ -228,7 +228,7 @@ def _record_of(held: Held | None) -> dict[str, Any]:
     if held is None:
         return {}
     try:
-        found = json.loads(local_files.read_small(RECORD, held.descriptor, _RECORD_BYTES_MAX))
+        found = json.loads(files.read_small(RECORD, held.descriptor, _RECORD_BYTES_MAX))
     except (FileNotFoundError, NotOursError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

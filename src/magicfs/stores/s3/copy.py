@@ -15,7 +15,7 @@ from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.protocol.parts import PartLimits
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Capabilities, Part
-from magicfs.stores.s3 import checksums as s3_checksums
+from magicfs.stores.s3 import checksums
 
 __all__ = [
     "ONE_REQUEST_MAX",
@@ -105,9 +105,7 @@ async def _in_parts(
             **origin,
         )
         copied = believed(store, answer.get("CopyPartResult"), destination)
-        return Part(
-            number, str(copied["ETag"]), s3_checksums.of_part(store.capabilities.part_checksum, copied)
-        )
+        return Part(number, str(copied["ETag"]), checksums.of_part(store.capabilities.part_checksum, copied))
 
     try:
         parts = await gathered(range(1, -(-size // step) + 1), part, _CONCURRENCY)

@@ -29,8 +29,7 @@ from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole, words
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
-from magicfs.stores.s3 import checksums as s3_checksums
-from magicfs.stores.s3 import copy as s3_copy
+from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.client import connections_of, is_r2
 from magicfs.stores.s3.options import endpoint_of
@@ -95,7 +94,7 @@ class S3Store:
             upload_options=_UPLOAD_OPTIONS,
             # What is put is a record, unless records are what files are.
             puts_files=records == self.object_settings and METADATA not in options,
-            **s3_checksums.capabilities(options),
+            **checksums.capabilities(options),
             requests_max=connections_of(filesystem),
             versions=True,
         )
@@ -127,7 +126,7 @@ class S3Store:
             "upload_part", "put_part", key, UploadId=upload_id, PartNumber=number, Body=body
         )
         known = self.capabilities.part_checksum
-        return Part(number, str(answer["ETag"]), s3_checksums.of_part(known, answer))
+        return Part(number, str(answer["ETag"]), checksums.of_part(known, answer))
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
@@ -137,7 +136,7 @@ class S3Store:
         if not numbers or numbers != sorted(set(numbers)):
             path = f"{self.bucket}/{key}"
             raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
-        listed = [s3_copy.completed_part(part) for part in parts]
+        listed = [copy.completed_part(part) for part in parts]
         condition: dict[str, Any] = {"IfNoneMatch": "*"} if if_absent else {}
         try:
             answer = await self.call(
@@ -211,7 +210,7 @@ class S3Store:
         return ObjectInfo(key, len(body), str(answer.get("ETag", "")), version=version_in(answer))
 
     async def copy(self, source: str, destination: str) -> int:
-        return await s3_copy.copy(self, source, destination, self._arguments, self.capabilities.parts)
+        return await copy.copy(self, source, destination, self._arguments, self.capabilities.parts)
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         read_max = WHOLE_BYTES_MAX + 1 if size_max is None else size_max
@@ -238,7 +237,7 @@ class S3Store:
 
     async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
         answer = await self.call("head_object", "checksums", key, ChecksumMode="ENABLED", IfMatch=etag)
-        return s3_checksums.of_object(f"{self.bucket}/{key}", answer, etag)
+        return checksums.of_object(f"{self.bucket}/{key}", answer, etag)
 
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         most: dict[str, Any] = (

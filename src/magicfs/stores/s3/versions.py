@@ -12,8 +12,7 @@ from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.stores.answer_rules import Malformed, is_moment, words
 from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import ObjectInfo, Part
-from magicfs.stores.s3 import checksums as s3_checksums
-from magicfs.stores.s3 import copy as s3_copy
+from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.copy import Requests
 from magicfs.stores.version_port import UNVERSIONED, Version
@@ -77,14 +76,14 @@ class S3Versions:
                 PartNumber=number,
                 CopySource=copied_from,
                 CopySourceRange=f"bytes={start}-{start + size - 1}",
-                **s3_copy.encryption_of_source(self._defaults),
+                **copy.encryption_of_source(self._defaults),
             )
         except StoreError as error:
             if s3_errors.code_of(error) == "InvalidRequest":  # of a source that is a marker
                 raise self._is_marker(error) from error
             raise
-        copied = s3_copy.believed(requests, answer.get("CopyPartResult"), key)
-        checksum = s3_checksums.of_part(requests.capabilities.part_checksum, copied)
+        copied = copy.believed(requests, answer.get("CopyPartResult"), key)
+        checksum = checksums.of_part(requests.capabilities.part_checksum, copied)
         return Part(number, str(copied["ETag"]), checksum)
 
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
