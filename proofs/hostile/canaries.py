@@ -142,7 +142,7 @@ MUTANTS: Final = (
     Mutant(
         "a destination with a password is quoted",
         "magicfs.stores.urls",
-        "if has_password(url):",
+        "if paths.has_password(url):",
         "if False:",
         _by(leaks.messages),
     ),

@@ -7,6 +7,7 @@ the prefix that lists what lies under it always ends with one, so that ``dataset
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -15,10 +16,12 @@ from magicfs.errors import UsageError
 
 __all__ = [
     "KEY_BYTES_MAX",
+    "SIGNED",
     "Location",
     "can_be_a_file",
     "check_length",
     "elements",
+    "has_password",
     "is_hidden",
     "is_under",
     "is_visible",
@@ -27,12 +30,24 @@ __all__ = [
     "parse_path",
     "parse_url",
     "prefix_of",
+    "redacted",
     "relative_to",
     "which_holds",
 ]
 
 KEY_BYTES_MAX: Final = 1024
 """The longest key of S3 and its relatives, in UTF-8."""
+
+_USERINFO: Final = re.compile(
+    r"(?P<scheme>\b(?:https?|socks\w*)://)[^\s/?#]*@|(?P<other>\A|://)[^\s/?#]*:[^\s/?#]*@", re.IGNORECASE
+)
+"""A user or a password before the host of a URL, or of a proxy without a scheme."""
+SIGNED: Final = re.compile(
+    r"(?P<name>\b(?:AccountKey|SharedAccessSignature)=|"
+    r"[?&](?:sig|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature)=)[^\s;&\"']+",
+    re.IGNORECASE,
+)
+"""What lets anybody in who has the text: a part of a connection string, or of a signed URL."""
 
 # What s3fs takes for the end of a key.
 _VERSION: Final = "?versionId="
@@ -198,3 +213,15 @@ def can_be_a_file(key: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in key and not any(element in {"", ".", ".."} for element in key.split("/"))
+
+
+def has_password(url: str) -> bool:
+    """Whether a URL has a user or a password before its host."""
+    return _USERINFO.search(url) is not None
+
+
+def redacted(text: str) -> str:
+    """Text as it may be shown: URLs in it lose user and password, and signatures their value."""
+    if "@" in text:
+        text = _USERINFO.sub(lambda found: found["scheme"] or found["other"] or "", text)
+    return SIGNED.sub(lambda found: f"{found['name']}…", text)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
+from magicfs.protocol.paths import SIGNED, has_password, redacted
 from magicfs.stores.port import Store
-from magicfs.stores.redacting import has_password, has_signature, redacted
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -270,7 +270,7 @@ def has_secret_name(name: str) -> bool:
 
 def without_password(value: Any) -> Any:
     """A URL without user and password; None for another value that carries a secret."""
-    if isinstance(value, str) and not has_signature(value):
+    if isinstance(value, str) and not SIGNED.search(value):
         return redacted(value)
     return None
 
@@ -279,7 +279,7 @@ def _carries_secret(value: Any) -> bool:
     if isinstance(value, bytes | bytearray):
         value = value.decode("latin-1")
     if isinstance(value, str):
-        return has_password(value) or has_signature(value)
+        return has_password(value) or SIGNED.search(value) is not None
     if isinstance(value, Mapping):
         return False  # its members are looked at one by one
     if isinstance(value, list | tuple | set | frozenset):

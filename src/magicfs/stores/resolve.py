@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
-from magicfs.protocol.paths import Location
+from magicfs.protocol.paths import Location, redacted
 from magicfs.runtime import fork_safety
 from magicfs.stores import backends
 from magicfs.stores.backends import (
@@ -19,7 +19,6 @@ from magicfs.stores.backends import (
     without_password,
 )
 from magicfs.stores.port import Store
-from magicfs.stores.redacting import redacted
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -12,7 +12,6 @@ from magicfs.errors import UsageError
 from magicfs.protocol import paths
 from magicfs.stores import backends
 from magicfs.stores.backends import BACKENDS
-from magicfs.stores.redacting import has_password
 
 __all__ = ["in_one_bucket", "location_of", "split"]
 
@@ -164,7 +163,7 @@ def _line_for_http(url: str) -> str | None:
 
 
 def _check_password(url: str) -> None:
-    if has_password(url):
+    if paths.has_password(url):
         # Whatever it is, it may be a secret: not quoted.
         raise UsageError(
             "a URL such as s3://…@… carries credentials, which land in logs and manifests; leave them out, "

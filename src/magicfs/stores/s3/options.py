@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
+from magicfs.protocol.paths import redacted
 from magicfs.stores.filesystem_options import OF_EVERY_FILESYSTEM, named_by
-from magicfs.stores.redacting import redacted
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
