@@ -25,6 +25,7 @@ def mutant_named(name: str) -> Mutant:
     return found
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_jobs_that_wait_hold(kind: str) -> None:
     settings = list(all_settings(kind=kind))[::31]

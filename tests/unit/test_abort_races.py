@@ -18,7 +18,7 @@ from magicfs.testing.store_faults import Request
 from magicfs.transaction import record
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 _JOB = "5f4c2d1e-8a4b-4f0e-9d5a-0c1b2a3d4e5f"
 _EXTRA = "extra +#%"

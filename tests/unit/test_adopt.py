@@ -22,7 +22,7 @@ from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 DEST = "env=prod/día 50% + #1"
 POINTER = "_magicfs/current"

@@ -42,7 +42,7 @@ from magicfs.transaction import output as job_output
 from magicfs.transaction.audit import Auditing, accept_unjudged
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 DEST = "env=prod/día 50% + #1"
 CUTS = (Kind.CRASH_BEFORE, Kind.CRASH_AFTER)

@@ -26,7 +26,7 @@ from proofs.scenes.job_scene import JobScene
 from proofs.scenes.staged_scene import StagedScene
 from tests.sample import Some
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 FILES = [{"día=1/50% + #1.bin": b"0"}, {"a.bin": b"1", "b.bin": b"2"}]
 BODIES = [b"0", b"1", b"2"]

@@ -27,7 +27,7 @@ from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import BUCKET, JobScene
 from proofs.scenes.staged_scene import StagedScene, write
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 OTHER = "a b%2F+#é/dataset10"
 EXTRA = f"memory://{BUCKET}/{OTHER}"

@@ -26,7 +26,7 @@ from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.outcome import JobEnd
 from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]
 
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}
 OLD = {"old.txt": b"old", "day=1/old.txt": b"older"}

@@ -31,7 +31,7 @@ from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
 from tests.sample import examples
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 DEST = "env=prod/día 50% + #1"
 

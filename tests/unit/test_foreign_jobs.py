@@ -27,7 +27,7 @@ from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
 from tests.sample import Some
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 DESTINATION = "día 50% + #1/sales"
 LAYOUTS = ("__magic_job", "__magic")

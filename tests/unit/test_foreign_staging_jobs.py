@@ -25,7 +25,7 @@ from proofs.scenes.hadoop_staged_jobs import HadoopStagedJob
 from proofs.scenes.unfinished import Bucket
 from tests.sample import Some
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 DESTINATION = "día 50% + #1/sales"
 Run = Callable[..., tuple[int, str, str]]

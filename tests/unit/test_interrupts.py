@@ -39,7 +39,7 @@ from proofs.sides.interrupts import (
     write,
 )
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from magicfs.stores.port import Store
 from magicfs.stores.s3.store import S3Store
 from proofs.scenes.job_scene import BUCKET, JobScene
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 NAME = "day=1 é/a b%2F+#.txt"
 """Every task of every job writes a file of this name."""

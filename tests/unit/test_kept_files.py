@@ -29,7 +29,7 @@ from magicfs.testing.store_faults import Fault, Kind, Request
 from magicfs.transaction import record
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 DEST = "env=prod/día 50% + #1"
 DAY_MS = 86_400_000

@@ -22,7 +22,7 @@ from magicfs.stores.port import Store
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 FILES = [{"a.bin": b"0"}, {"a.bin": b"1"}, {"a.bin": b"2"}]
 

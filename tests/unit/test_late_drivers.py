@@ -26,7 +26,7 @@ from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from magicfs.transaction import record
 from proofs.scenes.job_scene import BUCKET, JobScene
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 SAME = {"k #1.txt": b"same bytes"}
 

@@ -15,7 +15,7 @@ from magicfs.formats.pendingset import PendingSet
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 DESTINATION = "día 50% + #1/sales"
 TASK = "task_202601010000_0001_m_000001"

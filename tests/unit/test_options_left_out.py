@@ -106,11 +106,11 @@ def test_option_of_a_job(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(most=12)
+@pytest.mark.sample(most=6)
 @MODES
 @pytest.mark.parametrize("name", OF_JOB)
 def test_options_of_a_job_in_pairs(tmp_path: Path, mode: str, name: str, some: Some) -> None:
-    for options in some(pairs_with(name, OF_JOB), 8):
+    for options in some(pairs_with(name, OF_JOB), 6):
         for write in (by_url, by_url_elsewhere):
             days = Days(tmp_path)
             for _day in range(2):
@@ -233,12 +233,12 @@ def test_option_of_a_job_that_a_later_attempt_forgets_or_adds(tmp_path: Path, na
 
 
 @pytest.mark.slow
-@pytest.mark.sample(most=12)
+@pytest.mark.sample(most=6)
 @pytest.mark.parametrize("name", LATER)
 def test_options_of_a_job_that_a_later_attempt_forgets_or_adds_in_pairs(
     tmp_path: Path, name: str, some: Some
 ) -> None:
-    for options in some(pairs_with(name, LATER), 8):
+    for options in some(pairs_with(name, LATER), 6):
         kept = {name: options[name]}
         for first, second in ((options, {}), ({}, options), (options, kept), (kept, options)):
             take_over(tmp_path, first, second)

@@ -17,7 +17,7 @@ from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import Files, JobScene
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]
 
 TASKS: tuple[Files, ...] = (
     {"p=0/a.bin": b"new 0", "p=1/a.bin": b"new 1"},

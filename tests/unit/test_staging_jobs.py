@@ -32,7 +32,7 @@ from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.staged_scene import StagedScene, write
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 NEW = {"p=1/a.bin": b"new"}
 KINDS = pytest.mark.parametrize("committer", ["directory", "partitioned"])

@@ -58,6 +58,7 @@ def test_a_quick_run_fails_for_a_slow_test_without_its_mark() -> None:
 def test_the_night_runs_what_the_gate_leaves_out_and_exams_run_everything() -> None:
     gate = TOX["testenv"]["commands"]
     assert TOX["pytest"]["addopts"].startswith('-m "not nightly" --randomly-seed=1 '), "always the same"
+    assert "PYTHONHASHSEED = 0" in TOX["testenv"]["set_env"].splitlines()
     assert TOX["testenv:nightly"]["commands"] == gate.replace(" {posargs}", " -m nightly {posargs}")
     assert TOX["testenv:exams"]["commands"] == gate.replace(" {posargs}", ' -m "" tests/exam {posargs}')
 

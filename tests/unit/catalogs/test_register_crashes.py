@@ -21,7 +21,7 @@ from magicfs.testing.store_faults import Crash, Fault, Kind
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = pytest.mark.sample(most=3)
+pytestmark = pytest.mark.sample(most=2)
 
 NEW = {"p=a b/f 1.parquet": parquet(1), "p=día #%/f.parquet": parquet(2)}
 LATER = (
