@@ -303,6 +303,20 @@ class TestPointer:
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
         assert scene.job(run_id="run 1").found.published is not None
 
+    def test_a_manifest_and_the_log_are_lost_too(self, scene: JobScene):
+        first = scene.published({"0.bin": b"0"}, run_id="run 0")
+        scene.published({"1.bin": b"1"})
+        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        lose(scene, scene.published({"2.bin": b"2"}))
+        [log] = [one for one in scene.below("_magicfs/compact-") if "/log-" in one]
+        scene.delete(log)
+        lose_pointer(scene)
+        report = adopt(scene)
+        assert any("only the log named" in one for one in report.lost)
+        assert shown(scene) == [b"0", b"1", b"2"]
+        assert changes_nothing(adopt(scene))
+        assert scene.job(run_id="run 0").found.published == first.id
+
     @pytest.mark.slow
     def test_it_dies_at_each_request(self):
         for kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER):

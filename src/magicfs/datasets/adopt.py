@@ -168,6 +168,13 @@ class _Found:
         return self.lost is not None and self.pointer is None
 
     @property
+    def head(self) -> Pointer | None:
+        """The pointer, or what the manifests tell of one that is lost."""
+        if self.pointer is None and self.lost is not None:
+            return self.lost.naming("lost")
+        return self.pointer
+
+    @property
     def is_mended(self) -> bool:
         """Whether a manifest must hide the chain."""
         return self.is_undecided or bool(self.problem) or (self.is_cut and bool(self.log_problem))
@@ -280,24 +287,21 @@ async def _read_chain(store: Store, destination: str, found: _Found) -> None:
     if found.lost is not None and found.is_undecided:
         found.settings = found.lost.settings
         return
-    start = found.pointer.job_id if found.lost is not None and found.pointer is not None else None
-    last = None
+    found.end = None if found.pointer is None else found.pointer.job_id
+    start = None if found.lost is None else found.end
+    newest = None
     try:
         async for one in chain.chain(store, destination, READING, start=start, hidden="readable"):
             # Hidden ones too: what a job has replaced must not come back.
             for key in (*(file.key for file in one.files), *one.deleted):
                 found.files.pop(key, None)
             await _leave_kept(store, destination, one, found)
-            if last is None:
-                found.settings = dict(one.object_settings)
-            last = one
+            newest = newest or one
+            found.end = one.previous
     except FormatError as error:
         problem_of(error)
         found.is_cut = True
-    if last is not None:
-        found.end = last.previous
-    elif found.pointer is not None:
-        found.end = found.pointer.job_id
+    found.settings = {} if newest is None else newest.object_settings
     view, found.problem = await _view(store, destination, start)
     if view is not None:
         found.shown, found.older_files = view.files, view.older_files
@@ -337,10 +341,10 @@ async def _view(store: Store, destination: str, start: str | None) -> tuple[View
 
 async def _read_log(store: Store, destination: str, found: _Found) -> None:
     """Read the whole log of publications, to see whether it can be read."""
-    if found.pointer is None or found.pointer.log is None:
+    if (head := found.head) is None or head.log is None:
         return
     try:
-        past = await log.past_of(store, destination, READING, found.pointer)
+        past = await log.past_of(store, destination, READING, head)
         if past.log is not None:
             async for _ in log.newest_first(store, destination, past.log):
                 pass
@@ -370,8 +374,7 @@ async def _look_for_kept(store: Store, destination: str, found: _Found) -> None:
     if found.pointer is not None and not found.problem:
         found.files.clear()  # readers see all that they ever saw
         return
-    pointer = found.pointer or (found.lost.naming("lost") if found.lost is not None else None)
-    for keeping in () if pointer is None else pointer.keeping:
+    for keeping in () if (head := found.head) is None else head.keeping:
         try:
             objects = (await kept_by(store, destination, READING, [keeping]))[keeping.job_id]
         except FormatError as error:
@@ -403,7 +406,8 @@ async def _publish(engine: Engine, location: Location, found: _Found) -> str | N
         if (seen[0].nonce if seen else None) != (found.pointer.nonce if found.pointer else None):
             raise PreconditionFailed("adopt", destination, "the pointer was moved")
         if found.lost is not None and found.is_undecided:
-            await point_to(store, destination, conditions, found.lost, manifest)
+            pointer = found.lost.naming(manifest.job_id, has_log=not found.log_problem)
+            await point_to(store, destination, conditions, found.lost.entry, pointer, manifest)
         elif found.needs_manifest:
             looked = None if seen is None else (found.mended(seen[0]), seen[1])
             if not await chain.link(store, conditions, destination, manifest, looked):

@@ -53,15 +53,18 @@ class LostPointer:
         """How the newest job wrote its objects."""
         return self.known[0].object_settings if self.known else {}
 
-    def naming(self, job: str) -> Pointer:
-        """A pointer to a job, that knows the runs and the kept files of the manifests."""
+    def naming(self, job: str, *, has_log: bool = True) -> Pointer:
+        """A pointer to a job, that knows the runs and the kept files of the manifests.
+
+        ``has_log``: whether it leaves older runs to a log that can be read.
+        """
         runs: list[tuple[str, str]] = []
         keeping: list[Keeping] = []
         summed, log = False, None
         for one in self.known:
             if not summed:
                 runs += [(run.run_id, run.job_id) for run in published_runs(one)]
-            if one.conflict == chain.COMPACT and not summed:
+            if one.conflict == chain.COMPACT and has_log and not summed:
                 summed, log = True, one.log
             # Which of them have expired is not known any more; expire finds nothing of those.
             if one.kept is not None:
@@ -121,7 +124,12 @@ async def restore(store: Store, destination: str, lost: LostPointer) -> Pointer:
 
 
 async def point_to(
-    store: Store, destination: str, conditions: Conditions, lost: LostPointer, manifest: Manifest
+    store: Store,
+    destination: str,
+    conditions: Conditions,
+    malformed: Entry | None,
+    pointer: Pointer,
+    manifest: Manifest,
 ) -> None:
     """Write a manifest, and a pointer to it in the place of the one that is lost.
 
@@ -131,7 +139,7 @@ async def point_to(
     own = Register(store, chain.manifest_key(destination, manifest.job_id), conditions, lasting=True)
     entry = await own.create(manifest.to_bytes())
     try:
-        await _put(store, destination, conditions, lost.entry, lost.naming(manifest.job_id))
+        await _put(store, destination, conditions, malformed, pointer)
     except (ObjectExists, PreconditionFailed) as error:
         with suppress(MagicError):  # nobody else names it
             await own.remove(entry)
