@@ -169,7 +169,7 @@ class _Found:
 
     @property
     def head(self) -> Pointer | None:
-        """The pointer, or what the manifests tell of one that is lost."""
+        """The pointer, or what the manifests say of one that is lost."""
         if self.pointer is None and self.lost is not None:
             return self.lost.naming("lost")
         return self.pointer

@@ -73,7 +73,7 @@ class JobSpec:
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem
     filesystem: AbstractFileSystem | None = field(default=None, repr=False)  # in place of options
     object_settings: ObjectSettings | None = None
-    """What the job's objects bear; None for what its filesystem was told where the job was made."""
+    """What the job's objects bear; None for what its filesystem was given where the job was made."""
 
     def __post_init__(self) -> None:
         check_filesystem(self.storage_options, self.filesystem)

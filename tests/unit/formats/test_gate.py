@@ -40,7 +40,6 @@ _NOT_IN_THE_GATE = {
     "transaction/jvm_commit.py": "says that a JVM has committed the job; nothing is done by its word",
     "transaction/late_driver.py": "compares what was committed with what is published",
     "transaction/publish.py": "says whose `_SUCCESS` is there",
-    "transaction/record.py": "what this process is about to write, so that it is never more than is read",
     "transaction/spool.py": "each is taken by Taking",
     "transaction/sets.py": "each is taken by Taking",
     "transaction/sweep.py": "aborts and deletes only what lies in the places of the job",
