@@ -246,10 +246,11 @@ def _chain_swap(me: Actor, rules: Rules) -> list[Move]:
     _, pointer = me.notes
     nonce = int(pointer[1]) + 1 if isinstance(pointer, tuple) else 0
     condition = absent_or(pointer) if rules.pointer_match else ANY
+    refused = "chain-read" if me.seen is not None else "adopt-remove"
     return [
         Move(
             Request("put", pointer_of(me.job), (me.job, nonce), condition),
-            lambda answer: _published(me, rules) if answer == OK else go(me, "chain-read"),
+            lambda answer: _published(me, rules) if answer == OK else go(me, refused),
         )
     ]
 

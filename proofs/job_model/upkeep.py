@@ -180,6 +180,12 @@ def _adopt_pointer(me: Actor, _rules: Rules) -> list[Move]:
     assert isinstance(files, tuple)
 
     def found(pointer: Value) -> Actor:
-        return go(me, "chain-new", *files) if pointer == before else stop(me)
+        return go(me, "manifest", pointer, *files) if pointer == before else stop(me)
 
     return [Move(Request("get", "pointer"), found)]
+
+
+@move
+def _adopt_remove(me: Actor, _rules: Rules) -> list[Move]:
+    """Another job was linked there, and may have replaced what was to be adopted."""
+    return [Move(Request("delete", f"{me.job}.manifest"), lambda _: stop(me))]
