@@ -197,7 +197,7 @@ def test_code_without_compare_and_swap_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    hide = publish.hide
+    hide = publish.hide_success
 
     async def delete_first(
         engine: Any, context: Any, record: JobRecord, version: JobVersion, etag: str | None
@@ -207,7 +207,7 @@ def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch)
         await publish.delete_old(engine, record.conditions, old, JobOutput(), check)
         return await hide(engine, context, record, version, etag)
 
-    monkeypatch.setattr(publish, "hide", delete_first)
+    monkeypatch.setattr(publish, "hide_success", delete_first)
     assert any(WRONG["delete_last"] in str(one.violation) for one in replayed("delete_last"))
 
 
