@@ -19,6 +19,7 @@ from magicfs.protocol import ids, paths
 from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import BUCKET, JobScene
+from tests.sample import Some
 from tests.unit.test_versions import manifest_of, opened, rows, values
 
 DEST = "env=prod/día 50% + #1"
@@ -325,9 +326,9 @@ class TestRollback:
     @pytest.mark.sample(most=1)
     @pytest.mark.parametrize("wish", WISHES)
     @pytest.mark.parametrize("kind", KINDS)
-    def test_one_that_was_cut_anywhere_comes_to_an_end(self, kind: Kind, wish: str) -> None:
+    def test_one_that_was_cut_anywhere_comes_to_an_end(self, kind: Kind, wish: str, some: Some) -> None:
         shown = set()
-        for number in range(1, 200):
+        for number in some(range(1, 200), 50):
             scene = made()
             first, second = replaced(scene)
             traffic = scene.traffic(Fault(kind, number=number))
@@ -358,9 +359,9 @@ class TestRollback:
 @pytest.mark.sample(most=1)
 @pytest.mark.parametrize("conflict", ["replace", "replace_partitions"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_that_keeps_and_was_cut_anywhere_comes_to_an_end(kind: Kind, conflict: Any) -> None:
+def test_a_job_that_keeps_and_was_cut_anywhere_comes_to_an_end(kind: Kind, conflict: Any, some: Some) -> None:
     seen = set()
-    for number in range(1, 200):
+    for number in some(range(1, 200), 50):
         scene = made()
         first = scene.published({"p=1/a.parquet": rows(1)})
         held = opened(scene)

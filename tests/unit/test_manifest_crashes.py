@@ -16,6 +16,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.testing.store_faults import Crash, Fault, Kind
 from proofs.scenes.manifest_scene import ManifestScene
+from tests.sample import Some
 
 pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]
 
@@ -57,8 +58,10 @@ def assert_published(scene: ManifestScene) -> None:
 
 @pytest.mark.sample(most=1)
 @pytest.mark.parametrize("given", [True, False], ids=["the commits", "none"])
-def test_a_job_commit_that_died_anywhere_is_carried_out_again(tmp_path: Path, given: bool) -> None:
-    for number in range(1, 120):
+def test_a_job_commit_that_died_anywhere_is_carried_out_again(
+    tmp_path: Path, given: bool, some: Some
+) -> None:
+    for number in some(range(1, 120), 30):
         scene, commits = job(tmp_path / str(number), lost=given)
         driver = scene.driver(Fault(DIES, number=number))
         try:
@@ -74,9 +77,9 @@ def test_a_job_commit_that_died_anywhere_is_carried_out_again(tmp_path: Path, gi
 
 @pytest.mark.sample(most=1)
 @pytest.mark.parametrize("how", ["recover", "rollback"])
-def test_a_job_commit_that_died_anywhere_is_ended_by_recover(tmp_path: Path, how: str) -> None:
+def test_a_job_commit_that_died_anywhere_is_ended_by_recover(tmp_path: Path, how: str, some: Some) -> None:
     endings: set[str] = set()
-    for number in range(1, 120):
+    for number in some(range(1, 120), 30):
         scene, commits = job(tmp_path / str(number))
         driver = scene.driver(Fault(DIES, number=number))
         try:

@@ -23,6 +23,7 @@ from magicfs.tables.rewrite import rewrite
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.job_scene import JobScene
+from tests.sample import Some
 
 pytestmark = pytest.mark.sample(most=2)
 
@@ -349,10 +350,12 @@ class TestRuns:
     @pytest.mark.slow
     @pytest.mark.sample(most=1)
     @pytest.mark.parametrize(("kind", "keep"), [(Kind.CRASH_BEFORE, "7d"), (Kind.CRASH_AFTER, None)])
-    def test_the_call_repeated_ends_one_that_died_at_any_request(self, kind: Kind, keep: str | None):
+    def test_the_call_repeated_ends_one_that_died_at_any_request(
+        self, kind: Kind, keep: str | None, some: Some
+    ):
         """Nobody runs recover: the second call does what the first could not."""
         ways = set()
-        for number in range(1, 200):
+        for number in some(range(1, 200), 50):
             scene = JobScene(DEST)
             scene.published({"p=1/a.parquet": parquet(1), "p=10/ü+.parquet": parquet(10)})
             scene.published({"p=1/b.parquet": parquet(2)})
