@@ -40,7 +40,10 @@ def walk() -> dict[str, list[str]]:
 
 
 def functions() -> set[CodeType]:
-    """Publish one file; returns the functions that run."""
+    """Publish one file; returns the functions that run in modules of the spine.
+
+    In values and rules it depends on the second whether a date is written or remembered.
+    """
     return _watched().called
 
 
@@ -85,7 +88,8 @@ class _Watch:
             return
         entered = self.entered[self.phase]
         if (module := _module(frame.f_code)) is not None:
-            self.called.add(frame.f_code)
+            if not module.startswith(_LEAVES):
+                self.called.add(frame.f_code)
             if module not in entered:
                 entered.append(module)
 

@@ -37,22 +37,22 @@ SLACK: Final = 0.98
 """A figure that falls below this share of its ceiling takes the ceiling with it."""
 
 CEILINGS: Final = {
-    "modules on the spine of one file": 81,
-    "modules on the way of one file": 121,
-    "functions on the way of one file": 985,
-    "lines of the core": 59_473,
-    "lines shipped": 75_639,
+    "modules on the spine of one file": 78,
+    "modules on the way of one file": 118,
+    "functions on the spine of one file": 676,
+    "lines of the core": 59_440,
+    "lines shipped": 75_606,
     "arguments of Job": 33,
     "fields of the job object": 30,
     "fields of a job's context": 6,
     "capabilities of a store": 20,
     "public names": 42,
     "commands": 21,
-    "functions above complexity 10": 150,
+    "functions above complexity 10": 149,
     "functions above complexity 17": 16,
     "lines with Any": 1054,
     "literal tuples that are unpacked where they stand": 82,
-    "lines with words of the budget": 783,
+    "lines with words of the budget": 782,
 }
 
 
@@ -123,7 +123,7 @@ def way() -> dict[str, list[str]]:
 FIGURES: Final[dict[str, Callable[[], int]]] = {
     "modules on the spine of one file": lambda: len(one_file.spine_of(way())),
     "modules on the way of one file": lambda: len({one for phase in way().values() for one in phase}),
-    "functions on the way of one file": lambda: len(one_file.functions()),
+    "functions on the spine of one file": lambda: len(one_file.functions()),
     "lines of the core": lines_of_core,
     "lines shipped": lambda: sum(text.count("\n") for text in sources().values()),
     "arguments of Job": lambda: len(inspect.signature(Job).parameters),

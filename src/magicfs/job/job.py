@@ -20,11 +20,9 @@ from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import catalogs as job_catalogs
 from magicfs.job import commit as job_commit
-from magicfs.job.also_replace import other_keys_of
 from magicfs.job.bar import bar_of
 from magicfs.job.checks import check_audit_failure, keep_of
-from magicfs.job.destination import choose_committer, destination_of
-from magicfs.job.extra_destinations import keys_of
+from magicfs.job.destination import choose_committer, destination_of, keys_of, other_keys_of
 from magicfs.job.found import log_found
 from magicfs.job.hadoop import settled
 from magicfs.job.map import Maps

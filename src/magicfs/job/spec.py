@@ -28,7 +28,7 @@ from magicfs.job.checks import (
     check_options,
     check_storage_class,
 )
-from magicfs.job.extra_destinations import place_in
+from magicfs.job.destination import place_in
 from magicfs.job.hadoop import check_hadoop, check_hadoops_store
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import Conflict
