@@ -37,11 +37,11 @@ SLACK: Final = 0.98
 """A figure that falls below this share of its ceiling takes the ceiling with it."""
 
 CEILINGS: Final = {
-    "modules on the spine of one file": 78,
-    "modules on the way of one file": 118,
+    "modules on the spine of one file": 77,
+    "modules on the way of one file": 117,
     "functions on the spine of one file": 676,
-    "lines of the core": 59_440,
-    "lines shipped": 75_606,
+    "lines of the core": 59_432,
+    "lines shipped": 75_598,
     "arguments of Job": 33,
     "fields of the job object": 30,
     "fields of a job's context": 6,

@@ -11,7 +11,7 @@ from typing import Any
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import content_type, copying, in_hand, local_source, wrapped_files
+from magicfs.filesystem import copying, in_hand, local_source, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
@@ -27,8 +27,16 @@ from magicfs.protocol.magic import MagicPath
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.process_end import shared_with_threads
 from magicfs.stores import object_settings
+from magicfs.stores.port import Store
 
-__all__ = ["Writing"]
+__all__ = ["Writing", "guessed"]
+
+
+def guessed(store: Store, path: str) -> dict[str, str]:
+    """The options of an upload that say so; none where it gives none, or the name gives none."""
+    kind = mimetypes.guess_type(path)[0] if store.capabilities.guesses_content_type else None
+    return {} if kind is None else {CONTENT_TYPE: kind}
+
 
 _MODES = {"overwrite": "wb", "create": "xb"}
 
@@ -339,7 +347,7 @@ class Writing(Reading):
                 store, path, settings, MemoryRecorder(store, path, exclusive=mode == "xb"), key
             )
         if guesses:
-            options = content_type.guessed(store, path.path) | dict(options)
+            options = guessed(store, path.path) | dict(options)
         recorder: Recorder
         if settings.options.tracking == "memory":
             recorder = MemoryRecorder(store, path, exclusive=mode == "xb")
