@@ -84,7 +84,8 @@ class JobSpec:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
         check_destination(self.location)
         check_manifest(self.location.key, self.job)
-        if self.options.tracking == "memory" and not self.context.uploads_found_by_name:
+        context = self.context
+        if self.options.tracking == "memory" and not context.uploads_found_by_name:
             raise UsageError(
                 "tracking='memory' needs unique_names=True and a job id that holds a UUID: uploads of lost "
                 "tasks are recorded nowhere and can only be told by their names; use tracking='store'"
