@@ -23,6 +23,7 @@ from magicfs.stores.conditions import Conditions, assume, remembered
 from proofs.committer_exam.bench import Bench
 from proofs.committer_exam.places import Place, place_of
 from proofs.committer_exam.selection import select
+from proofs.scenes.hadoop_form import in_form
 
 __all__ = ["DESTINATION", "Examined", "body", "committed"]
 
@@ -132,9 +133,10 @@ class Examined:
     def job(self, bench: Bench, destination: str = DESTINATION, **options: Any) -> Job:
         """A job that is set up."""
         self.keeps_small_files = "small_files" in options
+        form = options.pop("form", {})
         given = {"committer": self.committer, "conflict": self.conflict, **bench.options(), **options}
         given["committer_options"] = self.place.options() | dict(given.get("committer_options", {}))
-        job = Job(f"{bench.url}/{destination}", **given)
+        job = in_form(Job(f"{bench.url}/{destination}", **given), **form)
         store, kind = job.spec.store(), type(bench).__name__ + bench.server_name
         if kind in _honoured:
             assume(store, _honoured[kind])

@@ -56,7 +56,7 @@ class DocumentsExam(Examined):
     def test_sets_of_either_generation_are_published(
         self, bench: Bench, kept: dict[str, Any], etag_format: EtagFormat
     ) -> None:
-        job = self.job(bench, etag_format=etag_format, **kept)
+        job = self.job(bench, form={"etag_format": etag_format}, **kept)
         self.run_task(job, 0, "a.txt")
         (key,) = self.sets(bench)
         (commit,) = json.loads(self.place.read_set(bench, key))["commits"]
@@ -67,7 +67,7 @@ class DocumentsExam(Examined):
     @concerns("uploads")
     def test_set_is_left_where_hadoop_looks_for_it_if_asked(self, bench: Bench) -> None:
         """HADOOP-17258: a second attempt overwrites the first one's set and does not fail."""
-        job = self.job(bench, hadoop_sets=True)
+        job = self.job(bench, form={"sets": True})
         for name in ("first.txt", "last.txt"):
             self.run_task(job, 0, name)
         key = job.spec.work_layout.hadoop_set_key(job.commits[0].task_id)

@@ -99,9 +99,8 @@ class DelayedUploads(Place):
         {
             "store": {},
             "store-plain-names": {"unique_names": False},
-            "store-old-layout": {"layout": "__magic"},
+            "store-old-layout": {"form": {"layout": "__magic"}},
             "memory": {"tracking": "memory"},
-            "memory-old-layout": {"tracking": "memory", "layout": "__magic"},
             "memory-small-files": {"tracking": "memory", "small_files": 64 * 1024},
         }
     )
@@ -115,8 +114,11 @@ class LocalFiles(Place):
         {
             "store": {},
             "store-plain-names": {"unique_names": False},
-            "store-old-layout": {"layout": "__magic"},
             "cluster": {"committer_options": {"cluster_directory": _CLUSTER}},
+            "cluster-old-layout": {
+                "committer_options": {"cluster_directory": _CLUSTER},
+                "form": {"layout": "__magic"},
+            },
             "cluster-plain-names": {
                 "committer_options": {"cluster_directory": _CLUSTER},
                 "unique_names": False,
@@ -198,7 +200,6 @@ class WorkFiles(Place):
         {
             "store": {},
             "store-plain-names": {"unique_names": False},
-            "store-old-layout": {"layout": "__magic"},
         }
     )
     bulk = ("store",)

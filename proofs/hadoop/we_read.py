@@ -93,9 +93,8 @@ def _names(tasks: Any) -> list[str]:
 
 
 def _staged(ground: Ground, place: Place, committer: str) -> magicfs.Job:
-    kept = {name: value for name, value in ground.settings.items() if name in ("hadoop", "etag_format")}
     options = {"cluster_directory": ground.cluster}
-    return ground.job(place, committer=committer, committer_options=options, **kept)
+    return ground.job(place, committer=committer, committer_options=options, **ground.settings)
 
 
 # -- the manifest committer, on files ----------------------------------------------------------------------

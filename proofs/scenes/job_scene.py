@@ -25,6 +25,7 @@ from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault
+from proofs.scenes.hadoop_form import in_form
 
 __all__ = ["BUCKET", "Files", "JobScene"]
 
@@ -129,9 +130,12 @@ class JobScene:
 
     # -- jobs ------------------------------------------------------------------------------------------
 
-    def job(self, conflict: Any = "append", **options: Any) -> magicfs.Job:
-        """A job of this destination that is set up."""
-        return magicfs.Job(self.url, conflict=conflict, filesystem=self.filesystem, **options).setup()
+    def job(
+        self, conflict: Any = "append", *, form: Mapping[str, Any] | None = None, **options: Any
+    ) -> magicfs.Job:
+        """A job of this destination that is set up; ``form`` as for ``in_form``."""
+        job = magicfs.Job(self.url, conflict=conflict, filesystem=self.filesystem, **options)
+        return in_form(job, **form or {}).setup()
 
     def wrote(self, job: magicfs.Job, *tasks: Files) -> list[TaskCommit]:
         """Run one task for each of the given; nothing is handed over to the job."""

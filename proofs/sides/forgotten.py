@@ -45,7 +45,6 @@ OF_JOB: Final[dict[str, Any]] = {
     "conflict": "fail",
     "unique_names": False,
     "tracking": "memory",
-    "layout": "__magic",
     "run_id": "monday",
     "attempt": 1,
     "part_size": 3,
@@ -57,8 +56,6 @@ OF_JOB: Final[dict[str, Any]] = {
     "filesystem": None,  # another one of the same world
     "job_id": "daily",
     "hadoop": "3.3",
-    "etag_format": "object",
-    "hadoop_sets": True,
     "allow_empty": True,
     "single_driver": True,
     "is_current_driver": lambda: True,

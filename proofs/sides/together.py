@@ -37,10 +37,9 @@ __all__ = [
 
 _JOBS: Final[tuple[dict[str, Any], ...]] = (
     {},
-    {"layout": "__magic"},
+    {"hadoop": "3.3"},
     {"unique_names": False},
     {"tracking": "memory"},
-    {"tracking": "memory", "layout": "__magic"},
 )
 """Jobs that differ in what has to be known of them where they are written."""
 

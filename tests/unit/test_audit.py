@@ -106,7 +106,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "store": {},
     "memory": {"tracking": "memory"},
     "small files": {"tracking": "memory", "small_files": 100_000},
-    "old layout": {"layout": "__magic"},
+    "old layout": {"form": {"layout": "__magic"}},
     "equal names": {"unique_names": False},
 }
 
@@ -294,9 +294,7 @@ class TestNotJudged:
         with pytest.raises(UsageError, match="needs a reason"):
             accept(scene, job, "")
         with pytest.raises(UsageError, match="set up to be judged by"):
-            magicfs.Job(
-                scene.url, conflict=mode, job_id=job.id, filesystem=scene.filesystem, **WAYS[way]
-            ).setup()
+            scene.job(mode, job_id=job.id, **WAYS[way])
         committer = registry.make("magic", job.spec.context, scene.engine(Traffic([])))
         for driver in (None, job.found.driver):
             with pytest.raises(CommitDenied, match=rf"is to be judged by {_RULES}"):

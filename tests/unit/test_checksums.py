@@ -36,7 +36,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "small files": {"tracking": "memory", "small_files": 100_000},
     "small and large": {"tracking": "memory", "small_files": 3},
     "with footers": {"footers": True},
-    "objects": {"etag_format": "object"},
+    "objects": {"hadoop": "3.5"},
 }
 TELLING = Capabilities(parts=PartLimits(size_min=1), checksums=("CRC32",))
 

@@ -175,13 +175,15 @@ class TestRecover:
 
 
 class TestCommit:
-    @pytest.mark.parametrize("conflict", ["append", "replace", "fail"])
-    @pytest.mark.parametrize("layout", ["__magic_job", "__magic"])
-    def test_an_open_job_is_published_from_its_pending_sets(self, bucket, url, run, conflict, layout):
+    @pytest.mark.parametrize(
+        ("conflict", "hadoop"),
+        [("append", None), ("append", "3.3"), ("replace", None), ("fail", None), ("fail", "3.3")],
+    )
+    def test_an_open_job_is_published_from_its_pending_sets(self, bucket, url, run, conflict, hadoop):
         if conflict != "fail":
             bucket.put("sales/old.bin", b"old")
-        first = Job(url, conflict=conflict, layout=layout).setup()
-        job = written(url, conflict=conflict, layout=layout, attempt=3, job_id=first.id)
+        first = Job(url, conflict=conflict, hadoop=hadoop).setup()
+        job = written(url, conflict=conflict, hadoop=hadoop, attempt=3, job_id=first.id)
         code, out, _ = run("commit", url, "--job", job.id)
         assert code == 0
         assert f"job         {job.id}, committer magic, conflict {conflict}" in out

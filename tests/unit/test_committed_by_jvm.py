@@ -109,7 +109,7 @@ def adopted(scene: JobScene, job: Job) -> None:
 @pytest.mark.parametrize("handed", [True, False])
 @pytest.mark.parametrize("mode", ["append", "replace"])
 def test_driver_adds_the_manifest_and_says_so(scene: JobScene, mode: str, handed: bool) -> None:
-    job = scene.job(mode, hadoop_sets=True)
+    job = scene.job(mode, form={"sets": True})
     commits = wrote(scene, job)
     Jvm(scene).commits(job, sets_of(scene, job))
     assert scene.state(job) is None
@@ -126,7 +126,7 @@ def test_driver_adds_the_manifest_and_says_so(scene: JobScene, mode: str, handed
 
 
 def test_with_block_ends_without_an_error(scene: JobScene) -> None:
-    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, hadoop_sets=True) as job:
+    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, hadoop="3.4.1") as job:
         for number, files in enumerate(FILES):
             with job.task(number) as task:
                 for name, body in files.items():
@@ -137,7 +137,7 @@ def test_with_block_ends_without_an_error(scene: JobScene) -> None:
 
 def test_chain_goes_on(scene: JobScene) -> None:
     scene.published({"old.bin": b"old"})
-    job = scene.job(hadoop_sets=True)
+    job = scene.job(hadoop="3.4.1")
     commits = wrote(scene, job)
     Jvm(scene).commits(job, sets_of(scene, job))
     job.commit(commits)
@@ -148,7 +148,7 @@ def test_chain_goes_on(scene: JobScene) -> None:
 
 def test_files_from_before_are_told(scene: JobScene) -> None:
     scene.put("old.bin", b"old")
-    job = scene.job(hadoop_sets=True)
+    job = scene.job(hadoop="3.4.1")
     commits = wrote(scene, job)
     Jvm(scene).commits(job, sets_of(scene, job))
     job.commit(commits)
@@ -156,7 +156,7 @@ def test_files_from_before_are_told(scene: JobScene) -> None:
 
 
 def test_files_of_tasks_in_the_jvm_are_in_the_manifest(scene: JobScene) -> None:
-    job = scene.job(hadoop_sets=True)
+    job = scene.job(hadoop="3.4.1")
     commits = wrote(scene, job)
     scene.put(THEIRS, b"theirs")
     sets = sets_of(scene, job)
@@ -169,7 +169,7 @@ def test_files_of_tasks_in_the_jvm_are_in_the_manifest(scene: JobScene) -> None:
 
 
 def test_more_files_than_success_names_are_told(scene: JobScene) -> None:
-    job = scene.job(hadoop_sets=True)
+    job = scene.job(hadoop="3.4.1")
     wrote(scene, job)
     Jvm(scene).commits(job, sets_of(scene, job), named=1)
     report = job.commit()
@@ -180,7 +180,7 @@ def test_more_files_than_success_names_are_told(scene: JobScene) -> None:
 
 
 def test_task_that_the_jvm_did_not_publish_is_named(scene: JobScene) -> None:
-    job = scene.job(hadoop_sets=True)
+    job = scene.job(hadoop="3.4.1")
     commits = wrote(scene, job)
     Jvm(scene).commits(job, sets_of(scene, job), but=1)
     with pytest.raises(
@@ -191,7 +191,7 @@ def test_task_that_the_jvm_did_not_publish_is_named(scene: JobScene) -> None:
 
 
 def test_another_job_in_success_is_no_proof(scene: JobScene) -> None:
-    job, other = scene.job(hadoop_sets=True), scene.job()
+    job, other = scene.job(hadoop="3.4.1"), scene.job()
     commits = wrote(scene, job)
     Jvm(scene).commits(job, sets_of(scene, job))
     scene.published({"other.bin": b"other"})
@@ -201,7 +201,7 @@ def test_another_job_in_success_is_no_proof(scene: JobScene) -> None:
 
 
 def test_commands_say_that_it_is_published(scene: JobScene) -> None:
-    job = scene.job(hadoop_sets=True)
+    job = scene.job(hadoop="3.4.1")
     commits = wrote(scene, job)
     Jvm(scene).commits(job, sets_of(scene, job))
     before = scene.everything()
@@ -235,7 +235,7 @@ def test_staging_committer_of_a_jvm_leaves_our_job_object(tmp_path: Path, handed
 def test_driver_killed_at_each_of_its_requests(some: Some) -> None:
     def died(*faults: Fault) -> tuple[JobScene, Job, int]:
         scene = JobScene()
-        job = scene.job(hadoop_sets=True)
+        job = scene.job(hadoop="3.4.1")
         commits = wrote(scene, job)
         Jvm(scene).commits(job, sets_of(scene, job))
         traffic = scene.traffic(*faults)

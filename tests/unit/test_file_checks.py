@@ -200,7 +200,7 @@ def test_a_task_that_did_not_know_the_check_lets_nothing_pass(scene: JobScene, t
         job.commit([task.commit()])
 
 
-@pytest.mark.parametrize("how", [{"committer": "magic"}, {"layout": "__magic"}, {"tracking": "memory"}])
+@pytest.mark.parametrize("how", [{"committer": "magic"}, {"hadoop": "3.3"}, {"tracking": "memory"}])
 def test_committers_whose_tasks_have_sent_their_files_refuse(scene: JobScene, how: dict[str, Any]):
     before = scene.everything()
     with pytest.raises(UsageError, match=r"FileCheck\(unique\) reads files before they are uploaded"):

@@ -71,8 +71,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "memory": {"tracking": "memory"},
     "small files": {"tracking": "memory", "small_files": 100_000},
     "small and large": {"tracking": "memory", "small_files": 1_000},
-    "old layout": {"layout": "__magic"},
-    "checksums": {"etag_format": "object"},
+    "old layout": {"hadoop": "3.3"},
+    "checksums": {"hadoop": "3.5"},
 }
 
 

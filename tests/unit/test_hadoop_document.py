@@ -35,8 +35,8 @@ def test_there_are_examples() -> None:
 def test_releases_are_those_of_the_code() -> None:
     found = rows("A job that Hadoop may join, commit or abort", "`hadoop`")
     told = {
-        text: (layout.strip("`"), etags.strip("`"))
-        for names, layout, etags in found
+        text: (element.strip("`").removesuffix("-<id>"), {"text": "string", "objects": "object"}[etags])
+        for names, element, etags in found
         for text in re.findall(r'"([\d.]+)"', names)
     }
     assert set(told) == {"3.3", "3.4.0", "3.4.1", "3.4", "3.5"}

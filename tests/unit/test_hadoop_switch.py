@@ -96,8 +96,6 @@ def settled(job: Job) -> tuple[str, str, bool]:
 
 def test_without_it_everything_is_as_before() -> None:
     assert settled(job_of()) == ("__magic_job", "string", False)
-    given = {"layout": "__magic", "etag_format": "object", "hadoop_sets": True}
-    assert settled(job_of(**given)) == ("__magic", "object", True)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +104,6 @@ def test_without_it_everything_is_as_before() -> None:
 )
 def test_job_of_the_magic_committer(hadoop: str, layout: str, etags: str) -> None:
     assert settled(job_of(hadoop=hadoop)) == (layout, etags, True)
-    same = {"layout": layout, "etag_format": etags, "hadoop_sets": True}
-    assert settled(job_of(hadoop=hadoop, **same)) == (layout, etags, True)
 
 
 @pytest.mark.parametrize("unique", [True, False])
@@ -171,10 +167,6 @@ def test_pickled_job_is_the_same() -> None:
         ({"conflict": "replace_partitions"}, "it replaces nothing"),
         ({"run_id": "monday"}, "the same run would be published again"),
         ({"extra_destinations": ["memory://bucket/other"]}, "discards uploads below the destination alone"),
-        ({"hadoop": "3.3", "layout": "__magic_job"}, "means layout='__magic' with committer='magic'"),
-        ({"layout": "__magic"}, "means layout='__magic_job' .* layout='__magic' was given"),
-        ({"etag_format": "string"}, "means etag_format='object'"),
-        ({"hadoop_sets": False}, "means hadoop_sets=True"),
         (
             {"committer": "stocator"},
             "Hadoop has no committer='stocator' .* use one of directory, file, magic",
@@ -257,13 +249,11 @@ def test_filesystem_writes_what_that_hadoop_reads(hadoop: str, element: str, kin
     [
         ({"tracking": "memory"}, "tracking='memory' records none of them in the store"),
         ({"unique_names": True}, "keeps the names that tasks give them; leave unique_names or hadoop out"),
-        ({"etag_format": "string"}, "reads etag_format='object' and refuses 'string'"),
     ],
 )
 def test_filesystem_refuses_what_that_hadoop_could_not_find(options: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         MagicFileSystem(target_protocol="memory", hadoop="3.5", **options)
-    MagicFileSystem(target_protocol="memory", hadoop="3.5", etag_format="object")
 
 
 @pytest.mark.parametrize("hadoop", ["3.3", "3.5"])

@@ -61,32 +61,31 @@ def test_chained_url_without_options_loses_nothing_when_the_same_is_written_ever
     assert all(store.cat_file(file) == b"row\n" for file in files)
 
 
-@pytest.mark.parametrize("layout", ["__magic_job", "__magic"])
+@pytest.mark.parametrize("hadoop", [None, "3.3", "3.4.1", "3.5"])
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("part_size", [None, 3])
-@pytest.mark.parametrize("etags", ["string", "object"])
 def test_other_process_writes_as_the_job_was_told(
-    scene: MemoryScene, layout: Any, unique: bool, part_size: int | None, etags: Any
+    scene: MemoryScene, hadoop: str | None, unique: bool, part_size: int | None
 ) -> None:
-    job = job_on(scene, layout=layout, unique_names=unique, part_size=part_size, etag_format=etags)
+    job = job_on(scene, hadoop=hadoop, unique_names=unique, part_size=part_size)
     task = job.task(0).setup()
     forget_job(job)
     scene.filesystem.pipe_file(f"{task.path}/a.csv", b"12345678")
     [raw] = [body for key, body in scene.objects().items() if key.endswith(PENDING)]
     pending = Pending.from_bytes("", raw)
     assert pending.destination_key == f"sales/a-000000-{job.id}.csv" if unique else "sales/a.csv"
-    assert (b'"etag"' in raw) is (etags == "object")
+    assert (b'"etag"' in raw) is (hadoop == "3.5")
     assert len(pending.parts) == (3 if part_size else 1)
     job.commit([task.commit()])
     assert list(published(scene).values()) == [b"12345678"]
 
 
 @pytest.mark.parametrize("release", ["3.3", "3.4"])
-@pytest.mark.parametrize("layout", ["__magic_job", "__magic"])
+@pytest.mark.parametrize("hadoop", [None, "3.3"])
 def test_release_of_hadoop_does_not_make_ordinary_files_of_a_tasks_files(
-    scene: MemoryScene, release: str, layout: Any
+    scene: MemoryScene, release: str, hadoop: str | None
 ) -> None:
-    job = job_on(scene, layout=layout)
+    job = job_on(scene, hadoop=hadoop)
     with job, job.task(0) as task:
         MagicFileSystem(scene.wrapped, hadoop=release).pipe_file(f"{task.path}/a.csv", b"row\n")
     assert list(published(scene)) == [f"sales/a-000000-{job.id}.csv"]

@@ -12,6 +12,7 @@ import magicfs
 from magicfs.datasets import abort, commit
 from magicfs.errors import OutputExists
 from magicfs.formats.pendingset import PendingSet
+from proofs.scenes.hadoop_form import in_form
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
 
@@ -31,11 +32,11 @@ def theirs(bucket: Bucket, request: pytest.FixtureRequest) -> HadoopJob:
     return HadoopJob(bucket, DESTINATION, layout=request.param)
 
 
-def joined(theirs: HadoopJob, **options: Any) -> magicfs.Job:
+def joined(theirs: HadoopJob, *, sets: bool = False) -> magicfs.Job:
     """The same job, set up by us."""
     url = f"memory://{theirs.bucket.name}/{DESTINATION}"
-    options = {"conflict": "append", "layout": theirs.layout, "job_id": theirs.id} | options
-    return magicfs.Job(url, **options).setup()
+    job = magicfs.Job(url, conflict="append", job_id=theirs.id)
+    return in_form(job, layout=theirs.layout, sets=sets).setup()
 
 
 def run_again(job: magicfs.Job, task: str = TASK, body: bytes = b"ours") -> None:
@@ -56,11 +57,11 @@ def check_published(bucket: Bucket, theirs: HadoopJob) -> None:
 
 
 @pytest.mark.parametrize("finish", [magicfs.Job.commit, by_command])
-@pytest.mark.parametrize("hadoop_sets", [False, True])
+@pytest.mark.parametrize("sets", [False, True])
 def test_attempt_of_hadoop_that_lost_leaves_no_upload(
-    bucket: Bucket, theirs: HadoopJob, hadoop_sets: bool, finish: Callable[[magicfs.Job], object]
+    bucket: Bucket, theirs: HadoopJob, sets: bool, finish: Callable[[magicfs.Job], object]
 ) -> None:
-    job = joined(theirs, hadoop_sets=hadoop_sets)
+    job = joined(theirs, sets=sets)
     run_again(job)
     assert len(bucket.uploads()) == 5
     finish(job)
@@ -89,7 +90,7 @@ def test_upload_of_another_job_that_lies_among_ours_stays(bucket: Bucket, theirs
 def test_set_that_ours_replaces_is_kept_until_the_job_ends(bucket: Bucket, theirs: HadoopJob) -> None:
     name = f"{theirs.work}/{TASK}.pendingset"
     before = bucket.objects()[name]
-    job = joined(theirs, hadoop_sets=True)
+    job = joined(theirs, sets=True)
     run_again(job)
     objects = bucket.objects()
     assert objects[name] != before
@@ -101,10 +102,10 @@ def test_set_that_ours_replaces_is_kept_until_the_job_ends(bucket: Bucket, their
     check_published(bucket, theirs)
 
 
-@pytest.mark.parametrize("hadoop_sets", [False, True])
-def test_abort_discards_the_uploads_of_both(bucket: Bucket, theirs: HadoopJob, hadoop_sets: bool) -> None:
+@pytest.mark.parametrize("sets", [False, True])
+def test_abort_discards_the_uploads_of_both(bucket: Bucket, theirs: HadoopJob, sets: bool) -> None:
     theirs.leave(0, 7)
-    job = joined(theirs, hadoop_sets=hadoop_sets)
+    job = joined(theirs, sets=sets)
     run_again(job)
     abort(job.url, job=job.id)
     assert bucket.data(DESTINATION) == {}
@@ -121,7 +122,7 @@ def test_abort_removes_the_marker_that_is_all_a_driver_of_hadoop_has_made(bucket
 
 def test_replaced_set_that_cannot_be_read_is_no_obstacle(bucket: Bucket, theirs: HadoopJob) -> None:
     bucket.put(f"{theirs.work}/{TASK}.pendingset", b"{")
-    job = joined(theirs, hadoop_sets=True)
+    job = joined(theirs, sets=True)
     run_again(job)
     job.commit()
     assert b"ours" in bucket.data(DESTINATION).values()

@@ -44,7 +44,6 @@ OF_FILESYSTEM: Final[dict[str, Any]] = {
     "tracking": "memory",
     "unique_names": True,
     "part_size": 5,
-    "etag_format": "object",
     "job_object": False,
     "allow_secrets_in_pickles": True,
     "secrets_of": "nobody",
@@ -62,11 +61,10 @@ OF_TASK: Final[dict[str, Any]] = {
 
 JOBS: Final[tuple[dict[str, Any], ...]] = (
     {},
-    {"layout": "__magic"},
+    {"hadoop": "3.3"},
     {"unique_names": False},
-    {"unique_names": False, "layout": "__magic"},
+    {"unique_names": False, "hadoop": "3.3"},
     {"tracking": "memory"},
-    {"tracking": "memory", "layout": "__magic"},
 )
 
 

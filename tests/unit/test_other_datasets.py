@@ -114,9 +114,9 @@ def test_dataset_between_destination_and_partition_is_refused(lake: Lake) -> Non
     assert lake.data() == {"d/p=1/q=2/new.txt", "d/p=2/q=2/new.txt"}
 
 
-@pytest.mark.parametrize("layout", ["__magic_job", "__magic"])
-def test_unfinished_job_below_refuses_whatever_is_named(lake: Lake, layout: str) -> None:
-    inner = lake.job("d/sub", "append", layout=layout).setup()
+@pytest.mark.parametrize("hadoop", [None, "3.3"])
+def test_unfinished_job_below_refuses_whatever_is_named(lake: Lake, hadoop: str | None) -> None:
+    inner = lake.job("d/sub", "append", hadoop=hadoop).setup()
     for also in ([], [lake.url("d/sub")]):
         with pytest.raises(
             UsageError, match=rf"job {inner.id} .*is open.*magicfs recover memory://bucket/d/sub"

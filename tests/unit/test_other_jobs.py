@@ -78,11 +78,11 @@ def publish(url: str, how: dict[str, Any]) -> magicfs.Job:
     return job
 
 
-@pytest.mark.parametrize("layout", ["__magic_job", "__magic"])
-def test_what_other_jobs_have_written_is_not_listed(layout: Any) -> None:
+@pytest.mark.parametrize("hadoop", [None, "3.3"])
+def test_what_other_jobs_have_written_is_not_listed(hadoop: str | None) -> None:
     filesystem = WatchedFileSystem()
     url = "memory://bucket/sales"
-    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem, "layout": layout}
+    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem, "hadoop": hadoop}
     publish(url, how)
     other = magicfs.Job(url, **how).setup()
     task = other.task(0).setup()
@@ -98,11 +98,11 @@ def test_what_other_jobs_have_written_is_not_listed(layout: Any) -> None:
 
 
 @pytest.mark.parametrize("honours", [True, False], ids=["If-Match", "numbered versions"])
-@pytest.mark.parametrize("layout", ["__magic_job", "__magic"])
-def test_unfinished_job_is_found_in_its_newest_state(layout: Any, honours: bool) -> None:
+@pytest.mark.parametrize("hadoop", [None, "3.3"])
+def test_unfinished_job_is_found_in_its_newest_state(hadoop: str | None, honours: bool) -> None:
     filesystem = MemoryFileSystem(world=World(ignores=frozenset() if honours else {"put_if_match"}))
     filesystem.world.create_bucket("bucket")
-    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem, "layout": layout}
+    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem, "hadoop": hadoop}
     url = "memory://bucket/a b/sales"
     first = magicfs.Job(url, **how).setup()
     second = magicfs.Job(url, job_id=first.id, attempt=1, **how).setup()

@@ -169,15 +169,15 @@ def test_record_that_was_moved_is_refused(scene: MemoryScene) -> None:
     own_paths(scene, PATH, "somebody has moved or copied the record", FormatError)
 
 
-@pytest.mark.parametrize("layout", ["__magic_job", "__magic"])
+@pytest.mark.parametrize("hadoop", [None, "3.3"])
 @pytest.mark.parametrize("call", [magicfs.publish, magicfs.discard])
 def test_path_of_a_job_is_refused_and_the_command_named(
-    scene: MemoryScene, layout: Any, call: Callable[..., Any]
+    scene: MemoryScene, hadoop: str | None, call: Callable[..., Any]
 ) -> None:
-    job = Job("memory://bucket/sales", conflict="append", filesystem=scene.wrapped, layout=layout).setup()
+    job = Job("memory://bucket/sales", conflict="append", filesystem=scene.wrapped, hadoop=hadoop).setup()
     task = job.task(0).setup()
     task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
-    element = "__magic" if layout == "__magic" else f"__magic_job-{job.id}"
+    element = "__magic" if hadoop else f"__magic_job-{job.id}"
     before = scene.objects()
     with pytest.raises(UsageError, match=f"holds work of job {job.id}.*magicfs abort"):
         call(f"memory://bucket/sales/{element}", filesystem=scene.wrapped)

@@ -45,9 +45,9 @@ def reads(task: Task, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return read
 
 
-@pytest.mark.parametrize("etag_format", ["string", "object"])
-def test_what_is_remembered_is_what_would_be_read(scene: JobScene, etag_format: str) -> None:
-    task = scene.job(etag_format=etag_format).task(0).setup()
+@pytest.mark.parametrize("hadoop", [None, "3.5"])
+def test_what_is_remembered_is_what_would_be_read(scene: JobScene, hadoop: str | None) -> None:
+    task = scene.job(hadoop=hadoop).task(0).setup()
     task.filesystem.pipe({f"{task.path}/d={n}/{n} ż%.bin": b"x" * n for n in range(5)})
     with task.filesystem.open(f"{task.path}/large", "wb") as file:
         file.write(bytes(20 * 2**20))

@@ -160,7 +160,7 @@ def test_recover_on_stores_that_honour_less(mode: str, ignores: set[str], rollba
 
 @pytest.mark.parametrize(
     "options",
-    [{"layout": "__magic"}, {"tracking": "memory"}, {"unique_names": False}, {"job_id": "daily"}],
+    [{"form": {"layout": "__magic"}}, {"tracking": "memory"}, {"unique_names": False}, {"job_id": "daily"}],
     ids="-".join,
 )
 @pytest.mark.parametrize("rollback", [False, True])

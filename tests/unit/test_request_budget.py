@@ -211,7 +211,7 @@ def test_task_commit_reads_what_another_process_wrote_and_writes_one_set(
 
 
 def test_task_commit_with_a_copy_for_hadoop_writes_two_sets(filesystem: CountingFileSystem) -> None:
-    task = make(filesystem, hadoop_sets=True).task(0).setup()
+    task = make(filesystem, hadoop="3.4.1").task(0).setup()
     write(task, 2)
     filesystem.since()
     task.commit()

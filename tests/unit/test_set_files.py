@@ -127,7 +127,8 @@ def test_what_jobs_write_is_read_fast(etag_format: EtagFormat) -> None:
     scene = JobScene()
     files = {"p=1/a b.bin": b"1", "é.bin": b"22", "c.csv": b'a,"b"\n1,2\n'}
     for tracking, small in (("store", None), ("memory", None), ("memory", 100)):
-        job = scene.job("append", tracking=tracking, etag_format=etag_format, small_files=small, footers=True)
+        form = {"etag_format": etag_format}
+        job = scene.job("append", form=form, tracking=tracking, small_files=small, footers=True)
         for commit in scene.wrote(job, files, {}):
             assert commit.content is not None
             raws = [unpack(PATH, commit.content)]

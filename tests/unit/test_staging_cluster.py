@@ -482,8 +482,3 @@ def test_job_whose_sets_are_in_the_cluster_is_not_taken_for_one_without_tasks(sc
     with pytest.raises(UsageError, match="if the job had a cluster_directory, its tasks' commits are there"):
         datasets.commit(scene.url, job.id, filesystem=scene.filesystem)
     job.commit()
-
-
-def test_sets_cannot_be_left_for_hadoop_where_they_are_not(scene: ClusterScene) -> None:
-    with pytest.raises(UsageError, match="hadoop_sets is about pending sets in the destination's store"):
-        scene.job(hadoop_sets=True)

@@ -28,8 +28,6 @@ from magicfs.filesystem.threads import Coroutines
 from magicfs.filesystem.tracking import name_in
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.job_options import Hadoop, JobOptions, Tracking
-from magicfs.formats.pending import EtagFormat
-from magicfs.hadoop.release import HadoopRelease
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, PENDING_SET, Dialect, MagicPath, PathOwner, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
@@ -41,7 +39,7 @@ __all__ = ["Connection", "Tracking"]
 
 _LOGGER = logging.getLogger("magicfs")
 # An open file of s3fs reads its ranges through this method of its filesystem.
-_OF_JOBS = ("unique_names", "tracking", "etag_format", "part_size")
+_OF_JOBS = ("unique_names", "tracking", "part_size")
 """Options that each job has of its own."""
 _ASKED_BY_FILES = frozenset({"_call_s3"})
 
@@ -65,7 +63,6 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         tracking: Tracking = "store",
         unique_names: bool = False,
         part_size: int | None = None,
-        etag_format: EtagFormat | None = None,
         job_object: bool = True,
         allow_secrets_in_pickles: bool = False,
         secrets_of: str | None = None,
@@ -76,7 +73,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         own, target = options.split(kwargs, target_protocol, target_options or {})
         target = options.with_kept_secrets(target, secrets_of)
         options.check_choice("tracking", tracking, get_args(Tracking))
-        etags = options.etag_format_of(etag_format, hadoop, tracking=tracking, unique_names=unique_names)
+        release = options.release_of(hadoop, tracking=tracking, unique_names=unique_names)
         self.transactions = Transactions()
         self._wrapped = options.wrapped(
             fs, target_protocol, target, asynchronous=own.get("asynchronous", False)
@@ -90,8 +87,8 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         self._has_buckets = resolve.has_buckets(self._wrapped)
         self._chains_with_slash = resolve.chains_with_slash(self._wrapped)
         self._given = fs is not None
-        self._release = None if hadoop is None else HadoopRelease.of(hadoop)
-        self._dialect = Dialect.of_layout(None if self._release is None else self._release.layout)
+        self._release = release
+        self._dialect = Dialect.of_layout(None if release is None else release.layout)
         self._settings = WriteSettings(
             JobOptions(
                 committer="magic",
@@ -99,7 +96,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
                 unique_names=unique_names,
                 tracking=tracking,
                 part_size=DEFAULT_PART_SIZE if part_size is None else part_size,
-                hadoop=Hadoop(etag_format=etags),
+                hadoop=Hadoop() if release is None else Hadoop(etag_format=release.etag_format),
             )
         )
         self._job_object = job_object
@@ -297,9 +294,10 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     def _counting(self, path: MagicPath, owner: PathOwner, settings: WriteSettings) -> WriteSettings:
         """A job's settings, which count, whatever options somebody gave."""
-        given = [name for name in _OF_JOBS if self.storage_options.get(name) is not None]
+        names = [name for name in _OF_JOBS if self.storage_options.get(name) is not None]
+        given = {name: getattr(self._settings.options, name) for name in names}
         store = self.store(path.bucket)
-        warn_if_ignored(store, path, owner, settings, {name: self._settings.given(name) for name in given})
+        warn_if_ignored(store, path, owner, settings, given)
         refuse_if_lost(store, path, owner, settings)
         return settings
 

@@ -28,9 +28,9 @@ class MagicFileSystem(Writing):
     ``close()`` finishes the upload to the final key, which stays invisible until the job commits, and leaves
     a ``.pending`` file and a zero-byte marker at the path that was opened. All other paths go to the wrapped
     filesystem untouched. Below the path of a job's task the job's own settings count, as its setup left them
-    in the store: ``tracking``, ``unique_names``, ``part_size``, ``etag_format`` and ``hadoop`` change nothing
-    there. Instances are cached by fsspec: the same arguments give the same
-    instance, before fsspec 2026.6 in the same thread only.
+    in the store: ``tracking``, ``unique_names``, ``part_size`` and ``hadoop`` change nothing there. Instances
+    are cached by fsspec: the same arguments give the same instance, before fsspec 2026.6 in the same thread
+    only.
 
     Args:
         fs: The filesystem to wrap; or give ``target_protocol`` and ``target_options``.
@@ -39,13 +39,11 @@ class MagicFileSystem(Writing):
         fo: The path of a chained URL; no part of the instance.
         hadoop: Release of Hadoop whose tasks or driver read what is written: ``"3.3"``, ``"3.4"`` (3.4.2 and
             later), ``"3.5"``, or a patch release such as ``"3.4.1"``. Its magic elements alone count, and
-            ``etag_format`` is its own; names and records that it could not find are refused. By default both
-            ``__magic`` and ``__magic_job-<id>`` count.
+            part ETags have the form that it reads; names and records that it could not find are refused. By
+            default both ``__magic`` and ``__magic_job-<id>`` count.
         tracking: ``"memory"`` writes neither marker nor ``.pending``: only this process knows the upload.
         unique_names: Whether to put task and job into final names; only in a committer's own layout.
         part_size: Bytes of the first parts.
-        etag_format: ``"object"`` for readers of Hadoop 3.4.2 and later; by default as ``hadoop`` has it, and
-            without that ``"string"``.
         job_object: False for jobs of ``committer="task-completing"``, which have none: in a process that does
             not know the job these options count then.
         allow_secrets_in_pickles: Whether pickling may carry inline secrets; otherwise they are dropped, and

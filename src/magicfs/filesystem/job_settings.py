@@ -39,10 +39,6 @@ class WriteSettings:
     object_settings: ObjectSettings = field(default_factory=dict)
     """What objects bear in place of what the filesystem was told, if anything."""
 
-    def given(self, name: str) -> object:
-        """What an option of the filesystem comes to, by its name there."""
-        return getattr(self.options.hadoop if name == "etag_format" else self.options, name)
-
 
 @dataclass(slots=True)
 class _KnownJob:
@@ -206,12 +202,12 @@ def warn_if_ignored(
     store: Store, path: MagicPath, owner: PathOwner, settings: WriteSettings, given: Mapping[str, object]
 ) -> None:
     """Say once for each job that options which somebody gave differ from the job's, and do not count."""
-    ignored = sorted(name for name, value in given.items() if settings.given(name) != value)
+    ignored = sorted(name for name, value in given.items() if getattr(settings.options, name) != value)
     if ignored and _KNOWN.first_warning(name_in(store, owner.job_directory)):
         logging.getLogger("magicfs").warning(
             "%s: %s was given to the filesystem, but job %s was set up with %s, and that counts",
             path.path,
             ", ".join(f"{name}={given[name]!r}" for name in ignored),
             owner.job,
-            ", ".join(f"{name}={settings.given(name)!r}" for name in ignored),
+            ", ".join(f"{name}={getattr(settings.options, name)!r}" for name in ignored),
         )

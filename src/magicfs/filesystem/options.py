@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from secrets import token_hex
-from typing import Any, get_args
+from typing import Any
 from weakref import WeakValueDictionary
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.errors import UsageError
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.hadoop.release import HadoopRelease
 from magicfs.stores import resolve
 from magicfs.stores.filesystem_options import options_of
@@ -20,8 +19,8 @@ __all__ = [
     "check_choice",
     "described",
     "described_by_protocol",
-    "etag_format_of",
     "keep_secrets",
+    "release_of",
     "split",
     "with_kept_secrets",
     "without_secrets",
@@ -40,22 +39,14 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise UsageError(f"{name}={value!r} is unknown; choose one of {', '.join(choices)}")
 
 
-def etag_format_of(
-    given: EtagFormat | None, hadoop: str | None, *, tracking: str, unique_names: bool
-) -> EtagFormat:
-    """The form of ETags: the one that was given, else what a release of Hadoop reads, else the default.
+def release_of(hadoop: str | None, *, tracking: str, unique_names: bool) -> HadoopRelease | None:
+    """The release of Hadoop that reads what is written; None if none has to.
 
     Raises UsageError for an unknown one, and for what a job commit of that Hadoop could not find.
     """
-    if given is not None:
-        check_choice("etag_format", given, get_args(EtagFormat))
     if hadoop is None:
-        return given or DEFAULT_ETAG_FORMAT
-    wanted = HadoopRelease.of(hadoop).etag_format
-    if given not in {None, wanted}:
-        raise UsageError(
-            f"hadoop={hadoop!r} reads etag_format={wanted!r} and refuses {given!r}; leave one of the two out"
-        )
+        return None
+    release = HadoopRelease.of(hadoop)
     if tracking == "memory":
         raise UsageError(
             f"hadoop={hadoop!r} is for files that Hadoop is to find, and tracking='memory' records none of "
@@ -66,7 +57,7 @@ def etag_format_of(
             f"hadoop={hadoop!r} is for files of Hadoop's own jobs, whose magic committer keeps the names "
             "that tasks give them; leave unique_names or hadoop out"
         )
-    return wanted
+    return release
 
 
 def split(

@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from magicfs.audit.content import FileCheck
-from magicfs.committers.options import CommitterOptions, FileOptions, StagingOptions
+from magicfs.committers.options import CommitterOptions, FileOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
 from magicfs.formats.job_options import JobOptions, Keep, Rerun, Tracking
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
-from magicfs.formats.pending import EtagFormat
 from magicfs.protocol.conflict import CONFLICTS, Mode, is_reserved
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
@@ -76,7 +75,7 @@ def check_manifest(destination: str, job: JobId) -> None:
 
 def check_options(asked: JobOptions, committer_options: CommitterOptions) -> None:
     """Raise UsageError for what a job may not be asked for, alone or together."""
-    _check_committer(asked, committer_options)
+    _check_committer(asked)
     _check_algorithm(committer_options, asked.conflict)
     _check_small_files(asked)
     _check_success_marker(asked)
@@ -84,12 +83,11 @@ def check_options(asked: JobOptions, committer_options: CommitterOptions) -> Non
     if asked.collect.checksums:
         _check_kept("checksums", "checksums", asked.committer)
     check_choice("tracking", asked.tracking, get_args(Tracking))
-    check_choice("etag_format", asked.hadoop.etag_format, get_args(EtagFormat))
     _check_rerun(asked)
     _check_keep(asked)
 
 
-def _check_committer(asked: JobOptions, options: CommitterOptions) -> None:
+def _check_committer(asked: JobOptions) -> None:
     """Raise UsageError for what a committer does not have, naming those that have it."""
     committer, conflict = asked.committer, asked.conflict
     traits = committer_info(committer)
@@ -104,11 +102,6 @@ def _check_committer(asked: JobOptions, options: CommitterOptions) -> None:
         raise UsageError(
             f"run_id finds an earlier job by its job object, and committer={committer!r} has none; "
             f"leave it out, or use one of {', '.join(_driven())}"
-        )
-    if asked.hadoop.sets and isinstance(options, StagingOptions) and options.cluster_directory is not None:
-        raise UsageError(
-            "hadoop_sets is about pending sets in the destination's store, and with cluster_directory "
-            "they are not there; leave one of the two out"
         )
     if asked.tracking == "memory" and traits.writes != "delayed uploads":
         raise UsageError(
@@ -147,11 +140,6 @@ def _check_small_files(asked: JobOptions) -> None:
         raise UsageError(
             f"small_files keeps files in the memory of their task, and with tracking={tracking!r} every file "
             "is recorded in the store when it is closed; use tracking='memory', or leave small_files out"
-        )
-    if asked.hadoop.sets:
-        raise UsageError(
-            "small files have no uploads, and Hadoop could not publish the pending sets that hadoop_sets "
-            "leaves for it; leave one of the two out"
         )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from magicfs.committers.options import StagingOptions
 from magicfs.errors import UsageError
@@ -21,27 +20,14 @@ _RENAMED: Final = frozenset({"manifest", "file"})
 _S3AS: Final = frozenset({"s3", "memory"})
 
 
-def settled(hadoop: str | None, committer: str, given: Mapping[str, Any]) -> Hadoop:
-    """In which form a job leaves its files; in ``given``, fields of it, None stands for not given.
+def settled(hadoop: str | None, committer: str) -> Hadoop:
+    """In which form a job leaves its files.
 
-    Raises UsageError for one that the release does not have, or a committer that Hadoop does not have.
+    Raises UsageError for what is no release, or a committer that Hadoop does not have.
     """
-    said = {name: value for name, value in given.items() if value is not None}
     if hadoop is None:
-        return Hadoop(**said)
-    wanted = _of_release(HadoopRelease.of(hadoop), committer)
-    for name, value in said.items():
-        if value != (meant := getattr(wanted, name)):
-            argument = "hadoop_sets" if name == "sets" else name
-            raise UsageError(
-                f"hadoop={hadoop!r} means {argument}={meant!r} with committer={committer!r}, and "
-                f"{argument}={value!r} was given, which a job commit of that Hadoop would not expect; leave "
-                "one of the two out"
-            )
-    return wanted
-
-
-def _of_release(release: HadoopRelease, committer: str) -> Hadoop:
+        return Hadoop()
+    release = HadoopRelease.of(hadoop)
     known = {"magic", *_STAGED, *_RENAMED}
     if committer not in known:
         raise UsageError(

@@ -16,7 +16,6 @@ from magicfs.audit.rules import name_of
 from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.job_options import Audits, Collected, JobOptions, Places, Rerun, Tracking
-from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import catalogs as job_catalogs
 from magicfs.job import commit as job_commit
@@ -30,7 +29,6 @@ from magicfs.job.open_attempts import OpenAttempts
 from magicfs.job.spec import Conflict, JobSpec, Period
 from magicfs.job.task import Task
 from magicfs.protocol import ids
-from magicfs.protocol.layout import LayoutName
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.runtime.interrupt import Call
@@ -71,7 +69,6 @@ class Job(Twins[JobReport], Maps):
             each other, and uploads of lost tasks can be found only while their records last.
         tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
             write and commit in one process.
-        layout: ``"__magic"`` for Hadoop before 3.4; by default ``"__magic_job"``.
         run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
             begun to publish, else aborted; ``rerun`` says what happens if the run is published.
         rerun: What to do if the run is published already, which ``found.published`` tells: ``skip`` discards
@@ -124,10 +121,9 @@ class Job(Twins[JobReport], Maps):
         job_id: An id that the engine has chosen, never used again; by default a random UUID.
         hadoop: Release of Hadoop whose tasks may join the job, and whose driver may commit or abort it:
             ``"3.3"``, ``"3.4"`` (3.4.2 and later) or ``"3.5"``, or a patch release such as ``"3.4.1"``. It
-            settles ``layout``, ``etag_format`` and ``hadoop_sets`` as its committer of the same name needs
-            them, and what such a job commit could not carry is refused: ``docs/hadoop.md``.
-        etag_format: ``"object"`` for readers of Hadoop 3.4.2 and later; by default ``"string"``.
-        hadoop_sets: Also leave pending sets where the job commit of Hadoop's magic committer looks for them.
+            settles where tasks work, the form of part ETags, and whether pending sets are copied to where its
+            committer of the same name looks for them. What such a job commit could not carry is refused:
+            ``docs/hadoop.md``.
         success_marker: Whether the job's end writes ``_SUCCESS``, for which readers of Hadoop's family wait.
             Without it the one of an earlier job is deleted all the same, as it would speak of other files.
         allow_empty: Let a job that has no files replace what is there, that is, delete it, and a job publish
@@ -149,7 +145,6 @@ class Job(Twins[JobReport], Maps):
         conflict: Conflict = "fail",
         unique_names: bool = True,
         tracking: Tracking = "store",
-        layout: LayoutName | None = None,
         run_id: str | None = None,
         rerun: Rerun = "skip",
         attempt: int = 0,
@@ -170,8 +165,6 @@ class Job(Twins[JobReport], Maps):
         filesystem: AbstractFileSystem | None = None,
         job_id: UUID | str | None = None,
         hadoop: str | None = None,
-        etag_format: EtagFormat | None = None,
-        hadoop_sets: bool | None = None,
         success_marker: bool = True,
         allow_empty: bool = False,
         single_driver: bool = False,
@@ -200,9 +193,7 @@ class Job(Twins[JobReport], Maps):
                 extra=keys_of(extra_destinations, location, committer, uploads_found_by_name=found_by_name),
                 also_replace=other_keys_of(also_replace, location, conflict),
             ),
-            hadoop=settled(
-                hadoop, committer, {"layout": layout, "etag_format": etag_format, "sets": hadoop_sets}
-            ),
+            hadoop=settled(hadoop, committer),
         )
         self.spec = JobSpec(
             location=location,

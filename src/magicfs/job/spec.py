@@ -223,8 +223,6 @@ class JobSpec:
         options: dict[str, Any] = {"tracking": asked.tracking, "unique_names": asked.unique_names}
         if asked.part_size != DEFAULT_PART_SIZE:
             options["part_size"] = asked.part_size
-        if asked.hadoop.etag_format != "string":
-            options["etag_format"] = asked.hadoop.etag_format
         if not committer_info(asked.committer).driven:
             options["job_object"] = False
         return options

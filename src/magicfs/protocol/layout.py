@@ -13,14 +13,14 @@
     DEST/__magic_job-<job>/job-<job>/facts/<nonce>/…                                  what it is to publish
     EXTRA/__magic_job-<job>/job-<job>/job-location.json                               where its job object is
 
-``layout="__magic"`` puts ``__magic`` in place of the first element, as Hadoop did before 3.4.
+``__magic`` is in place of the first element in jobs for Hadoop before 3.4, and in those of such a Hadoop.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
@@ -67,16 +67,12 @@ class WorkLayout:
     name: LayoutName = "__magic_job"
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(LayoutName):
-            raise UsageError(
-                f"layout={self.name!r} is unknown; choose one of {', '.join(get_args(LayoutName))}"
-            )
         if not 0 <= self.attempt <= 9999:
             raise UsageError(f"attempt={self.attempt} is not a job attempt; number them from 0")
 
     @property
     def magic_directory(self) -> str:
-        """The magic directory: of this job alone, or shared by all jobs with ``layout="__magic"``."""
+        """The magic directory: of this job alone, or shared by all jobs of the layout ``__magic``."""
         element = MAGIC if self.name == "__magic" else f"{MAGIC_JOB}{self.job}"
         return paths.join(self.destination, element)
 

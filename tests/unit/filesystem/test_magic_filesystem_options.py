@@ -176,9 +176,7 @@ def test_dialect_decides_which_elements_are_magic(hadoop: str | None, plain: boo
     assert scene.uploads() == ["a/1"] * plain + ["b/2"] * job
 
 
-@pytest.mark.parametrize(
-    "options", [{"tracking": "disk"}, {"hadoop": "new"}, {"etag_format": "xml"}, {"part_size": 0}]
-)
+@pytest.mark.parametrize("options", [{"tracking": "disk"}, {"hadoop": "new"}, {"part_size": 0}])
 def test_option_that_cannot_be_right_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         MagicFileSystem(target_protocol="memory", **options).open("bucket/__magic/t/a", "wb")

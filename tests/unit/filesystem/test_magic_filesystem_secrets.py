@@ -101,8 +101,8 @@ def test_pickle_drops_secrets_and_keeps_the_way_to_the_store(make: Any, secrets:
 @pytest.mark.parametrize("make", BY_OPTIONS)
 def test_pickle_keeps_the_options_of_magic_itself(make: Any) -> None:
     for options in (
-        {"tracking": "memory", "unique_names": True, "part_size": 2**23, "etag_format": "object"},
-        {"hadoop": "3.4", "etag_format": "object", "part_size": 2**23},
+        {"tracking": "memory", "unique_names": True, "part_size": 2**23},
+        {"hadoop": "3.4", "part_size": 2**23},
     ):
         made = MagicFileSystem(target_protocol="s3", target_options=PLAIN, **options)
         again = unpickled(pickle.dumps(made))

@@ -257,7 +257,7 @@ def test_dataset_without_a_transaction_is_not_drawn_into_that_of_another_task(
         conflict="append",
         filesystem=scene.wrapped,
         unique_names=False,
-        layout="__magic",
+        hadoop="3.3",
         job_id=JOB,
     ).setup()
     attempts = [job.task(n).setup().path for n in range(2)]
