@@ -47,11 +47,14 @@ def digests_of(played: Iterable[tuple[int, tuple[str, ...]]]) -> Digests:
 
 def digests(seed: int) -> tuple[int, tuple[str, ...]]:
     """What one story came to, by its seed."""
-    logging.getLogger("magicfs").setLevel(logging.CRITICAL)
     account = play(seed)
     return seed, tuple(
         hashlib.sha256("\n".join(getattr(account, part)).encode()).hexdigest() for part in _PARTS
     )
+
+
+def _quiet() -> None:
+    logging.getLogger("magicfs").setLevel(logging.CRITICAL)
 
 
 def differences(known: Digests, now: Digests) -> dict[str, list[str]]:
@@ -81,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     begun = time.monotonic()
     os.environ["PYTHONHASHSEED"] = "0"
-    with multiprocessing.get_context("spawn").Pool(_PROCESSES) as pool:
+    with multiprocessing.get_context("spawn").Pool(_PROCESSES, _quiet) as pool:
         now = digests_of(pool.imap(digests, range(given.seeds), chunksize=20))
     known = json.loads(ACCOUNTS.read_text()) if ACCOUNTS.exists() else {}
     differing, shown = differences(known, now), _face_differs()
