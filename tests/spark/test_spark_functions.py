@@ -19,6 +19,7 @@ from pyspark.sql.functions import pandas_udf
 import magicfs
 from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import ProtocolViolation, UsageError
+from magicfs.job.spec import JobSpec
 from magicfs.protocol.ids import task_id
 from magicfs.spark import (
     COMMIT_SCHEMA,
@@ -206,11 +207,15 @@ def test_every_committer_tells_the_rows(committer: str, tmp_path: Path) -> None:
     ]
 
 
+def _with_limit(job: magicfs.Job, limit: int) -> JobSpec:
+    return replace(job.spec, options=replace(job.spec.options, inline_limit=limit))
+
+
 @pytest.mark.parametrize("tracking", ["memory", "store"])
 def test_above_the_limit_only_the_key_of_a_pending_set_travels(tracking: str) -> None:
     with magicfs.Job(f"memory://spark-functions/{tracking}", conflict="append", tracking=tracking) as job:
         for number, limit in enumerate((0, INLINE_LIMIT)):
-            with magicfs.Task(replace(job.spec, inline_limit=limit), task_id(number)) as task:
+            with magicfs.Task(_with_limit(job, limit), task_id(number)) as task:
                 task.filesystem.pipe_file(f"{task.path}/x", b"x")
                 task.count("records_written", 7)
             assert task.committed is not None
