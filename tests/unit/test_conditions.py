@@ -182,6 +182,26 @@ def test_put_that_is_sent_again_and_refused_by_its_own_work_changes_no_verdict(
     assert left(memory) == []
 
 
+class Swept(DelegatingStore):
+    """Loses its objects before one request: whoever ends a job removes what lies in its directory."""
+
+    def __init__(self, inner: MemoryStore, at: int) -> None:
+        super().__init__(inner)
+        self._left = at
+
+    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:
+        self._left -= 1
+        if not self._left:
+            await self.inner.delete([info.key async for info in self.inner.list("")])
+        return await request()
+
+
+@pytest.mark.parametrize("at", range(1, 18))
+def test_a_directory_that_is_swept_in_the_middle_changes_no_verdict(memory: MemoryStore, at: int) -> None:
+    assert probe(Swept(memory, at)) == Conditions()
+    assert left(memory) == []
+
+
 def test_store_that_takes_every_key_for_taken_does_not_honour_it(memory: MemoryStore) -> None:
     def refuses(asked: str, options: dict[str, Any]) -> MagicError | None:
         return ObjectExists(asked, "bucket/key", "there") if condition_of(options) == "if_absent" else None
