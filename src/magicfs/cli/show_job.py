@@ -55,18 +55,9 @@ def show_job(url: str, job: JobObject) -> None:
             ("conflict", asked.conflict),
             ("may delete in", ", ".join(f"{job.bucket}/{key}" for key in asked.places.also_replace)),
             ("keeps replaced files", asked.keep.ms and f"for {period_text(asked.keep.ms)}"),
-            (
-                "shows again",
-                asked.rollback.job and f"what was published with job {asked.rollback.job}",
-            ),
-            (
-                "committer",
-                f"{asked.committer}, tracking {asked.tracking}, layout {asked.hadoop.layout}",
-            ),
-            (
-                "small files",
-                asked.small_files and f"up to {human_bytes(asked.small_files)}, in bundles",
-            ),
+            ("shows again", asked.rollback.job and f"what was published with job {asked.rollback.job}"),
+            ("committer", f"{asked.committer}, tracking {asked.tracking}, layout {asked.hadoop.layout}"),
+            ("small files", asked.small_files and f"up to {human_bytes(asked.small_files)}, in bundles"),
             ("footers", "kept" if asked.collect.footers else None),
             ("checksums", "kept" if asked.collect.checksums else None),
             ("unique names", "yes" if asked.unique_names else "no"),

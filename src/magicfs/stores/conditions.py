@@ -293,7 +293,9 @@ class _Object:
         except (ObjectExists, Unsupported) as error:
             await self.store.abort_upload(self.key, self.upload_id)
             self.upload_id = ""
-            return isinstance(error, ObjectExists)
+            if isinstance(error, Unsupported):
+                raise
+            return True
         self.upload_id = ""
         self.etag = done.etag or (await self.store.head(self.key)).etag
         return False

@@ -215,8 +215,7 @@ class JobTransaction:
                 how = (context.url, context.options.committer, context.options.conflict)
                 raise CommitUnfinished(
                     f"the run {context.options.run_id!a} was published before, and nothing was published "
-                    "now: "
-                    f"{outcome.unfinished(one.context, done.unsettled)}",
+                    f"now: {outcome.unfinished(one.context, done.unsettled)}",
                     JobReport.before(other.job_id, *how),
                 ) from done.unsettled
             if done.end is JobEnd.PUBLISHED:
@@ -224,8 +223,7 @@ class JobTransaction:
             elif done.end is JobEnd.ELSEWHERE:
                 raise CommitDenied(
                     f"job {other.job_id} of the same run {context.options.run_id!r} was ended by another "
-                    "process "
-                    "just now; nothing was published here; run again"
+                    "process just now; nothing was published here; run again"
                 )
         return published
 
