@@ -291,6 +291,7 @@ def pandas_frames(draw: st.DrawFn) -> pd.DataFrame:
         return pd.concat(parts, ignore_index=draw(st.booleans()) and index == "range")
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400))
 @given(pandas_frames(), st.sampled_from([None, True, False]), PIECE)
 def test_frames_of_pandas_read_back_as_to_parquet_writes_them(

@@ -496,6 +496,7 @@ class TestCommands:
         assert "a name for a publication" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.sample(most=1)
 class TestDeaths:
     """A process dies at each of its requests, before and after the store does it."""
