@@ -146,8 +146,7 @@ class _DeltaTable:
         if not found:
             raise UsageError(
                 f"{self.place.location.url} has no files, so a Delta table of it would have no columns; "
-                "register it "
-                "when the first file was published"
+                "register it when the first file was published"
             )
         schema = self._schema(published, columns, found)
         self.place.run(mark)
@@ -226,8 +225,7 @@ class _DeltaTable:
             elif known.type != one.type:
                 raise UsageError(
                     f"the Delta table {self.place.location.url} has {one.name!r} as {known.type}, and files "
-                    "to add "
-                    f"have it as {one.type}; nothing was changed; remove _delta_log, and register the "
+                    f"to add have it as {one.type}; nothing was changed; remove _delta_log, and register the "
                     "dataset anew"
                 )
         if new:

@@ -41,8 +41,7 @@ def uri_of(location: Location) -> str:
     if location.scheme not in _SCHEMES:
         raise UsageError(
             f"deltalake knows no {location.scheme}://; a Delta table can be on S3, Google Cloud Storage, "
-            "Azure and "
-            "local files"
+            "Azure and local files"
         )
     return f"{_SCHEMES[location.scheme]}://{location.bucket}/{quote(location.key)}"
 

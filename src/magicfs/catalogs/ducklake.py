@@ -153,8 +153,7 @@ class _LakeTable:
         if any(deleted is not None for _, deleted in names):
             raise UsageError(
                 f"somebody has deleted rows of the DuckLake table {self._lake.table}, so it does not show "
-                "the "
-                "dataset any more; nothing was changed; drop the table, and register the dataset anew"
+                "the dataset any more; nothing was changed; drop the table, and register the dataset anew"
             )
         return {name.removeprefix(base): name for name, _ in names}
 
@@ -189,8 +188,7 @@ class _LakeTable:
             if schema is None:
                 raise UsageError(
                     f"{self._place.location.url} has no files, so a table of it would have no columns; "
-                    "register it "
-                    "when the first file was published"
+                    "register it when the first file was published"
                 )
             described = ", ".join(f"{_quoted(name)} {type_}" for name, type_ in self._types(schema).items())
             self._cursor.execute(f"CREATE TABLE {self._quoted} ({described})")
@@ -213,8 +211,7 @@ class _LakeTable:
             elif known[name] != type_ and name not in columns:
                 raise UsageError(
                     f"the DuckLake table {self._lake.table} has {name!r} as {known[name]}, and files to add "
-                    "have it "
-                    f"as {type_}; nothing was changed; drop the table, and register the dataset anew"
+                    f"have it as {type_}; nothing was changed; drop the table, and register the dataset anew"
                 )
 
     def _partitions(self) -> set[str]:

@@ -62,8 +62,7 @@ def footers(place: Destination, files: Files, keys: Sequence[str], reader: str) 
         except pa.ArrowInvalid as error:
             raise UsageError(
                 f"{at[key]} is no Parquet file ({error}); {reader} shows Parquet alone, a SymlinkManifest "
-                "any "
-                "format; nothing was changed"
+                "any format; nothing was changed"
             ) from error
         return Footer(found.num_rows, found.schema.to_arrow_schema().remove_metadata())
 

@@ -157,8 +157,7 @@ class _IcebergTable:
             if schema is None:
                 raise UsageError(
                     f"{self.place.location.url} has no files, so a table of it would have no columns; "
-                    "register it "
-                    "when the first file was published"
+                    "register it when the first file was published"
                 )
             transaction = self._created(columns, schema)
         else:

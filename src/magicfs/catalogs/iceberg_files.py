@@ -52,8 +52,7 @@ def data_file(transaction: Any, path: str, values: Mapping[str, str | None]) -> 
     except FileNotFoundError as error:
         raise UsageError(
             f"the catalog's FileIO does not find {path}, which is there; nothing was changed; give the "
-            "catalog the "
-            "properties of the store, and for names with # or ? "
+            "catalog the properties of the store, and for names with # or ? "
             "py-io-impl=pyiceberg.io.fsspec.FsspecFileIO"
         ) from error
     except (ValueError, TypeError) as error:

@@ -6,7 +6,7 @@ The name is the URL of the job's directory; all else that a task must know is in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from magicfs.committers.registry import committer_info
@@ -14,6 +14,7 @@ from magicfs.datasets.connection import on_destination, was_published
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.destination import destination_of
 from magicfs.job.job import Job
@@ -86,12 +87,24 @@ def open_task(name: ArrayJob, task: int | str, storage_options: Mapping[str, Any
     spec = JobSpec(
         location=location,
         job=told.job_id,
-        options=replace(told.options, conflict="append"),  # what is there is the concern of who commits
+        options=_for_tasks(told.options),
         attempt=told.attempt,
         storage_options=options,
         object_settings=told.object_settings or None,
     )
     return Task(spec, ids.task_id(task))
+
+
+def _for_tasks(asked: JobOptions) -> JobOptions:
+    """What a task has to know of its job; what is replaced is the concern of the process that commits."""
+    return JobOptions(
+        committer=asked.committer,
+        conflict="append",
+        unique_names=asked.unique_names,
+        part_size=asked.part_size,
+        collect=asked.collect,
+        hadoop=asked.hadoop,
+    )
 
 
 def check_open(name: ArrayJob, commit: TaskCommit, storage_options: Mapping[str, Any] | None) -> None:

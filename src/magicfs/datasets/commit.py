@@ -202,8 +202,7 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
             return
         raise UsageError(
             f"job {job.job_id} is to be judged by {'; '.join(job.options.audit.rules)} before it is "
-            "published, and "
-            f"was not; nothing was changed; make its Job again with job_id={job.job_id!r}, "
+            f"published, and was not; nothing was changed; make its Job again with job_id={job.job_id!r}, "
             f"attempt={job.attempt} and these rules, and call setup() and commit(), which judges it; or pass "
             "accept=, on the command line --accept REASON, to publish it unjudged; or run magicfs abort "
             f"{location.url} --job {job.job_id}"

@@ -148,8 +148,7 @@ async def _check_run(engine: Engine, location: Location, job: JobObject, others:
     if before is not None:
         raise CommitDenied(
             f"run {job.options.run_id!r} was published by job {before} already; nothing was changed; run "
-            "magicfs "
-            f"abort {location.url} --job {job.job_id}"
+            f"magicfs abort {location.url} --job {job.job_id}"
         )
 
 

@@ -148,8 +148,7 @@ def _check_success_marker(asked: JobOptions) -> None:
     if not asked.success_marker and not committer_info(asked.committer).driven:
         raise UsageError(
             f"success_marker=False leaves _SUCCESS out, by which committer={asked.committer!r} knows "
-            "whether a job "
-            f"is published; leave success_marker out, or use one of {', '.join(_driven())}"
+            f"whether a job is published; leave success_marker out, or use one of {', '.join(_driven())}"
         )
 
 

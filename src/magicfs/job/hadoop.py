@@ -58,8 +58,7 @@ def check_hadoops_store(spec: JobSpec, store: Store) -> None:
     if store.name not in _S3AS:
         raise UsageError(
             f"{begin}committer={spec.options.committer!r} of Hadoop is S3A's and knows S3 alone, not the "
-            "store "
-            f"{store.name!r}; leave hadoop out"
+            f"store {store.name!r}; leave hadoop out"
         )
     options = spec.committer_options
     if isinstance(options, StagingOptions) and options.cluster_directory is None:

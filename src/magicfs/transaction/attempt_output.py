@@ -142,8 +142,7 @@ def refuse_others(
             UsageError(
                 f"{path} {what}, and attempt {attempt} of job {context.job}, with unique_names="
                 f"{context.options.unique_names}, makes {expected!r} of it; write it again through "
-                "task.filesystem, "
-                "or give storage_options=task.storage_options beside task.url"
+                "task.filesystem, or give storage_options=task.storage_options beside task.url"
             )
         )
         if whose or key != plain:

@@ -78,8 +78,7 @@ class InTheWay:
             )
         return (
             f"job {context.job} with conflict={context.options.conflict!r} would delete at {context.url} "
-            "what may be "
-            f"somebody else's: {shown}{more}; {changed}; {'; '.join(advice)}"
+            f"what may be somebody else's: {shown}{more}; {changed}; {'; '.join(advice)}"
         )
 
     def denied(self, context: JobContext) -> CommitDenied:

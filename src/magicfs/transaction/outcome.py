@@ -99,8 +99,7 @@ def run_is_published(context: JobContext, job: str) -> OutputExists:
     """The error for ``rerun="fail"``."""
     return OutputExists(
         f"the run {context.options.run_id!a} was published at {context.url} by job {job}, and rerun='fail' "
-        "publishes "
-        "no run twice; nothing was changed; use another run_id for other data, or rerun='skip'"
+        "publishes no run twice; nothing was changed; use another run_id for other data, or rerun='skip'"
     )
 
 

@@ -208,8 +208,7 @@ def files_gone(engine: Engine, context: JobContext, keys: Sequence[str]) -> Obje
         "rollback",
         f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
         f"{len(keys)} files that were published with job {context.options.rollback.job} were deleted or "
-        "written over by "
-        "later jobs, or are being deleted; nothing was changed",
+        "written over by later jobs, or are being deleted; nothing was changed",
         hint="publish with keep_replaced= to keep them for a time",
     )
 

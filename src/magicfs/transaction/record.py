@@ -1,4 +1,4 @@
-"""The job object in the store: reading it, creating it, moving it."""
+"""The job object in the store: reading, creating and moving it; who may drive it; records that lead to it."""
 
 from __future__ import annotations
 

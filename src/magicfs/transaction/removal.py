@@ -41,8 +41,7 @@ async def chosen(
     if not found:
         raise CommitDenied(
             f"the files of {context.url} that job {context.job} was to {context.options.conflict} were "
-            "replaced by "
-            "other jobs meanwhile; nothing was changed; call again"
+            "replaced by other jobs meanwhile; nothing was changed; call again"
         )
     return found
 

@@ -215,8 +215,7 @@ def _check_rules(context: JobContext, job: JobObject) -> None:
     if job.options.audit.rules and not context.options.audit.rules:
         raise UsageError(
             f"job {context.job} was set up to be judged by {'; '.join(job.options.audit.rules)}, and not "
-            "without "
-            "rules; nothing was changed; give audit= in every attempt, or take another job id"
+            "without rules; nothing was changed; give audit= in every attempt, or take another job id"
         )
 
 

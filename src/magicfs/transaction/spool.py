@@ -1,7 +1,6 @@
-"""Byte strings by number: in memory while they are few, then in a temporary file without a name.
+"""The files of a job while it is committed: packed, kept by number, and beyond some in a temporary file.
 
-So the memory of a driver does not grow with its job. The file is this process's own: what it holds was
-checked before, and nobody else can open it.
+So the memory of a driver does not grow with its job. The file has no name: nobody else can open it.
 """
 
 from __future__ import annotations
@@ -237,7 +236,6 @@ class TakenFiles:
 
 
 _GROUP: Final = 1000
-_BETWEEN_ETAGS: Final = "\n"
 
 
 class ETags:
@@ -266,7 +264,7 @@ class ETags:
             self._left[number] -= 1
         group[index] = etag
         if not self._left[number]:
-            self._full[number] = self._spool.append(_BETWEEN_ETAGS.join(map(str, group)).encode())
+            self._full[number] = self._spool.append(_BETWEEN.join(map(str, group)).encode())
             del self._open[number], self._left[number]
 
     def __iter__(self) -> Iterator[str | None]:
@@ -277,7 +275,7 @@ class ETags:
     def _group(self, number: int) -> list[str | None]:
         place = self._full.get(number)
         if place is not None:
-            return list(self._spool.read(place).decode().split(_BETWEEN_ETAGS))
+            return list(self._spool.read(place).decode().split(_BETWEEN))
         return [None] * min(_GROUP, self.files - number * _GROUP)
 
 

@@ -1,0 +1,27 @@
+"""Tasks of a job that another program has set up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from magicfs.datasets.array_job import ArrayJob, open_task
+from magicfs.job.job import Job
+from magicfs.protocol import ids
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"conflict": "replace", "keep_replaced": "7d"},
+        {"conflict": "replace", "run_id": "today", "rerun": "replace"},
+        {"conflict": "replace", "also_replace": ["memory://arrays/sales/old"]},
+        {"conflict": "append", "footers": True},
+    ],
+)
+def test_a_task_is_opened_whatever_else_its_job_was_asked_for(asked: dict[str, Any]) -> None:
+    job = Job("memory://arrays/sales", **asked).setup()
+    task = open_task(ArrayJob(job.url, ids.job_id(job.id)), 0, None).setup()
+    task.filesystem.pipe_file(f"{task.path}/part.csv", b"x\n")
+    assert job.commit([task.commit()]).files == 1
