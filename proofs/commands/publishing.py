@@ -28,6 +28,7 @@ from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.planning import naming
 from proofs.commands.places import Place
 
 __all__ = ["PUBLISHING"]
@@ -146,7 +147,7 @@ async def _job(
             pendings.append(await _uploaded(engine, key, body, job))
         packed = PendingSet.merge(job, pendings).to_bytes()
         output = job_output.checked(engine, context, [("the task", packed)])
-        output.choice = choice
+        output.planner = None if choice is None else naming(choice)
         return output
 
     try:

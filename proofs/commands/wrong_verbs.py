@@ -52,7 +52,7 @@ VERB_MUTANTS: Final[tuple[VerbMutant, ...]] = (
         "a job that replaces does not look for one that was published meanwhile",
         ("no job", "replace", "append"),
         "magicfs.transaction.prepare",
-        "if not in_the_way and pointer != found.pointer:",
+        "if not in_the_way and pointer != plan.pointer:",
         "if False:",
     ),
     VerbMutant(
@@ -65,8 +65,8 @@ VERB_MUTANTS: Final[tuple[VerbMutant, ...]] = (
     VerbMutant(
         "what earlier jobs keep is deleted by who replaces later",
         ("kept files", "replace", "read"),
-        "magicfs.transaction.prepare",
-        "await past.leave_kept(*about, found, output.restored, shown)",
+        "magicfs.past.extension",
+        "_leave(look, plan, promises.held, shown)",
         "pass",
     ),
 )

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 from magicfs import datasets
 from magicfs.audit import Audited, Check
+from magicfs.audit.extension import Judge
 from magicfs.committers import registry
 from magicfs.committers.driven import DrivenCommitter
 from magicfs.datasets.abort import abort_job
@@ -25,7 +26,6 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.report import JobReport
-from magicfs.transaction.audit import Auditing
 from magicfs.transaction.context import JobContext, JobSetup
 from proofs.crash.history import document_of, newest
 from proofs.crash.past_deeds import DAY_MS, PLACE, named
@@ -197,7 +197,7 @@ class AuditScene(PastScene):
         assert self.begun is not None
         committer = registry.make("magic", self.context(attempt), process.engine)
         assert isinstance(committer, DrivenCommitter)
-        committer.auditing = Auditing((Check(_too_few, _RULE),), on_failure)
+        committer.given = (Judge((Check(_too_few, _RULE),), on_failure),)
         try:
             await committer.commit_job(self.commits, self.begun.driver)
         except AuditFailed as error:

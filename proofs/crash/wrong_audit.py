@@ -13,7 +13,7 @@ Rival = Literal["recover", "rerun", "discard", "accept", "driver", "append", "re
 """Who meets somebody who judges or accepts a job: a recovery, a job of the same run, one who discards or
 accepts the job, its driver, who judges it, another job that appends or replaces."""
 
-_AUDIT: Final = "magicfs.transaction.audit"
+_AUDIT: Final = "magicfs.audit.extension"
 _COMMIT: Final = "magicfs.datasets.commit"
 
 
@@ -44,22 +44,22 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "nobody asks for the audit",
         "magicfs.transaction.driver",
-        "if auditing is not None:",
-        "if False:",
+        "await one.on_output(Prepared(self.engine, self.context, record, version, output, discard))",
+        "pass",
         ("judge",),
     ),
     WrongAudit("a failed audit passes", _AUDIT, "if said.passed:", "if True:", ("judge", "judge and abort")),
     WrongAudit(
         "a job that is to be held is discarded",
         _AUDIT,
-        'if auditing.on_failure == "quarantine":',
+        'if self._on_failure == "quarantine":',
         "if False:",
         ("judge",),
     ),
     WrongAudit(
         "a job that is to be discarded is held",
         _AUDIT,
-        'if auditing.on_failure == "quarantine":',
+        'if self._on_failure == "quarantine":',
         "if True:",
         ("judge and abort",),
     ),
@@ -84,13 +84,13 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "a driver without rules commits what is to be judged",
         _AUDIT,
-        "if auditing is None and version.job.is_unjudged:",
+        "if job.is_unjudged:",
         "if False:",
         ("judge",),
     ),
     WrongAudit(
         "a driver without rules takes over what is to be judged",
-        "magicfs.transaction.setup",
+        _AUDIT,
         "if job.options.audit.rules and not context.options.audit.rules:",
         "if False:",
         ("judge",),
@@ -105,14 +105,14 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "a new driver takes over what is in quarantine",
         _AUDIT,
-        "if version.job.is_quarantined:",
+        "if job.is_quarantined:",
         "if False:",
         ("judge",),
     ),
     WrongAudit(
         "whoever has no token commits what somebody has accepted",
         _AUDIT,
-        "if driver is None and said is not None and not said.passed:",
+        "if driver is None and job.audit is not None and not job.audit.passed:",
         "if False:",
         ("accept",),
     ),
@@ -126,15 +126,15 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "who accepts does not say so",
         _AUDIT,
-        "await record.move(version, JobState.OPEN, driver=driver, audit=replace(audit, accepted=reason))",
-        "await record.move(version, JobState.OPEN, driver=driver, audit=audit)",
+        "await record.move(version, JobState.OPEN, driver=driver, audit=replace(said, accepted=reason))",
+        "await record.move(version, JobState.OPEN, driver=driver, audit=said)",
         ("accept",),
     ),
     WrongAudit(
         "who accepts is not the driver",
         _AUDIT,
-        "await record.move(version, JobState.OPEN, driver=driver, audit=replace(audit, accepted=reason))",
-        "await record.move(version, JobState.OPEN, audit=replace(audit, accepted=reason))",
+        "await record.move(version, JobState.OPEN, driver=driver, audit=replace(said, accepted=reason))",
+        "await record.move(version, JobState.OPEN, audit=replace(said, accepted=reason))",
         ("accept",),
     ),
     WrongAudit(
@@ -160,9 +160,9 @@ AUDIT_MUTANTS: Final = (
     ),
     WrongAudit(
         "the manifest forgets what the audit said",
-        "magicfs.transaction.publish",
-        "audit=job.audit,",
-        "audit=None,",
+        _AUDIT,
+        'job.manifest["audit"] = job.job.audit',
+        "pass",
         ("accept",),
     ),
     WrongAudit(

@@ -66,10 +66,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "complete before the commit point",
         "a",
         _PREPARING,
-        "check_empty(context, output)",
+        "planner.check()",
         "from magicfs.protocol.steps import Batch; "
         'await engine.run(Batch("complete", output.steps())); '
-        "check_empty(context, output)",
+        "planner.check()",
         _REPLACE,
     ),
     Mutant(
@@ -87,9 +87,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "_SUCCESS first",
         "f",
         _EXECUTION,
-        "altered = await publish.delete_old(self.cleaner, conditions, old, done.output, check)",
+        "altered = await publish.delete_old(self.cleaner, conditions, settling.deleted, done.output, check)",
         "await publish.write_success(self.cleaner, context, conditions, job, done.output); "
-        "altered = await publish.delete_old(self.cleaner, conditions, old, done.output, check)",
+        "altered = await publish.delete_old(self.cleaner, conditions, settling.deleted, done.output, check)",
         _REPLACE,
     ),
     Mutant(
@@ -236,7 +236,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the pointer is not read again",
         "b",
         _PREPARING,
-        "if not in_the_way and pointer != found.pointer:",
+        "if not in_the_way and pointer != plan.pointer:",
         "if False:",
         (_job(),),
         "rivals",

@@ -1,8 +1,8 @@
 """``python -m proofs.endings.processes``: forks of this process, each of which goes through one front door.
 
 This process imports what the first fork has imported, and starts nothing. Each fork ends as every Python
-process does: no block is around it. What was imported is frozen for the collector, which would walk it at the end of
-each fork. So a run takes a fifth of a second rather than three.
+process does: no block is around it. What was imported is frozen for the collector, which would walk it at
+the end of each fork. So a run takes a fifth of a second rather than three.
 """
 
 from __future__ import annotations

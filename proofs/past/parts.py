@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import magicfs
 from magicfs.formats.manifest import Manifest
 from magicfs.protocol import ids
-from magicfs.transaction.past import copied_key
+from magicfs.protocol.final_names import copied_key
 from proofs.past.ledger import Files, Ledger, day_of
 from proofs.past.orders import Deed
 from proofs.past.places import Place

@@ -95,7 +95,7 @@ def test_all_of_it_is_part_of_the_crash_loops() -> None:
 def test_a_mutant_that_nobody_notices_is_told() -> None:
     harmless = WrongAudit(
         "nothing is wrong",
-        "magicfs.transaction.audit",
+        "magicfs.audit.extension",
         "if said.passed:",
         "if said.passed is True:",
         ("judge",),

@@ -27,6 +27,7 @@ from magicfs.audit import (
     Rows,
     SameSchema,
 )
+from magicfs.audit.extension import Judge
 from magicfs.cli.main import main
 from magicfs.committers import registry
 from magicfs.datasets.commit import commit_listed
@@ -39,7 +40,8 @@ from magicfs.report import RecoveredJob
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind
 from magicfs.transaction import output as job_output
-from magicfs.transaction.audit import Auditing, accept_unjudged
+from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.extension import Accepted
 from proofs.scenes.job_scene import JobScene
 
 pytestmark = pytest.mark.sample(most=2)
@@ -379,13 +381,15 @@ class TestNotJudged:
         context = job.spec.context
         engine = plain.engine(Traffic([]))
         output = plain.lived(lambda: job_output.load_listed(engine, context, None))
+        seen = plain.lived(lambda: JobTransaction(engine, context).job())
+        accepted = Accepted(engine, context, seen, output, "weekend")
         with pytest.raises(AuditFailed):
             job.commit()
         with pytest.raises(CommitDenied, match="judged meanwhile"):
-            plain.lived(lambda: accept_unjudged(engine, context, output, "weekend"))
+            plain.lived(lambda: Judge().accept(accepted))
         datasets.abort(plain.url, job=job.id, filesystem=plain.filesystem)
         with pytest.raises(CommitDenied, match="has ended"):
-            plain.lived(lambda: accept_unjudged(engine, context, output, "weekend"))
+            plain.lived(lambda: Judge().accept(accepted))
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", CUTS)
@@ -435,7 +439,7 @@ class TestNotJudged:
             commits = scene.wrote(job, {"a.parquet": parquet(40)}, {"b.parquet": parquet(30)})
             engine = scene.engine(Traffic([Fault(Kind.CRASH_AFTER, number=number)]))
             committer: Any = registry.make("magic", job.spec.context, engine)
-            committer.auditing = Auditing((RowChange(less=0.5),))
+            committer.given = (Judge((RowChange(less=0.5),)),)
             done = scene.lived(lambda: committer.commit_job(commits, job.found.driver))  # noqa: B023
             left = recovered(scene)
             if left and left[0].action == "left":
@@ -691,7 +695,7 @@ class TestDeaths:
             commits = scene.wrote(job, {"a.parquet": parquet(40)}, {"b.parquet": parquet(30)})
             engine = scene.engine(Traffic([Fault(kind, number=number)]))
             committer: Any = registry.make("magic", job.spec.context, engine)
-            committer.auditing = Auditing((RowChange(less=0.2),), on_failure)
+            committer.given = (Judge((RowChange(less=0.2),), on_failure),)
             raised = _raised(scene, lambda: committer.commit_job(commits, job.found.driver))  # noqa: B023
             assert scene.data() == before, number
             for _ in range(2):

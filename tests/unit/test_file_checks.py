@@ -252,12 +252,12 @@ def test_a_driver_that_is_killed_anywhere_publishes_nothing_that_fails(scene: Jo
 
 def _commit(scene: JobScene, job: magicfs.Job, fault: Fault) -> bool:
     """Whether the driver died."""
+    from magicfs.audit.extension import Judge
     from magicfs.committers import registry
-    from magicfs.transaction.audit import Auditing
 
     engine = scene.engine(scene.traffic(fault))
     committer: Any = registry.make("directory", job.spec.context, engine)
-    committer.auditing = Auditing((FileCheck(unique),))
+    committer.given = (Judge((FileCheck(unique),)),)
     return scene.lived(lambda: committer.commit_job(job.commits, job.found.driver)) is None
 
 

@@ -287,7 +287,7 @@ class TestRollback:
         assert (values(opened(scene)), footers(scene)) == ([1, 2], [None])
 
     def test_large_files_are_copied_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("magicfs.transaction.version_copies._PART", 1000)
+        monkeypatch.setattr("magicfs.past.copies._PART", 1000)
         scene = made()
         body = bytes(range(256)) * 40
         first = scene.published({"a.bin": body})

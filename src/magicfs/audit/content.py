@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import BinaryIO
+from dataclasses import dataclass
 
 from magicfs.audit.rules import Told
-from magicfs.audit.seen import Audited, partition_of
+from magicfs.audit.seen import Audited
+from magicfs.transaction.file_checks import StagedFile
 
 __all__ = ["FileCheck", "StagedFile"]
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """A file that a task is about to commit.
-
-    Attributes:
-        key: Where it will be, relative to the destination.
-        bytes: Its size.
-    """
-
-    key: str
-    bytes: int
-    _open: Callable[[], BinaryIO] = field(repr=False)
-
-    @property
-    def partition(self) -> dict[str, str]:
-        """The values in the names of its directories: ``{"day": "2026-01-01"}`` of ``day=2026-01-01/…``."""
-        return partition_of(self.key)
-
-    def open(self) -> BinaryIO:
-        """The file, to be read; opened anew by each call, and closed when the checks have ended."""
-        return self._open()
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from urllib.parse import unquote
 
 from magicfs.formats.audit import Said
 from magicfs.formats.footer import Footer, Schema
+from magicfs.protocol.conflict import partition_of
 
-__all__ = ["Audited", "AuditedFile", "Previous", "partition_of"]
-
-
-def partition_of(key: str) -> dict[str, str]:
-    """The values in the names of a file's directories."""
-    named = (one.partition("=") for one in key.split("/")[:-1])
-    return {unquote(name): unquote(value) for name, mark, value in named if mark}
+__all__ = ["Audited", "AuditedFile", "Previous"]
 
 
 @dataclass(frozen=True, slots=True)

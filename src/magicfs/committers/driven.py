@@ -16,8 +16,8 @@ from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.sets import StoreSets, TaskSets
 
 if TYPE_CHECKING:
-    from magicfs.transaction.audit import Auditing
     from magicfs.transaction.driver import JobTransaction
+    from magicfs.transaction.extension import Extension
     from magicfs.transaction.output import JobOutput
     from magicfs.transaction.record import IsCurrentDriver
 
@@ -49,8 +49,8 @@ class DrivenCommitter:
         self.context = context
         self.engine = engine
         self._sets: TaskSets = StoreSets(engine, context)
-        self.auditing: Auditing | None = None
-        """What must be true of the job before it is published; None asks nothing."""
+        self.given: Sequence[Extension] = ()
+        """Extensions that the job's driver has made itself, for it knows more than their names."""
 
     @cached_property
     def _transaction(self) -> JobTransaction:
@@ -97,7 +97,7 @@ class DrivenCommitter:
 
         committed = partial(committed_files, self.context, self._sets, commits, tasks)
         return await self._transaction.commit(
-            partial(self._load, commits, tasks), driver, committed, self.auditing
+            partial(self._load, commits, tasks), driver, committed, self.given
         )
 
     async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:

@@ -26,8 +26,8 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
-from magicfs.transaction import audit
 from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.extension import Accepted, extensions_of
 from magicfs.transaction.output import JobOutput
 
 __all__ = ["ListedJob", "commit", "commit_listed", "preview_commit", "preview_listed"]
@@ -267,13 +267,9 @@ async def _driver(transaction: JobTransaction, found: Found, accept: str | None)
     """Take the job over; None where it needs no driver any more."""
     if found.output is None:
         return None
-    if found.job is not None and found.job.is_unjudged:
-        assert accept is not None
-        work = (transaction.engine, transaction.context, found.output)
-        return await audit.accept_unjudged(*work, accept)
-    said = found.job.audit if found.job is not None else None
-    if said is None:
-        return await transaction.take_over()
-    reason = accept or said.accepted
-    assert reason is not None
-    return await audit.accept(transaction.engine, transaction.context, reason)
+    if found.job is not None:
+        accepted = Accepted(transaction.engine, transaction.context, found.job, found.output, accept or "")
+        for one in extensions_of(found.job.needs()):
+            if (driver := await one.accept(accepted)) is not None:
+                return driver
+    return await transaction.take_over()

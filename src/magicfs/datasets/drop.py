@@ -36,6 +36,7 @@ from magicfs.protocol.row_condition import Condition, parse_condition
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.planning import naming
 from magicfs.transaction.taken_back import run_in_effect
 
 __all__ = ["DropReport", "Where", "drop", "drop_files"]
@@ -236,7 +237,7 @@ async def drop_files(
     last = _Last(choice)
 
     async def load() -> JobOutput:
-        return JobOutput(choice=last)
+        return JobOutput(planner=naming(last))
 
     done = await commit_or_abort(transaction, load, setup.driver)
     return report(done.job_id, last.files, warnings=done.warnings, effects=effects)

@@ -15,16 +15,16 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
+from magicfs.past.extension import Rollback, files_gone, restored_files, versions_of
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import lies_in
 from magicfs.protocol.final_names import job_named
 from magicfs.protocol.paths import Location
 from magicfs.report import human_bytes
 from magicfs.runtime.parallel import gathered
-from magicfs.transaction import past
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.output import Choice, JobOutput
-from magicfs.transaction.prepare import look
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.planning import Choice, Look, look, naming
 from magicfs.transaction.record import JobRecord
 from magicfs.transaction.taken_back import in_effect
 
@@ -112,13 +112,13 @@ async def of_rollback(engine: Engine, location: Location, context: JobContext) -
     Raises ObjectNotFound if files of then are gone, or being deleted; UsageError if it cannot be known what
     readers saw then, or a partition is neither there now nor was then.
     """
-    then = await past.restored_files(engine, context, READING)
+    then = await restored_files(engine, context, READING)
     now = await _shown(engine, context)
     _refuse_unknown_partitions(context, then, now)
     await _refuse_gone(engine, context, then)
     gone = {key: one for key, one in now.items() if key not in then}
     back = {key: one.size for key, one in then.items() if key not in now}
-    lost = await _lost(engine, context, JobOutput(restored=then), now)
+    lost = await _lost(engine, context, JobOutput(restored=then, planner=Rollback), now)
     return Effects(await _taken_back(engine, location, context), _files(gone), Files.of(back), lost)
 
 
@@ -126,7 +126,7 @@ async def of_drop(engine: Engine, location: Location, context: JobContext, choic
     """What a drop changes, as a choice from the files that are shown."""
     now = await _shown(engine, context)
     gone = choice(now)
-    lost = await _lost(engine, context, JobOutput(choice=choice), now) if gone else Files()
+    lost = await _lost(engine, context, JobOutput(planner=naming(choice)), now) if gone else Files()
     return Effects(await _brought(engine, location, gone), _files(gone), lost=lost)
 
 
@@ -163,7 +163,8 @@ async def _shown(engine: Engine, context: JobContext) -> dict[str, ManifestFile]
     """What readers of manifests see now, of a rollback of partitions in these."""
     destination = context.layout.destination
     seen = await chain.read_pointer(engine.store, destination, READING)
-    shown = {} if seen is None else await past.shown_by(engine, destination, READING, seen[0].job_id)
+    record = JobRecord(engine.store, context.layout, READING)
+    shown = await Look(engine, context, record, JobOutput(), seen).shown()
     where = context.options.rollback.partitions
     return {key: one for key, one in shown.items() if where is None or lies_in(key, where)}
 
@@ -187,7 +188,7 @@ async def _refuse_gone(engine: Engine, context: JobContext, then: Mapping[str, M
     versions = engine.store.capabilities.versions
     gone = [key for key in (*found.missing, *found.altered) if not (versions and then[key].version)]
     if gone:
-        raise past.files_gone(engine, context, gone)
+        raise files_gone(engine, context, gone)
 
 
 async def _lost(
@@ -198,7 +199,7 @@ async def _lost(
         return Files()
     record = JobRecord(engine.store, context.layout, READING)
     found = (await look(engine, context, record, output)).replacement
-    versions = past.versions_of(context, found, shown) if engine.store.capabilities.versions else {}
+    versions = versions_of(context, found, shown) if engine.store.capabilities.versions else {}
     destination = context.layout.destination
     return Files.of(
         {

@@ -2,7 +2,7 @@
 
 What is going to be deleted is marked in the pointer first, and only then looked at: whether it is shown
 again, by a rollback, or kept for longer by another job. A rollback looks in the opposite order, so of the two
-at least one sees the other (``magicfs.transaction.past``). A mark stays until all is deleted: who dies in
+at least one sees the other (``magicfs.past.extension``). A mark stays until all is deleted: who dies in
 between leaves a part of the files, and the next call deletes the rest. It stays, too, as long as some of the
 files are shown: no job deletes what an earlier one has promised, so it is for a later call to do.
 

@@ -14,10 +14,10 @@ from magicfs.engine import Engine
 from magicfs.errors import PermissionDenied
 from magicfs.formats.deletions import OldObject
 from magicfs.protocol import paths
+from magicfs.protocol.replacement import partitions_of
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.retrying import checked_again
 from magicfs.stores.version_port import VersionStore
-from magicfs.transaction.removal import partitions_of
 
 __all__ = ["delete", "delete_markers"]
 

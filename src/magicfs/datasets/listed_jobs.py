@@ -28,8 +28,8 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.prepare import check_empty
-from magicfs.transaction.record import believed
+from magicfs.transaction.planning import Look, planner_of
+from magicfs.transaction.record import JobRecord, believed
 from magicfs.transaction.taken_back import run_in_effect
 from magicfs.transaction.task_manifests import TaskManifests
 
@@ -95,11 +95,10 @@ async def find(
             f"alone; nothing was changed; run magicfs abort {location.url} --job {name}, then the job again"
         )
     output = await _load(engine, context, cluster)
-    if (
-        not output.names and not allow_empty and one.job.options.rollback.job is None
-    ):  # a rollback has no tasks
-        raise _no_tasks(location, context.layout, one.job.options.committer)
-    check_empty(context, output)
+    if one.job.options.rollback.job is None:  # a rollback has no tasks
+        if not output.names and not allow_empty:
+            raise _no_tasks(location, context.layout, one.job.options.committer)
+        planner_of(Look(engine, context, JobRecord(engine.store, context.layout, READING), output)).check()
     if output.without_write_id and not output.renames:
         await _refuse_gone(engine, location, name, output)
     return Found(context, one.job, output)

@@ -19,6 +19,7 @@ from magicfs.datasets.partition_names import partition_names
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions, Keep, Rollback
 from magicfs.manifests.chain import READING
+from magicfs.past.copies import copy_what_is_gone
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
@@ -28,7 +29,6 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.taken_back import run_in_effect
-from magicfs.transaction.version_copies import copy_what_is_gone
 
 __all__ = ["RollbackReport", "roll_back", "rollback"]
 

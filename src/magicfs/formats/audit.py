@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from magicfs.errors import FormatError
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import PENDING_SIZE_LIMIT
 
-__all__ = ["FILE_AUDIT", "Audit", "Said", "Verdict", "carried_by", "said_in"]
+__all__ = ["FILE_AUDIT", "Audit", "OnFailure", "Said", "Verdict", "carried_by", "said_in"]
 
 FILE_AUDIT: Final = "magicfs.audit"
 """The name in a pending upload's extra data."""
+
+OnFailure = Literal["abort", "quarantine"]
+"""What becomes of a job whose audit fails."""
 
 Said = Mapping[str, str | None]
 """What is wrong with a file by the names of checks; None if nothing is."""

@@ -15,13 +15,14 @@ from magicfs.formats.audit import Audit
 from magicfs.formats.chunk import Chunk, chunk_document, read_chunk, required_sha256
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format, check_requires
-from magicfs.formats.job_options import JobOptions, choice
+from magicfs.formats.job_options import ALL_NEEDS, JobOptions, choice
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, within
 from magicfs.protocol.conflict import REMOVALS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 
 __all__ = [
+    "CORE_NEEDS",
     "JOB_FORMAT",
     "JOB_OBJECT_SIZE_LIMIT",
     "Chunk",
@@ -33,7 +34,9 @@ __all__ = [
 ]
 
 JOB_FORMAT: Final = "magicfs.job/1"
-_KNOWN: Final = frozenset({"audit", "hidden", "keep", "removal", "restore"})
+CORE_NEEDS: Final = frozenset({"hidden", "removal"})
+"""What of ``requires`` the job's own modes are about."""
+_KNOWN: Final = CORE_NEEDS | {"audit", *ALL_NEEDS}
 """What this magicfs knows of ``requires``. A reader that lacks one would delete too much, publish too little,
 or publish what nobody has judged."""
 
@@ -167,7 +170,7 @@ class JobObject:
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
-        requires = sorted(self._requires())
+        requires = sorted(self.needs())
         document: dict[str, object] = {
             "format": JOB_FORMAT,
             **({"requires": requires} if requires else {}),
@@ -216,7 +219,8 @@ class JobObject:
         }
         return {name: value for name, value in special.items() if value}
 
-    def _requires(self) -> set[str]:
+    def needs(self) -> set[str]:
+        """What whoever ends the job has to know: ``requires``."""
         needed = {*self.options.needs()}
         if self.audit is not None:
             needed.add("audit")

@@ -22,6 +22,7 @@ from magicfs.protocol.layout import LayoutName
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 
 __all__ = [
+    "ALL_NEEDS",
     "Audits",
     "Collected",
     "Hadoop",
@@ -230,3 +231,6 @@ def _recorded(kind: type[_Group]) -> tuple[_Recorded, ...]:
 _RECORDED: Final[Mapping[type[_Group], tuple[_Recorded, ...]]] = {
     kind: _recorded(kind) for kind in (Keep, Collected, Audits, Places, Rollback, Hadoop, JobOptions)
 }
+
+ALL_NEEDS: Final = frozenset(one.needs for group in _RECORDED.values() for one in group if one.needs)
+"""What options may need of whoever carries a job out."""

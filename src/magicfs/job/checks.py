@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from magicfs.audit.content import FileCheck
 from magicfs.committers.options import CommitterOptions, FileOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
+from magicfs.formats.audit import OnFailure
 from magicfs.formats.job_options import JobOptions, Keep, Rerun, Tracking
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.protocol.conflict import CONFLICTS, Mode, is_reserved
@@ -18,11 +18,10 @@ from magicfs.protocol.period import Period, kept_for
 from magicfs.protocol.temporary import RENAMING
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
+from magicfs.transaction.file_checks import ContentCheck
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
-
-    from magicfs.transaction.audit import OnFailure
 
 __all__ = [
     "RUN_ID_MAX",
@@ -197,7 +196,7 @@ def _check_kept(what: str, options: str, committer: str) -> None:
         )
 
 
-def check_file_checks(checks: Sequence[FileCheck], asked: JobOptions) -> None:
+def check_file_checks(checks: Sequence[ContentCheck], asked: JobOptions) -> None:
     """Raise UsageError where no task has the content of its files when it commits, or names are no names."""
     committer = asked.committer
     names = [str(one) for one in checks]
@@ -223,10 +222,10 @@ def check_audit_failure(given: OnFailure) -> OnFailure:
     return given
 
 
-def check_known(rules: Iterable[object], checks: Collection[FileCheck]) -> None:
+def check_known(rules: Iterable[object], checks: Collection[ContentCheck]) -> None:
     """Raise UsageError for a check of the content of files that the tasks of the job did not know."""
     for one in rules:
-        if isinstance(one, FileCheck) and one not in checks:
+        if isinstance(one, ContentCheck) and one not in checks:
             raise UsageError(
                 f"FileCheck({one}) is made by the tasks that write the files, and those of this job did not "
                 "know it; nothing was published; give it to Job(audit=[…])"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from magicfs.errors import (
     AuditFailed,
@@ -22,20 +22,26 @@ from magicfs.job.checks import check_footers, check_known
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
 from magicfs.report import JobReport, ProgressCallback, TaskFigures, html_table, human_bytes
+from magicfs.runtime import registered
 from magicfs.runtime.interrupt import Call, run_on
 from magicfs.transaction.context import JobSetup
+from magicfs.transaction.extension import EXTENSIONS
+from magicfs.transaction.file_checks import ContentCheck
 
 if TYPE_CHECKING:
     from magicfs.committers.base import Committer
-    from magicfs.transaction.audit import GivenRule, OnFailure
+    from magicfs.formats.audit import OnFailure
     from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = [
     "NOT_PICKLED",
     "NO_REPORT",
+    "GivenRule",
     "JobState",
     "commit_call",
+    "content_checks",
     "html_of_job",
+    "names_of",
     "out_of_order",
     "report_of",
     "require_complete",
@@ -45,6 +51,16 @@ __all__ = [
 ]
 
 _LOGGER = logging.getLogger("magicfs")
+
+
+class _Rule(Protocol):
+    def judge(self, seen: Any) -> tuple[bool, str]: ...
+
+
+GivenRule = _Rule | Callable[[Any], object]
+"""A rule of ``magicfs.audit``, or a function."""
+
+_AUDIT: Final = "audit"
 
 JobState = Literal[
     "new",
@@ -141,12 +157,10 @@ def commit_call(
     meter = Meter(progress, commits) if progress is not None else None
     committer = spec.make_committer(meter)
     if audit[0]:
-        from magicfs.transaction.audit import Auditing
-
         check_footers(True, spec.options.committer)
         check_known(audit[0], spec.file_checks)
         assert isinstance(committer, DrivenCommitter)
-        committer.auditing = Auditing(*audit)
+        committer.given = (registered.load(EXTENSIONS, _AUDIT)(*audit),)
     order = _Order(spec, found, commits, tasks, is_current_driver, meter, warnings)
     # Only a job object has a commit point, before which nothing is visible.
     return Call(
@@ -155,6 +169,16 @@ def commit_call(
         whole=not isinstance(committer, DrivenCommitter),
         waiting=f"job {spec.job} cannot be stopped any more and is waited for; interrupt again to leave it",
     )
+
+
+def names_of(rules: Sequence[GivenRule]) -> tuple[str, ...]:
+    """What rules are called in documents."""
+    return tuple(map(registered.load(EXTENSIONS, _AUDIT).named, rules)) if rules else ()
+
+
+def content_checks(rules: Iterable[object]) -> tuple[ContentCheck, ...]:
+    """Those of the rules that look at the content of files, which tasks do."""
+    return tuple(one for one in rules if isinstance(one, ContentCheck))
 
 
 def state_after(call: Call[JobReport]) -> JobState:

@@ -11,8 +11,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID, uuid4
 
-from magicfs.audit.content import FileCheck
-from magicfs.audit.rules import name_of
 from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.job_options import Audits, Collected, JobOptions, Places, Rerun, Tracking
@@ -38,7 +36,8 @@ from magicfs.transaction.context import JobSetup
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    from magicfs.transaction.audit import GivenRule, OnFailure
+    from magicfs.formats.audit import OnFailure
+    from magicfs.job.commit import GivenRule
     from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = ["Job", "Task"]
@@ -188,7 +187,7 @@ class Job(Twins[JobReport], Maps):
             small_files=small_files,
             keep=keep_of(keep_replaced, in_place=keep_in_place, has_catalogs=bool(catalogs)),
             collect=Collected(footers=footers or bool(audit), checksums=checksums),
-            audit=Audits(rules=tuple(map(name_of, audit))),
+            audit=Audits(rules=job_commit.names_of(audit)),
             places=Places(
                 extra=keys_of(extra_destinations, location, committer, uploads_found_by_name=found_by_name),
                 also_replace=other_keys_of(also_replace, location, conflict),
@@ -202,7 +201,7 @@ class Job(Twins[JobReport], Maps):
             attempt=attempt,
             concurrency=concurrency,
             hadoop=hadoop,
-            file_checks=tuple(one for one in audit if isinstance(one, FileCheck)),
+            file_checks=job_commit.content_checks(audit),
             committer_options=options_of(committer, committer_options or {}),
             reason=reason,
             storage_options=options,

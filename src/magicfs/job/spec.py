@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from magicfs.audit.content import FileCheck
 from magicfs.committers import registry
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
 from magicfs.committers.registry import committer_info
@@ -42,6 +41,7 @@ from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 from magicfs.stores.urls import location_of
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.file_checks import ContentCheck
 
 if TYPE_CHECKING:
     import asyncio
@@ -67,7 +67,7 @@ class JobSpec:
     attempt: int = 0  # number of the job attempt
     concurrency: int = 32  # most requests at once
     hadoop: str | None = None  # the release whose job commit must be able to end it; None for none
-    file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
+    file_checks: tuple[ContentCheck, ...] = ()  # what its tasks look for in the content of their files
     committer_options: CommitterOptions = field(default_factory=NoOptions)
     reason: str = ""  # why this committer, for ``auto``
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import Final, Literal
+from urllib.parse import unquote
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
@@ -28,6 +29,7 @@ __all__ = [
     "is_work",
     "lies_in",
     "overlap",
+    "partition_of",
     "partitions_to_check",
     "table_format_of",
     "touched_partitions",
@@ -169,6 +171,12 @@ def touched_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...]:
             "depth; partition all files by the same columns"
         )
     return tuple(sorted(found))
+
+
+def partition_of(key: str) -> dict[str, str]:
+    """The values in the names of a file's directories: ``{"day": "2026-01-01"}`` of ``day=2026-01-01/…``."""
+    named = (one.partition("=") for one in key.split("/")[:-1])
+    return {unquote(name): unquote(value) for name, mark, value in named if mark}
 
 
 def lies_in(key: str, partitions: Collection[str]) -> bool:

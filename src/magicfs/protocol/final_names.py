@@ -23,6 +23,8 @@ from magicfs.protocol.magic import MagicPath
 
 __all__ = [
     "attempts_named",
+    "copied_by",
+    "copied_key",
     "final_key",
     "is_named_by",
     "is_unfinished",
@@ -32,6 +34,7 @@ __all__ = [
     "uuids_in",
 ]
 
+_COPIED: Final = "copied"
 _ATTEMPT = re.compile(r"(?:^|-)(?=attempt[-_])")
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}-.*\.unfinished\Z", re.DOTALL)
 _UUID_TEXT: Final = r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}"
@@ -167,3 +170,18 @@ def _is_attempt(text: str) -> bool:
     except UsageError:
         return False
     return True
+
+
+def copied_key(destination: str, key: str, job: JobId) -> str:
+    """The key of the copy that a rollback makes of a file, which had another key relative to the destination.
+
+    Two rollbacks never make the same one, and a copy of a copy has no longer name.
+    """
+    return paths.join(destination, *unique_name(tuple(paths.elements(key)), _COPIED, job))
+
+
+def copied_by(key: str) -> str | None:
+    """The rollback that has made a file as a copy, as its name tells; None if none has."""
+    last = key.rpartition("/")[2]
+    job = job_named(last)
+    return job if job is not None and f"-{_COPIED}-{job}" in last else None

@@ -11,7 +11,10 @@ from urllib.parse import unquote
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.other_datasets import Others, may_be_others
 
-__all__ = ["OldFile", "Replacement", "Scope", "lost_partitions"]
+__all__ = ["OldFile", "Partitions", "Replacement", "Scope", "lost_partitions", "partitions_of"]
+
+Partitions = tuple[str, ...] | None
+"""Directories relative to the destination; None for all of it."""
 
 
 class OldFile(NamedTuple):
@@ -22,6 +25,10 @@ class OldFile(NamedTuple):
     size: int
     modified: float | None = None  # seconds since the epoch, by the store's clock; None if it told none
 
+    def is_same(self, other: OldFile) -> bool:
+        """Whether it holds the same bytes, as size and ETag tell."""
+        return self.size == other.size and self.etag.strip('"') == other.etag.strip('"')
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -29,7 +36,7 @@ class Scope:
 
     destination: str
     whole: bool = False  # everything below the destination
-    partitions: tuple[str, ...] | None = None  # or these, relative to it
+    partitions: Partitions = None  # or these, relative to it
     also: tuple[str, ...] = ()  # directories of other datasets, which go with all that they are
 
 
@@ -53,6 +60,8 @@ class Replacement:
     them, or they are gone already."""
     older_files: bool = False
     """Whether there are files outside the scope."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of what is kept by its version that version, by keys."""
     others: Others = field(init=False)
     """Whom else the listing shows below the destination."""
     _partitions: frozenset[str] = field(init=False, repr=False)
@@ -106,6 +115,49 @@ class Replacement:
             if etag and etag.strip('"') == one.etag.strip('"'):
                 self.deleted.append(one)
 
+    def take_only(self, files: Mapping[str, OldFile]) -> list[OldFile]:
+        """Leave of what the listing shows only these, which are given by relative keys.
+
+        Those that are gone are hidden all the same. Returns the listed ones that may be other files by now.
+        """
+        listed = {one.key: one for one in (*self.deleted, *self.hidden)}
+        there: list[OldFile] = []
+        doubtful: list[OldFile] = []
+        for relative, file in files.items():
+            key = paths.join(self.scope.destination, relative)
+            if (one := listed.get(key)) is None:
+                self.left.append(file._replace(key=key))
+                continue
+            there.append(one)
+            if not file.etag or not one.is_same(file):
+                doubtful.append(one)
+        self.deleted, self.hidden = there, []
+        return doubtful
+
+    def leave_others(self, partitions: Collection[str], files: Mapping[str, OldFile]) -> None:
+        """Take out all that neither lies in these partitions nor is one of the files, which are given by
+        relative keys.
+
+        A file that is gone, or was written over by somebody, is hidden and not deleted.
+        """
+        taken = set[str]()
+
+        def goes(one: OldFile) -> bool:
+            relative = paths.relative_to(one.key, self.scope.destination)
+            if conflict.lies_in(relative, partitions):
+                return True
+            if (file := files.get(relative)) is None or not one.is_same(file):
+                return False
+            taken.add(relative)
+            return True
+
+        self.deleted = [one for one in self.deleted if goes(one)]
+        self.left += [
+            one._replace(key=paths.join(self.scope.destination, relative))
+            for relative, one in files.items()
+            if relative not in taken
+        ]
+
     def covers(self, key: str) -> bool:
         """Whether a key lies in the scope."""
         return self.scope.whole or self._is_in_partitions(key)
@@ -123,6 +175,14 @@ class Replacement:
             return True
         directories = paths.parents(relative)
         return any(one in self._partitions for one in directories) or "" in self._partitions
+
+
+def partitions_of(keys: Iterable[str]) -> Partitions:
+    """The directories in which files lie, none below another, sorted; None for the whole destination."""
+    found = {key.rpartition("/")[0] for key in keys}
+    if "" in found:
+        return None
+    return tuple(sorted(one for one in found if found.isdisjoint(paths.parents(one))))
 
 
 def lost_partitions(destination: str, old: Iterable[str], new: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ one has replaced any of them meanwhile it is denied, and what others have added 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -39,6 +39,7 @@ from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.planning import Choice, naming
 from magicfs.transaction.sets import StoreSets
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ _READERS: Final = 16
 _BUFFER_BYTES: Final = 64 * 2**20
 _BATCH_ROWS: Final = 64 * 1024
 
-Choice = Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]]
 """Takes, of the files that are shown, those that are replaced."""
 
 
@@ -405,7 +405,7 @@ async def committed(
     async def load() -> JobOutput:
         sets = StoreSets(transaction.engine, transaction.context)
         output = await job_output.load_commits(transaction.engine, transaction.context, sets, [commit])
-        output.choice = choice
+        output.planner = naming(choice)
         return output
 
     return await commit_or_abort(transaction, load, driver)

@@ -19,8 +19,8 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import is_reserved
+from magicfs.protocol.final_names import copied_by, copied_key
 from magicfs.protocol.paths import Location
-from magicfs.transaction.past import copied_by, copied_key
 
 __all__ = ["METADATA", "Found", "check_name", "find", "latest"]
 

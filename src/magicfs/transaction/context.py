@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from magicfs.audit.content import FileCheck
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.job_options import JobOptions
 from magicfs.protocol import conflict, ids
@@ -14,6 +13,7 @@ from magicfs.protocol.conflict import REMOVALS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.temporary import TemporaryLayout
+from magicfs.transaction.file_checks import ContentCheck
 
 __all__ = [
     "MANY_JOBS",
@@ -52,7 +52,7 @@ class JobContext:
     options: JobOptions  # what the job was asked for
     committer_options: object = None  # what else the committer was told: a value of its own class of options
     renames: RenameSettings = RenameSettings()
-    file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
+    file_checks: tuple[ContentCheck, ...] = ()  # what its tasks look for in the content of their files
 
     @property
     def destinations(self) -> tuple[str, ...]:
@@ -88,6 +88,11 @@ class JobContext:
     def names_replaced(self) -> bool:
         """Whether its manifest names the files that it replaces one by one."""
         return self.options.conflict == "replace_partitions" or self.options.conflict in REMOVALS
+
+    @property
+    def partitions(self) -> tuple[str, ...] | None:
+        """The partitions that the job is about as far as its setup knows them; None if it does not."""
+        return self.options.rollback.partitions
 
     @property
     def must_be_empty(self) -> bool:

@@ -35,10 +35,10 @@ from magicfs.report import JobReport, job_report
 from magicfs.runtime.interrupt import held
 from magicfs.runtime.parallel import raise_first
 from magicfs.stores.conditions import Conditions
-from magicfs.transaction import audit, jvm_commit, late_driver, outcome, publish, setup, work_files
-from magicfs.transaction.audit import Auditing
+from magicfs.transaction import jvm_commit, late_driver, outcome, publish, setup, work_files
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.execute import Executor
+from magicfs.transaction.extension import Extension, Prepared, extensions_of
 from magicfs.transaction.late_driver import Committed
 from magicfs.transaction.others import OtherJob, of_run
 from magicfs.transaction.outcome import JobEnd, JobOutcome
@@ -240,7 +240,8 @@ class JobTransaction:
             raise outcome.ended(self.context.url, self.context.job)
         if version.job.state not in BEFORE_COMMIT:
             return None
-        audit.refuse_quarantined(self.context, version)
+        for one in extensions_of(version.job.needs()):
+            one.at_setup(self.context, version.job)
         news = taking_over(opened(self.context, self.engine), version.job)
         return (await record.move(version, JobState.OPEN, **news)).job.driver
 
@@ -251,13 +252,13 @@ class JobTransaction:
         load: Callable[[], Awaitable[JobOutput]],
         driver: str | None,
         committed: Callable[[], Awaitable[Committed]] | None = None,
-        auditing: Auditing | None = None,
+        given: Sequence[Extension] = (),
     ) -> JobReport:
         """See ``Committer.commit_job``.
 
         ``load`` finds and checks what is to be published. ``driver`` is what ``set_up`` returned; None
         commits whoever set the job up. ``committed`` tells what has to be among what is published if another
-        process has decided that. ``auditing`` is what must be true of it first.
+        process has decided that. ``given`` are extensions that the caller has made itself.
         """
         started = time.monotonic()
         record, version = await self._read(self.engine)
@@ -266,9 +267,9 @@ class JobTransaction:
             if version is not None:
                 check_driver(self.context, version, driver)
             if version is not None and version.job.state in BEFORE_COMMIT:
-                audit.refuse_quarantined(self.context, version)
-                audit.refuse_without_token(self.context, version, driver)
-                audit.refuse_unjudged(self.context, version, auditing)
+                extensions = extensions_of(version.job.needs(), given)
+                for one in extensions:
+                    one.at_commit(self.context, version.job, driver)
                 output = await self._loaded(load, record, version)
                 if not output.names and (success := await self._seen_of_jvm()) is not None:
                     # A staging committer of Hadoop's, which leaves our job object.
@@ -276,9 +277,9 @@ class JobTransaction:
                     version = await record.move(version, JobState.ABORTING, reason="a JVM has committed it")
                     await executor.run(version)
                     return adopted
-                if auditing is not None:
-                    work = (self.engine, self.context, record, version, output)
-                    await audit.judge(*work, auditing, partial(self._discard, record))
+                discard = partial(self._discard, record)
+                for one in extensions:
+                    await one.on_output(Prepared(self.engine, self.context, record, version, output, discard))
                 try:
                     warnings = executor.so_far.warnings
                     version = await prepare(self.engine, self.context, record, version, output, warnings)

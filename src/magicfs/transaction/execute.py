@@ -26,9 +26,10 @@ from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Publication, Put
 from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import at_once, raise_first
-from magicfs.transaction import facts, in_place, outcome, past, publish, revert, work_files
+from magicfs.transaction import facts, in_place, outcome, publish, revert, work_files
 from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.extension import Settling, extensions_of, warnings_at_end
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion
@@ -246,12 +247,15 @@ class Executor:
     async def _settle(self, version: JobVersion) -> None:
         """Manifest, pointer, deletions and ``_SUCCESS``."""
         job, context, conditions, done = version.job, self.context, self.record.conditions, self._done
+        extensions = extensions_of(job.needs())
         try:
             if job.chunks and not done.output.files:
                 done.output = await facts.read_output(self.cleaner, context, job)
             ahead, self._ahead = self._ahead, publish.Ahead()
             old = await facts.read_deletions(self.cleaner, context, job) if ahead.old is None else ahead.old
-            old = await past.read_back(self.cleaner, context, job, done.output, old)
+            settling = Settling(self.cleaner, context, conditions, job, done.output, old, old)
+            for one in extensions:
+                await one.settle(settling)
             left = await facts.read_old(self.cleaner, context, job.hidden, context.layout.destination)
         except ObjectNotFound:
             # Facts go after everything else: if the manifest is there, only cleaning up was left.
@@ -259,19 +263,18 @@ class Executor:
                 raise
             return
         done.warnings += await publish.publish_manifest(
-            *(self.cleaner, context, conditions, job, done.output, old, left, self._etags),
+            *(self.cleaner, context, conditions, job, done.output, [*settling.old, *left], self._etags),
+            said=settling.manifest,
             looked=ahead.pointer,
         )
-        if job.options.keep.ms is not None:
-            # Those without a version stay until magicfs expire, the others by their versions.
-            old = [one for one in old if one.version]
         check = partial(self.record.confirm, version)
-        altered = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
-        done.deleted = len(old) - len(altered)
+        altered = await publish.delete_old(self.cleaner, conditions, settling.deleted, done.output, check)
+        done.deleted = len(settling.deleted) - len(altered)
         done.warnings += [f"{key} was written anew by somebody else and stays" for key in altered]
         if job.options.success_marker:
             self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
         await publish.delete_parts_left(self.cleaner, context, conditions, done.output)
+        done.warnings += await warnings_at_end(extensions, settling)
 
     async def _revert(self, version: JobVersion) -> JobOutcome:
         self._done.end = JobEnd.REVERTED

@@ -5,19 +5,52 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from typing import BinaryIO
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
-from magicfs.audit.content import FileCheck, StagedFile
 from magicfs.formats.audit import Said, carried_by
 from magicfs.formats.pending import Pending
 from magicfs.protocol import paths
-from magicfs.transaction.context import JobContext
+from magicfs.protocol.conflict import partition_of
 
-__all__ = ["look", "not_looked_at", "with_said"]
+if TYPE_CHECKING:
+    from magicfs.transaction.context import JobContext
+
+__all__ = ["ContentCheck", "StagedFile", "look", "not_looked_at", "with_said"]
 
 _TOLD_MAX = 1000
 """Characters of what one check may tell of one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file that a task is about to commit.
+
+    Attributes:
+        key: Where it will be, relative to the destination.
+        bytes: Its size.
+    """
+
+    key: str
+    bytes: int
+    _open: Callable[[], BinaryIO] = field(repr=False)
+
+    @property
+    def partition(self) -> dict[str, str]:
+        """The values in the names of its directories: ``{"day": "2026-01-01"}`` of ``day=2026-01-01/…``."""
+        return partition_of(self.key)
+
+    def open(self) -> BinaryIO:
+        """The file, to be read; opened anew by each call, and closed when the checks have ended."""
+        return self._open()
+
+
+@runtime_checkable
+class ContentCheck(Protocol):
+    """Looks at the content of each file of a job, in the task that has written it. Its text is its name."""
+
+    def look(self, file: StagedFile) -> str | None:
+        """What is wrong with a file; None if nothing is."""
 
 
 async def look(context: JobContext, key: str, size: int, opened: Callable[[], BinaryIO]) -> Said | None:
@@ -44,7 +77,7 @@ def with_said(pendings: Sequence[Pending], said: Mapping[str, Said]) -> list[Pen
     ]
 
 
-def _look(checks: Sequence[FileCheck], key: str, size: int, opened: Callable[[], BinaryIO]) -> Said:
+def _look(checks: Sequence[ContentCheck], key: str, size: int, opened: Callable[[], BinaryIO]) -> Said:
     with ExitStack() as left_open:
         file = StagedFile(key, size, lambda: left_open.enter_context(opened()))
         return {str(one): _plain(one.look(file)) for one in checks}

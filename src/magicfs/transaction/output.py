@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
@@ -32,8 +32,10 @@ from magicfs.transaction.sets import StoreSets, TaskSets
 from magicfs.transaction.spool import SetFiles, TakenFiles
 from magicfs.transaction.task_manifests import TaskManifests
 
+if TYPE_CHECKING:
+    from magicfs.transaction.planning import Look, Planner
+
 __all__ = [
-    "Choice",
     "JobOutput",
     "Taking",
     "aborts",
@@ -45,9 +47,6 @@ __all__ = [
     "load_listed",
     "sets_of",
 ]
-
-Choice = Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]]
-"""Chooses files from all that a dataset shows, by keys relative to the destination."""
 
 _Named = tuple[str, bytes]
 _Read = Callable[[str, bytes], SetFiles]
@@ -75,8 +74,8 @@ class JobOutput:
     with_checksum: int = 0  # of how many files their tasks have made a checksum
     restored: Mapping[str, ManifestFile] = field(default_factory=dict)
     """Of a rollback the files that it shows again, by keys relative to the destination."""
-    choice: Choice | None = None
-    """Of a job that names the files that it replaces, how they are chosen from those that are shown."""
+    planner: Callable[[Look], Planner] | None = None
+    """What plans what the job replaces, if its mode does not."""
     audit: Audit | None = None  # what was said of them; None without an audit, or before it
     names: list[str] = field(default_factory=list)  # of the sets
     characters: int = 0  # of the JSON of all files

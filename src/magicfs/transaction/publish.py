@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain as chain_of
 from itertools import repeat
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -24,10 +24,10 @@ from magicfs.formats.deletions import OldObject
 from magicfs.formats.document import iso_text
 from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_object import JobObject
-from magicfs.formats.manifest import FilesPart, Footers, Hides, KeptFiles, Manifest, ManifestFile
+from magicfs.formats.manifest import FilesPart, Footers, Hides, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import MANIFEST_COMMITTERS, SUCCESS_SIZE_LIMIT, SuccessData, manifest_success
-from magicfs.manifests import chain, footers, kept, parts
+from magicfs.manifests import chain, footers, parts
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
@@ -153,18 +153,18 @@ async def publish_manifest(
     conditions: Conditions,
     job: JobObject,
     output: JobOutput,
-    old: Sequence[OldObject],
-    left: Sequence[OldObject],
+    hidden: Sequence[OldObject],
     etags: ETags,
+    said: Mapping[str, Any],
     looked: tuple[chain.Seen | None] | None = None,
 ) -> list[str]:
     """Write the job's manifest and move the pointer to it. Calling it again, from any process, changes
     nothing. Returns what it had to leave out.
 
-    Of ``old`` and ``left``, which were there before the job, the first are deleted and the others are hidden.
-    Extra destinations get manifests of their own before, each with the job's files there. ``etags`` are those
-    of files whose completion this process saw; the others are looked at. ``looked`` is as for
-    ``chain.publish``.
+    ``hidden`` is what was there before the job and readers do not see any more. Extra destinations get
+    manifests of their own before, each with the job's files there. ``etags`` are those of files whose
+    completion this process saw; the others are looked at. ``said`` are fields of the manifest that extensions
+    fill. ``looked`` is as for ``chain.publish``.
     """
     etags = await _look_up(engine, output, etags)
     for extra in context.options.places.extra:
@@ -174,7 +174,6 @@ async def publish_manifest(
             await chain.publish(engine.store, conditions, extra, manifest)
     destination = context.layout.destination
     hides = _HIDES.get(job.options.conflict, "nothing")
-    hidden = [*old, *left]
     prefix = paths.prefix_of(destination)
     removed = [one for one in hidden if _is_named(one.key, destination)] if hides == "keys" else []
     manifest = Manifest(
@@ -191,23 +190,11 @@ async def publish_manifest(
         partitions=job.partitions if job.options.conflict == "replace_partitions" else None,
         older_files=job.older_files and job.pointer is None,
         object_settings=job.object_settings,
-        kept=await _kept(engine, destination, job, old),
-        restores=job.options.rollback.job,
-        audit=job.audit,
+        **said,
         **await _files_of(engine, output, destination, job.job_id, etags),
     )
     await chain.publish(engine.store, conditions, destination, manifest, looked=looked)
     return output.left_out
-
-
-async def _kept(
-    engine: Engine, destination: str, job: JobObject, old: Sequence[OldObject]
-) -> KeptFiles | None:
-    """What the job leaves where it is. Who publishes it writes the same, whenever that is."""
-    if job.options.keep.ms is None or not old:
-        return None
-    lists = await kept.write(engine.store, destination, job.job_id, old)
-    return KeptFiles(until_ms=job.changed_ms + job.options.keep.ms, lists=lists)
 
 
 async def delete_parts_left(

@@ -325,7 +325,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         driver=new_token(),
         attempt=layout.attempt,
         options=context.options,
-        partitions=context.options.rollback.partitions,
+        partitions=context.partitions,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

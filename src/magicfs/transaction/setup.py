@@ -32,8 +32,8 @@ from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import other_datasets
 from magicfs.transaction.attempt_output import delete_keys
-from magicfs.transaction.audit import refuse_quarantined
 from magicfs.transaction.context import FoundUpload, JobContext
+from magicfs.transaction.extension import extensions_of
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import run_is_published
 from magicfs.transaction.own_table import is_kept_by_magicfs
@@ -139,10 +139,10 @@ async def _claimed(
     """
     store, layout = engine.store, context.layout
     version = created or _to_take_over(context, await record.read())
-    refuse_quarantined(context, version)
+    for one in extensions_of({*version.job.needs(), *context.options.needs()}):
+        one.at_setup(context, version.job)
     _check_extra_destinations(context, version.job)
     _check_settings(context, version.job)
-    _check_rules(context, version.job)
     _check_object_settings(engine, version.job)
     if not tried:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
@@ -208,15 +208,6 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
                 f"job {context.job} was set up with {name}={old!r}, and not with {new!r}; nothing was "
                 f"changed; give {name}={old!r} in every attempt, or take another job id"
             )
-
-
-def _check_rules(context: JobContext, job: JobObject) -> None:
-    """A job that has rules is not taken over by somebody who has none."""
-    if job.options.audit.rules and not context.options.audit.rules:
-        raise UsageError(
-            f"job {context.job} was set up to be judged by {'; '.join(job.options.audit.rules)}, and not "
-            "without rules; nothing was changed; give audit= in every attempt, or take another job id"
-        )
 
 
 def _check_object_settings(engine: Engine, job: JobObject) -> None:

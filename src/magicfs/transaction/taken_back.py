@@ -16,11 +16,11 @@ from magicfs.formats.log import LoggedJob
 from magicfs.manifests import chain, log
 from magicfs.manifests.runs import job_of_run_by
 from magicfs.protocol.conflict import lies_in
+from magicfs.protocol.final_names import copied_key
 from magicfs.protocol.ids import job_id
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
-from magicfs.transaction.past import copied_key
 
 __all__ = ["in_effect", "run_in_effect"]
 

@@ -36,7 +36,7 @@ _NOT_IN_THE_GATE = {
     "manifests/registrations.py": "compared by `differs` where it is acted on: one blocks no other",
     "manifests/restore.py": "takes no older manifest for the newest",
     "transaction/attempt_output.py": "compares bucket and key with the job's places",
-    "transaction/audit.py": "footers of the job published before, to compare with",
+    "audit/extension.py": "footers of the job published before, to compare with",
     "transaction/jvm_commit.py": "says that a JVM has committed the job; nothing is done by its word",
     "transaction/late_driver.py": "compares what was committed with what is published",
     "transaction/publish.py": "says whose `_SUCCESS` is there",

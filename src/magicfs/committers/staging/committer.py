@@ -37,7 +37,6 @@ from magicfs.runtime.parallel import raise_first
 from magicfs.transaction import attempt_output, file_checks, sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.prepare import touched_by
 from magicfs.transaction.scope import refuse_data
 from magicfs.transaction.sets import StoreSets
 
@@ -321,7 +320,9 @@ class PartitionedCommitter(StagingCommitter):
     async def _check_partitions(self, keys: Sequence[str]) -> None:
         # What is there may be the run's own, published by an earlier job: its driver knows, and looks.
         if self.context.options.conflict == "fail" and self.context.options.run_id is None:
-            await refuse_data(self.engine, self.context, touched_by(self.context, keys))
+            destination = self.context.layout.destination
+            keys = [key for key in keys if paths.is_under(key, destination)]
+            await refuse_data(self.engine, self.context, conflict.partitions_to_check(keys, destination))
 
 
 def _not_removed(error: OSError) -> StoreError:

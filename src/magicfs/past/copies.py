@@ -26,15 +26,16 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.manifests import chain, footers
 from magicfs.manifests.comparison import compare
+from magicfs.past.extension import files_gone, restored_files
 from magicfs.protocol import ids, paths
 from magicfs.protocol.file_options import METADATA
+from magicfs.protocol.final_names import copied_key
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Part
 from magicfs.stores.version_port import VersionStore
 from magicfs.transaction import output as job_output
-from magicfs.transaction import past
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.sets import StoreSets
@@ -57,10 +58,10 @@ async def copy_what_is_gone(engine: Engine, context: JobContext, conditions: Con
     Raises ObjectNotFound if a file is gone for good; whoever sets the job up aborts it then.
     """
     destination = context.layout.destination
-    files = await past.restored_files(engine, context, conditions)
+    files = await restored_files(engine, context, conditions)
     gone = await _gone(engine, destination, files)
     if lost := [one.key for one in gone if not one.version]:
-        raise past.files_gone(engine, context, lost)
+        raise files_gone(engine, context, lost)
     copied = await _copied(engine, context, conditions, gone) if gone else JobOutput()
     names = {one.key for one in gone}
     copied.restored = {key: file for key, file in files.items() if key not in names}
@@ -119,7 +120,7 @@ async def _copy_all(
         try:
             return await _copy(engine, context, file, Taken(said.get(file.key), file.checksum))
         except ObjectNotFound as error:
-            raise past.files_gone(engine, context, [file.key]) from error
+            raise files_gone(engine, context, [file.key]) from error
 
     return await gathered(files, copy, engine.concurrency)
 
@@ -128,7 +129,7 @@ async def _copy(engine: Engine, context: JobContext, file: ManifestFile, taken: 
     store, destination = cast("VersionStore", engine.store), context.layout.destination
     assert file.version is not None
     source = (paths.join(destination, file.key), file.version)
-    key = past.copied_key(destination, file.key, context.job)
+    key = copied_key(destination, file.key, context.job)
     head = await store.versions().head(*source)
     known = store.capabilities.upload_options
     options: dict[str, Any] = {**head.description, METADATA: dict(head.metadata)}

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from magicfs.audit.rules import Rule, as_rule, name_of, plain
 from magicfs.audit.seen import Audited, AuditedFile, Previous
 from magicfs.engine import Engine
-from magicfs.errors import AuditFailed, CommitDenied, MagicError
-from magicfs.formats.audit import Audit, Verdict
+from magicfs.errors import AuditFailed, CommitDenied, MagicError, UsageError
+from magicfs.formats.audit import Audit, OnFailure, Verdict
 from magicfs.formats.footer import FileFooters, Schema
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.limits import FOOTERS_SIZE_LIMIT
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain, parts
@@ -28,6 +29,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.extension import Accepted, Extension, Prepared, Settling
 from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import (
@@ -41,21 +43,9 @@ from magicfs.transaction.record import (
     taking_over,
 )
 
-__all__ = [
-    "Auditing",
-    "GivenRule",
-    "OnFailure",
-    "accept",
-    "accept_unjudged",
-    "judge",
-    "refuse_quarantined",
-    "refuse_unjudged",
-    "refuse_without_token",
-]
+__all__ = ["Judge"]
 
 _LOGGER = logging.getLogger("magicfs")
-
-OnFailure = Literal["abort", "quarantine"]
 
 _NOT_JUDGED = "was not asked: the job's driver ended before"
 
@@ -63,53 +53,66 @@ GivenRule = Rule | Callable[[Audited], Any]
 """A rule of ``magicfs.audit``, or a function."""
 
 
-@dataclass(frozen=True)
-class Auditing:
-    """What must be true of a job before it is published, and what becomes of it otherwise."""
+class Judge(Extension):
+    """Judges what a job is about to publish; without rules it keeps anybody from publishing it unjudged."""
 
-    rules: tuple[GivenRule, ...]
-    on_failure: OnFailure = "quarantine"
+    def __init__(self, rules: Sequence[GivenRule] = (), on_failure: OnFailure = "quarantine") -> None:
+        self._rules = rules
+        self._on_failure: OnFailure = on_failure
 
+    named = staticmethod(name_of)
 
-Discard = Callable[[JobVersion, str], Awaitable[None]]
-"""Aborts an open job, for the reason that is given."""
+    def at_setup(self, context: JobContext, job: JobObject) -> None:
+        _refuse_quarantined(context, job)
+        if job.options.audit.rules and not context.options.audit.rules:
+            raise UsageError(
+                f"job {context.job} was set up to be judged by {'; '.join(job.options.audit.rules)}, and not "
+                "without rules; nothing was changed; give audit= in every attempt, or take another job id"
+            )
 
+    async def accept(self, job: Accepted) -> str | None:
+        if job.job.is_unjudged:
+            return await _accept_unjudged(job)
+        return None if job.job.audit is None else await _accept(job)
 
-async def judge(
-    engine: Engine,
-    context: JobContext,
-    record: JobRecord,
-    version: JobVersion,
-    output: JobOutput,
-    auditing: Auditing,
-    discard: Discard,
-) -> None:
-    """Let all rules look at what a job is about to publish; ``output`` bears what they say.
+    def at_commit(self, context: JobContext, job: JobObject, driver: str | None) -> None:
+        _refuse_quarantined(context, job)
+        _refuse_without_token(context, job, driver)
+        if not self._rules:
+            _refuse_unjudged(context, job)
 
-    Raises AuditFailed if one does not let it be published; then the job is in quarantine, or discarded.
-    """
-    said = await audited(engine, context, record.conditions, output, auditing)
-    if said.passed:
-        output.audit = said
-        return
-    error = failed(context, said, auditing.on_failure)
-    if auditing.on_failure == "quarantine":
-        await quarantined(engine, context, record, version, output, said)
+    async def on_output(self, job: Prepared) -> None:
+        """Let all rules look at what a job is about to publish; its output bears what they say.
+
+        Raises AuditFailed if one does not let it be published; then the job is in quarantine, or discarded.
+        """
+        if not self._rules:
+            return
+        said = await _audited(job, self._rules)
+        if said.passed:
+            job.output.audit = said
+            return
+        error = _failed(job.context, said, self._on_failure)
+        if self._on_failure == "quarantine":
+            news = await _held(job.engine, job.context, job.output, said)
+            await job.record.move(job.version, JobState.OPEN, **news)
+            raise error
+        try:
+            await job.discard(job.version, str(error))
+        except JobMoved:
+            raise
+        except MagicError as second:
+            error.add_note(f"and job {job.context.job} could not be aborted whole: {second}")
         raise error
-    try:
-        await discard(version, str(error))
-    except JobMoved:
-        raise
-    except MagicError as second:
-        error.add_note(f"and job {context.job} could not be aborted whole: {second}")
-    raise error
+
+    async def settle(self, job: Settling) -> None:
+        job.manifest["audit"] = job.job.audit
 
 
-async def audited(
-    engine: Engine, context: JobContext, conditions: Conditions, output: JobOutput, auditing: Auditing
-) -> Audit:
+async def _audited(job: Prepared, rules: Sequence[GivenRule]) -> Audit:
     """What all rules say. A rule that raises lets nothing be published."""
-    previous = await _previous(engine, context, conditions)
+    context, output = job.context, job.output
+    previous = await _previous(job.engine, context, job.record.conditions)
     prefix = paths.prefix_of(context.layout.destination)
 
     def files() -> Iterator[AuditedFile]:
@@ -120,7 +123,7 @@ async def audited(
     seen = Audited(
         context.job, context.url, context.options.run_id, context.options.conflict, previous, files
     )
-    verdicts = await asyncio.to_thread(_judge, seen, auditing.rules)
+    verdicts = await asyncio.to_thread(_judge, seen, rules)
     against = previous.job_id if previous is not None else None
     return Audit(verdicts=verdicts, against=against, audited_ms=now_ms())
 
@@ -170,20 +173,10 @@ async def _schemas(engine: Engine, destination: str, manifest: Manifest) -> dict
     return {name: found.get(name, Schema((), name)) for name in wanted}
 
 
-async def quarantined(
-    engine: Engine,
-    context: JobContext,
-    record: JobRecord,
-    version: JobVersion,
-    output: JobOutput,
-    audit: Audit,
-) -> None:
-    """Write down what was judged, and what was said of it. From then on no driver may commit the job."""
-    await record.move(version, JobState.OPEN, **await _held(engine, context, output, audit))
-
-
 async def _held(engine: Engine, context: JobContext, output: JobOutput, audit: Audit) -> dict[str, Any]:
-    """What changes in a job object where the audit has failed, its facts being written down."""
+    """What changes in a job object where the audit has failed, its facts being written down. From then on no
+    driver may commit the job.
+    """
     chunks = await facts.write_output(engine, context, new_token(), output)
     return {
         "driver": new_token(),
@@ -196,7 +189,7 @@ async def _held(engine: Engine, context: JobContext, output: JobOutput, audit: A
     }
 
 
-def failed(context: JobContext, audit: Audit, on_failure: OnFailure) -> AuditFailed:
+def _failed(context: JobContext, audit: Audit, on_failure: OnFailure) -> AuditFailed:
     """What to raise for a job whose audit has failed."""
     held = f"--job {context.job}"
     after = (
@@ -213,23 +206,22 @@ def failed(context: JobContext, audit: Audit, on_failure: OnFailure) -> AuditFai
     )
 
 
-def refuse_quarantined(context: JobContext, version: JobVersion) -> None:
+def _refuse_quarantined(context: JobContext, job: JobObject) -> None:
     """Raise CommitDenied for a job in quarantine, which only somebody who accepts it may publish."""
-    if version.job.is_quarantined:
+    if job.is_quarantined:
         raise CommitDenied(
-            f"job {context.job} is in quarantine, for {version.job.reason}; nothing was changed; magicfs "
+            f"job {context.job} is in quarantine, for {job.reason}; nothing was changed; magicfs "
             f"commit {context.url} --job {context.job} --accept REASON publishes it all the same, magicfs "
             "abort discards it"
         )
 
 
-def refuse_without_token(context: JobContext, version: JobVersion, driver: str | None) -> None:
+def _refuse_without_token(context: JobContext, job: JobObject, driver: str | None) -> None:
     """Raise CommitDenied for a job that somebody has accepted, unless its driver says who it is.
 
     What was accepted is what was judged, and whoever has no token may bring something else.
     """
-    said = version.job.audit
-    if driver is None and said is not None and not said.passed:
+    if driver is None and job.audit is not None and not job.audit.passed:
         raise CommitDenied(
             f"job {context.job} was accepted after its audit had failed, and is left to whoever accepted it; "
             f"nothing was changed; magicfs commit {context.url} --job {context.job} goes on, magicfs abort "
@@ -237,58 +229,59 @@ def refuse_without_token(context: JobContext, version: JobVersion, driver: str |
         )
 
 
-def refuse_unjudged(context: JobContext, version: JobVersion, auditing: Auditing | None) -> None:
+def _refuse_unjudged(context: JobContext, job: JobObject) -> None:
     """Raise CommitDenied for a job that rules have to judge before it is published, where there are none."""
-    if auditing is None and version.job.is_unjudged:
+    if job.is_unjudged:
         raise CommitDenied(
-            f"job {context.job} is to be judged by {'; '.join(version.job.options.audit.rules)} before it is "
+            f"job {context.job} is to be judged by {'; '.join(job.options.audit.rules)} before it is "
             "published, and was not; nothing was changed; commit it with its rules (audit=); or magicfs "
             f"commit {context.url} --job {context.job} --accept REASON publishes it all the same, magicfs "
             "abort discards it"
         )
 
 
-async def accept(engine: Engine, context: JobContext, reason: str) -> str:
-    """Let a job in quarantine be published; returns the token of whoever may do it now.
+async def _opened(job: Accepted) -> tuple[JobRecord, JobVersion]:
+    record, version = await read_record(job.engine.store, job.context.layout, probe=True)
+    if version is None:
+        raise ended(job.context.url, job.context.job)
+    return record, version
 
-    A second call has the job taken over again, with its own reason.
+
+async def _accept(job: Accepted) -> str:
+    """Let a job in quarantine be published. A second call has the job taken over again, with its own reason.
 
     Raises CommitDenied if the job has ended, or is not in quarantine.
     """
-    record, version = await read_record(engine.store, context.layout, probe=True)
-    if version is None:
-        raise ended(context.url, context.job)
-    audit = version.job.audit
-    if version.job.state not in BEFORE_COMMIT or audit is None:
+    record, version = await _opened(job)
+    said = version.job.audit
+    if version.job.state not in BEFORE_COMMIT or said is None:
         raise CommitDenied(
-            f"job {context.job} is {version.job.state}, and not in quarantine; nothing was changed; leave "
-            "--accept out"
+            f"job {job.context.job} is {version.job.state}, and not in quarantine; nothing was changed; "
+            "leave --accept out"
         )
-    driver = new_token()
-    await record.move(version, JobState.OPEN, driver=driver, audit=replace(audit, accepted=reason))
+    driver, reason = new_token(), job.reason or said.accepted
+    await record.move(version, JobState.OPEN, driver=driver, audit=replace(said, accepted=reason))
     return driver
 
 
-async def accept_unjudged(engine: Engine, context: JobContext, output: JobOutput, reason: str) -> str:
-    """Let a job be published that no rule has judged; returns the token of whoever may do it now.
+async def _accept_unjudged(job: Accepted) -> str:
+    """Let a job be published that no rule has judged.
 
     What is published is written down: exactly that, whoever goes on. In the manifest each rule has a verdict
     that says that it was not asked.
 
     Raises CommitDenied if the job has ended, or is not, or not any more, one that is to be judged.
     """
-    record, version = await read_record(engine.store, context.layout, probe=True)
-    if version is None:
-        raise ended(context.url, context.job)
+    record, version = await _opened(job)
     if not version.job.is_unjudged:
         raise CommitDenied(
-            f"job {context.job} is {version.job.state}, and was judged meanwhile; nothing was changed; look "
-            f"with magicfs recover {context.url}, then commit again"
+            f"job {job.context.job} is {version.job.state}, and was judged meanwhile; nothing was changed; "
+            f"look with magicfs recover {job.context.url}, then commit again"
         )
     verdicts = tuple(
         Verdict(rule=one, passed=False, told=_NOT_JUDGED) for one in version.job.options.audit.rules
     )
-    audit = Audit(verdicts=verdicts, audited_ms=now_ms(), accepted=reason)
-    news = taking_over(opened(context, engine), version.job)
-    moved = await record.move(version, JobState.OPEN, **news | await _held(engine, context, output, audit))
-    return moved.job.driver
+    audit = Audit(verdicts=verdicts, audited_ms=now_ms(), accepted=job.reason)
+    news = taking_over(opened(job.context, job.engine), version.job)
+    held = await _held(job.engine, job.context, job.output, audit)
+    return (await record.move(version, JobState.OPEN, **news | held)).job.driver

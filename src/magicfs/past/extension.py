@@ -1,0 +1,234 @@
+"""What a job has to know of the past: files that earlier jobs still keep, and those that a rollback shows
+again.
+
+A rollback is a job that replaces everything, and whose new files are old ones: they are where they were. It
+announces itself as every job that replaces, and only then looks whether they are there: from then on nobody
+deletes them. ``magicfs.datasets.expire`` marks what it is going to delete in the pointer, and then looks for
+rollbacks that have announced themselves; of the two at least one sees the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
+from magicfs.formats.manifest import KeptFiles, ManifestFile
+from magicfs.formats.pointer import Pointer
+from magicfs.manifests import chain, kept
+from magicfs.manifests.comparison import compare
+from magicfs.manifests.log import is_published
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_data, lies_in
+from magicfs.protocol.final_names import copied_key
+from magicfs.protocol.replacement import OldFile, Replacement, Scope
+from magicfs.stores.conditions import Conditions
+from magicfs.transaction import facts
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.extension import Extension, Prepared, Settling
+from magicfs.transaction.planning import Look, Replace, as_old
+from magicfs.transaction.record import new_token
+
+__all__ = ["Past", "Rollback", "files_gone", "restored_files", "versions_of"]
+
+
+class Rollback(Replace):
+    """Replaces everything, or what lies in the partitions of the rollback, by files of the past."""
+
+    warns = False
+
+    def check(self) -> None:
+        pass
+
+    async def scope(self) -> Scope:
+        partitions = self.look.context.options.rollback.partitions
+        return self._scope(whole=partitions is None, partitions=partitions)
+
+
+class Past(Extension):
+    """Leaves what earlier jobs keep, keeps what this one replaces, shows what a rollback leads to."""
+
+    async def on_output(self, job: Prepared) -> None:
+        if job.context.options.rollback.job is None:
+            return
+        output = job.output
+        output.planner = Rollback
+        if not output.restored:
+            copied = set(output.final_keys())
+            output.restored = await restored_files(job.engine, job.context, job.record.conditions, copied)
+
+    async def plan(self, look: Look, plan: Replacement) -> None:
+        """Take out of what a job replaces what earlier jobs keep, and what it shows again itself.
+
+        What is kept by its version is deleted as any other file, if it is there.
+
+        Raises CommitDenied if the job would write over what is kept, UsageError over what it is to keep;
+        ObjectNotFound if it would show what is being deleted.
+        """
+        options = look.context.options
+        keeps = options.keep.ms is not None
+        if look.seen is not None and options.conflict != "append":
+            keeps_versions = keeps and look.record.keeps_versions and not options.keep.in_place
+            if look.seen[0].keeping or keeps_versions or options.rollback.job is not None:
+                shown = await look.shown()
+                promises = await _promises(look, look.seen[0])
+                promises.refuse(look, plan, shown)
+                _leave(look, plan, promises.held, shown)
+                plan.versions = versions_of(look.context, plan, shown) if keeps_versions else {}
+        if keeps and plan.equal_keys:
+            raise _cannot_keep(look.context, plan.equal_keys[0])
+
+    async def before_commit_point(self, look: Look) -> dict[str, Any]:
+        """Raises ObjectNotFound if a file that a rollback shows again is not there, or is another one."""
+        restored = look.output.restored
+        if look.context.options.rollback.job is None:
+            return {}
+        written = await facts.write_restored(look.engine, look.context, new_token(), restored.values())
+        found = await compare(look.engine, look.destination, restored)
+        gone = [key for key in (*found.missing, *found.altered) if is_data(key, "")]
+        if gone := gone or [*found.missing, *found.altered]:
+            raise files_gone(look.engine, look.context, gone)
+        return {"restored": written}
+
+    async def settle(self, job: Settling) -> None:
+        if job.job.restored:
+            job.output.restored = await facts.read_restored(job.engine, job.context, job.job)
+            again = set(job.output.restored_keys(job.context.layout.destination))
+            job.old = job.deleted = [one for one in job.old if one.key not in again]
+        keep = job.job.options.keep
+        if keep.ms is not None and job.old:
+            destination = job.context.layout.destination
+            lists = await kept.write(job.engine.store, destination, job.job.job_id, job.old)
+            job.manifest["kept"] = KeptFiles(until_ms=job.job.changed_ms + keep.ms, lists=lists)
+            # Those without a version stay until magicfs expire, the others by their versions.
+            job.deleted = [one for one in job.old if one.version]
+        job.manifest["restores"] = job.job.options.rollback.job
+
+
+@dataclass(frozen=True, slots=True)
+class _Promises:
+    """What earlier jobs keep."""
+
+    held: Mapping[str, str]  # ETags of what stays where it is, by keys
+    going: frozenset[str]  # keys of what magicfs expire is deleting
+
+    def refuse(self, look: Look, plan: Replacement, shown: Mapping[str, ManifestFile]) -> None:
+        if over := [key for key in plan.equal_keys if key in self.held]:
+            raise CommitDenied(
+                f"job {look.context.job} would write over {over[0]}, which an earlier job has replaced and "
+                "still keeps; nothing was published; use unique_names=True, or run magicfs expire once its "
+                "time is over"
+            )
+        restored = (key for key in look.output.restored if key not in shown)
+        if lost := [key for key in restored if paths.join(look.destination, key) in self.going]:
+            raise files_gone(look.engine, look.context, lost)
+
+
+async def _promises(look: Look, pointer: Pointer) -> _Promises:
+    store, conditions = look.engine.store, look.record.conditions
+    lists = await kept.kept_by(store, look.destination, conditions, pointer.keeping)
+    held = {one.key: one.etag.strip('"') for objects in lists.values() for one in objects if not one.version}
+    going = {one.key for job in pointer.keeping if job.expires for one in lists[job.job_id]}
+    going -= {one.key for job in pointer.keeping if not job.expires for one in lists[job.job_id]}
+    return _Promises(held, frozenset(going))
+
+
+def _leave(look: Look, plan: Replacement, held: Mapping[str, str], shown: Mapping[str, ManifestFile]) -> None:
+    """Leave what is held, and what is shown again. What is shown and stays is ``left``.
+
+    What is kept and shown all the same, since a rollback, is still what the earlier job has promised. Only a
+    job that keeps what it replaces promises it once more.
+    """
+    restored, promises_again = look.output.restored, look.context.options.keep.ms is not None
+
+    def stays(one: OldFile) -> bool:
+        relative = paths.relative_to(one.key, look.destination)
+        if relative in restored:
+            return True
+        return not (promises_again and relative in shown) and one.etag.strip('"') == held.get(one.key)
+
+    staying = [one for one in plan.deleted if stays(one)]
+    plan.deleted = [one for one in plan.deleted if not stays(one)]
+    shown_keys = {paths.join(look.destination, key) for key in shown if key not in restored}
+    plan.left += [one for one in staying if one.key in shown_keys]
+    partitions = look.context.options.rollback.partitions
+    if partitions is not None:
+        plan.left += _missing(look, partitions, plan, shown_keys, shown)
+
+
+def _missing(
+    look: Look,
+    partitions: Sequence[str],
+    plan: Replacement,
+    shown_keys: Collection[str],
+    shown: Mapping[str, ManifestFile],
+) -> list[OldFile]:
+    """What is shown in the partitions of a rollback, and is not there any more."""
+    listed = {one.key for one in (*plan.deleted, *plan.left)}
+    inside = {key: one for key, one in as_old(shown).items() if lies_in(key, partitions)}
+    old = [one._replace(key=paths.join(look.destination, key)) for key, one in inside.items()]
+    return [one for one in old if one.key in shown_keys and one.key not in listed]
+
+
+def versions_of(context: JobContext, found: Replacement, shown: Mapping[str, ManifestFile]) -> dict[str, str]:
+    """The versions of what a job replaces, by keys: of files that manifests name with one."""
+    versions = {}
+    for one in found.deleted:
+        file = shown.get(paths.relative_to(one.key, context.layout.destination))
+        if file is not None and file.version and file.etag.strip('"') == one.etag.strip('"'):
+            versions[one.key] = file.version
+    return versions
+
+
+async def restored_files(
+    engine: Engine, context: JobContext, conditions: Conditions, copied: Collection[str] = ()
+) -> dict[str, ManifestFile]:
+    """The files that were visible when the job that a rollback leads to had been published, by relative keys,
+    without those of which it has a copy among the keys in ``copied``.
+
+    Raises ObjectNotFound if no such job is in the chain, UsageError if not all of its files were known.
+    """
+    store, destination, job = engine.store, context.layout.destination, context.options.rollback.job
+    assert job is not None
+    if not await is_published(store, destination, conditions, job):
+        raise ObjectNotFound(
+            "rollback",
+            f"{store.bucket}/{chain.manifest_key(destination, job)}",
+            f"job {job} was not published to {context.url}; nothing was changed",
+            hint=f"magicfs log {context.url} shows all publications",
+        )
+    view = await chain.view_of(chain.chain(store, destination, conditions, start=job, hidden="none"))
+    assert view is not None
+    if view.older_files:
+        raise UsageError(
+            f"when job {job} was published to {context.url} files were there that no manifest knows, so what "
+            "readers saw then cannot be told; nothing was changed; roll back to a later job"
+        )
+    only = context.options.rollback.partitions
+    return {
+        key: file
+        for key, file in view.files.items()
+        if (not copied or copied_key(destination, key, context.job) not in copied)
+        and (only is None or lies_in(key, only))
+    }
+
+
+def files_gone(engine: Engine, context: JobContext, keys: Sequence[str]) -> ObjectNotFound:
+    """The error of a rollback to files that are gone, whose relative keys are given."""
+    return ObjectNotFound(
+        "rollback",
+        f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
+        f"{len(keys)} files that were published with job {context.options.rollback.job} were deleted or "
+        "written over by later jobs, or are being deleted; nothing was changed",
+        hint="publish with keep_replaced= to keep them for a time",
+    )
+
+
+def _cannot_keep(context: JobContext, key: str) -> UsageError:
+    """The error of a job that would write over what it is to keep."""
+    return UsageError(
+        f"job {context.job} would write over {key}, which keep_replaced promises to keep; nothing was "
+        "published; use unique_names=True, or leave keep_replaced out"
+    )

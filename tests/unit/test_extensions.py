@@ -1,0 +1,86 @@
+"""Extensions: found by the keys that options need, asked at their points, refused by name."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+import magicfs
+from magicfs.errors import Unavailable, UsageError
+from magicfs.formats.job_options import ALL_NEEDS
+from magicfs.runtime import registered
+from magicfs.transaction import execute
+from magicfs.transaction.extension import EXTENSIONS, Extension, Settling, extensions_of
+
+
+def test_each_key_that_an_option_needs_is_registered() -> None:
+    assert set(registered.names(EXTENSIONS)) >= ALL_NEEDS
+
+
+def test_a_job_that_asks_for_nothing_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registered, "load", pytest.fail)
+    with magicfs.Job("memory://extensions/plain", conflict="replace", allow_empty=True):
+        pass
+
+
+def test_two_keys_of_one_extension_make_one() -> None:
+    assert len(extensions_of({"keep", "restore", "hidden", "removal"})) == 1
+
+
+def test_what_is_not_installed_is_refused_by_name() -> None:
+    with pytest.raises(
+        UsageError, match=r"'who knows' is none of the entry points"
+    ):
+        extensions_of({"who knows"})
+
+
+def entries(*values: str) -> dict[str, list[EntryPoint]]:
+    return {"keep": [EntryPoint("keep", one, EXTENSIONS) for one in values]}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (("nowhere:Past",), "nowhere:Past of an unknown distribution, cannot be imported: No module named"),
+        (("magicfs.past.extension:Lost",), "cannot be imported: module 'magicfs.past.extension' has no"),
+        (("one:A", "two:B"), "registered twice, as one:A of an unknown distribution and two:B of"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said(
+    monkeypatch: pytest.MonkeyPatch, values: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setattr(registered, "_found", lambda _: entries(*values))
+    with pytest.raises(UsageError, match=said):
+        extensions_of({"keep"})
+
+
+class Ending(Extension):
+    def __init__(self, does: Any) -> None:
+        self._does = does
+
+    async def at_end(self, job: Settling) -> list[str] | None:
+        return self._does(job)  # type: ignore[no-any-return]
+
+
+def raising(_: Settling) -> None:
+    raise Unavailable("put", "bucket/key", "no answer")
+
+
+@pytest.mark.parametrize(
+    ("does", "warned"),
+    [
+        (lambda job: [f"{job.output.files} files"], "0 files"),
+        (lambda _: None, None),
+        (raising, "the files are published, but Ending could not end: put of bucket/key: no answer"),
+    ],
+)
+def test_what_an_extension_says_at_the_end_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, does: Any, warned: str | None
+) -> None:
+    monkeypatch.setattr(execute, "extensions_of", lambda _: (Ending(does),))
+    with magicfs.Job("memory://extensions/ending", conflict="replace", allow_empty=True) as job:
+        pass
+    said = job.report.warnings
+    assert (warned is None and not said) or any(warned in one for one in said)  # type: ignore[operator]
