@@ -168,9 +168,10 @@ class Fields:
         """The object at ``field``, which must be there."""
         return self.object_at(field, self._required(field))
 
-    def plain(self, names: frozenset[str]) -> dict[str, Any] | None:
-        """All members as they are, if they are exactly these; then no getter need be asked."""
-        return self._members if self._members.keys() == names else None
+    @property
+    def members(self) -> dict[str, Any]:
+        """All members as they are, for a reader that knows the whole object by its shape."""
+        return self._members
 
     def skip(self, field: str) -> None:
         """Ignore a field that is derived when the file is written."""

@@ -1,14 +1,16 @@
 """Entries of pending sets as magicfs writes them, read several times as fast as field by field.
 
-What is unusual is left to ``formats.pending``, which also tells what is wrong with it.
+What is unusual is left to ``formats.pending``, which also says what is wrong with it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import product
 from operator import itemgetter
-from typing import Any, Final, cast
+from types import NoneType
+from typing import Any, Final
 
 from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.pending_entry import Body, Source, UploadedPart
@@ -18,141 +20,104 @@ __all__ = ["PENDING_VERSION", "read"]
 
 PENDING_VERSION: Final = 2
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-
-_TEXTS: Final = (
-    *("version", "filename", "uri", "uploadId", "bucket", "destinationKey"),
-    *("created", "saved", "date", "jobId", "taskId", "text"),
-)
-_OTHERS: Final = ("etags", "extraData", "length", "iostatistics")
-_NAMES: Final = frozenset((*_TEXTS, *_OTHERS, "partCount"))
-_NAMES_OF_SMALL: Final = _NAMES - {"uploadId", "etags"} | {"body"}
-_NAMES_OF_BODY: Final = frozenset(("bundle", "offset", "sha256"))
-_NAMES_OF_RENAMED: Final = frozenset(
-    ("version", "bucket", "destinationKey", "jobId", "taskId", "source", "length")
-)
-_renamed = itemgetter("version", "bucket", "destinationKey", "jobId", "taskId", "source", "length")
-_PART_NAMES: Final = frozenset(("etag", "checksumAlgorithm", "checksum"))
-_texts = itemgetter(*_TEXTS)
-_others = itemgetter(*_OTHERS)
-_ONLY_TEXT: Final = frozenset({str})
 _EMPTY: Final = Statistics()
 _NO_STATISTICS: Final = _EMPTY.to_document()
+_NO_KEY: Final = frozenset({"", "/"})
+_ONLY_TEXT: Final = frozenset({str})
+_Types = type | tuple[type, ...]
+
+
+class _Shape:
+    """Which members an object has, of which types; of those that are ignored, any."""
+
+    def __init__(self, *ignored: str, **types: _Types) -> None:
+        self._names = {*ignored, *types}
+        self._values = itemgetter(*types)
+        self._types = {*product(*(one if isinstance(one, tuple) else (one,) for one in types.values()))}
+
+    def fits(self, found: object) -> bool:
+        return (
+            type(found) is dict
+            and found.keys() == self._names
+            and tuple(map(type, self._values(found))) in self._types
+        )
+
+
+_EACH: Final[Mapping[str, _Types]] = {
+    **dict.fromkeys(("bucket", "destinationKey", "jobId", "taskId"), str),
+    **dict.fromkeys(("version", "length"), int),
+}
+_WRITTEN: Final[Mapping[str, _Types]] = {
+    **_EACH,
+    **dict.fromkeys(("uri", "date", "text"), str),
+    **dict.fromkeys(("created", "saved"), int),
+    **dict.fromkeys(("extraData", "iostatistics"), dict),
+    "filename": (str, NoneType),
+}
+_UPLOAD: Final = _Shape("partCount", **_WRITTEN, uploadId=str, etags=list)
+_PART: Final = _Shape(etag=str, checksumAlgorithm=(str, NoneType), checksum=(str, NoneType))
+_SMALL: Final = _Shape("partCount", **_WRITTEN, body=dict)
+_BODY: Final = _Shape(bundle=str, offset=int, sha256=str)
+_RENAMED: Final = _Shape(**_EACH, source=dict)
+_SOURCE: Final = _Shape(key=str, etag=str)
 
 
 def read(fields: Fields) -> dict[str, Any] | None:
     """The arguments of ``Pending`` for an object; None if anything about it is unusual."""
-    if (plain := fields.plain(_NAMES)) is not None:
-        return _plain(plain)
-    if (plain := fields.plain(_NAMES_OF_SMALL)) is not None:
-        return _plain_small(plain)
-    if (plain := fields.plain(_NAMES_OF_RENAMED)) is not None:
-        return _plain_renamed(plain)
-    return None
-
-
-def _plain_renamed(members: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same as ``_plain`` of a file that is renamed."""
-    version, bucket, key, job, task, source, length = _renamed(members)
-    if not (
-        type(bucket) is type(key) is type(job) is type(task) is str
-        and type(version) is type(length) is int
-        and version == PENDING_VERSION
-        and key
-        and not key.startswith("/")
-        and 0 <= length <= LONG_MAX
-        and type(source) is dict
-        and source.keys() == {"key", "etag"}
-        and type(source["key"]) is type(source["etag"]) is str
-        and source["key"]
-    ):
+    found = fields.members
+    if _UPLOAD.fits(found):
+        own = _upload(found["uploadId"], found["etags"])
+    elif _RENAMED.fits(found):
+        own = _source(found["source"])
+    elif _SMALL.fits(found):
+        own = _body(found["body"])
+    else:
         return None
-    return {
-        "bucket": bucket,
-        "destination_key": key,
-        "job_id": job,
-        "task_id": task,
-        "source": Source(source["key"], source["etag"]),
-        "length": length,
-        "statistics": _EMPTY,
-    }
-
-
-def _plain_small(members: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same as ``_plain`` of a file with a body."""
-    found = members["body"]
-    if type(found) is not dict or found.keys() != _NAMES_OF_BODY:
+    key, length = found["destinationKey"], found["length"]
+    is_usual = found["version"] == PENDING_VERSION and key[:1] not in _NO_KEY and 0 <= length <= LONG_MAX
+    if own is None or not is_usual:
         return None
-    bundle, offset, sha256 = found["bundle"], found["offset"], found["sha256"]
-    is_plain = (
-        type(bundle) is type(sha256) is str
-        and bundle
-        and type(offset) is int
-        and 0 <= offset <= LONG_MAX
-        and _SHA256.fullmatch(sha256)
-    )
-    upload = {"uploadId": "none", "etags": ["none"]}  # as if it had one
-    return _plain({**members, **upload}, Body(bundle, offset, sha256)) if is_plain else None
+    own |= {"bucket": found["bucket"], "destination_key": key, "length": length, "statistics": _EMPTY}
+    own |= {"job_id": found["jobId"], "task_id": found["taskId"]}
+    return own if "source" in own else _written(found, own)
 
 
-def _plain(members: Mapping[str, Any], body: Body | None = None) -> dict[str, Any] | None:
-    """The upload in an object as magicfs writes it, several times as fast; None if anything is unusual.
-
-    What is unusual is read field by field, which also tells what is wrong with it.
-    """
-    (version, filename, uri, upload_id, bucket, key, created, saved, date, job, task, text) = _texts(members)
-    elements, extra, length, statistics = _others(members)
-    if not (
-        type(uri) is type(upload_id) is type(bucket) is type(key) is str
-        and type(date) is type(job) is type(task) is type(text) is str
-        and type(version) is type(created) is type(saved) is type(length) is int
-        and (filename is None or type(filename) is str)
-        and version == PENDING_VERSION
-        and upload_id
-        and key
-        and not key.startswith("/")
-        and 0 <= created <= LONG_MAX
+def _written(found: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any] | None:
+    """With what is said of a file that was written, and of none that is renamed."""
+    created, saved, extra = found["created"], found["saved"], found["extraData"]
+    is_usual = (
+        0 <= created <= LONG_MAX
         and 0 <= saved <= LONG_MAX
-        and 0 <= length <= LONG_MAX
-        and type(extra) is dict
         and set(map(type, extra.values())) <= _ONLY_TEXT
-        and statistics == _NO_STATISTICS
-        and type(elements) is list
-        and elements
-    ):
-        return None
-    parts = [_plain_part(element) for element in elements]
-    if None in parts:
-        return None
-    return {
-        "filename": filename,
-        "uri": uri,
-        "upload_id": upload_id if body is None else "",
-        "bucket": bucket,
-        "destination_key": key,
-        "created_ms": created,
-        "saved_ms": saved,
-        "date": date,
-        "job_id": job,
-        "task_id": task,
-        "text": text,
-        "parts": cast("tuple[UploadedPart, ...]", tuple(parts)) if body is None else (),
-        "body": body,
-        "extra_data": extra,
-        "length": length,
-        "statistics": _EMPTY,
-    }
-
-
-def _plain_part(element: object) -> UploadedPart | None:
-    if type(element) is str and element:
-        return UploadedPart(element)
-    if type(element) is not dict or element.keys() != _PART_NAMES:
-        return None
-    etag, algorithm, checksum = element["etag"], element["checksumAlgorithm"], element["checksum"]
-    is_plain = (
-        type(etag) is str
-        and etag
-        and (algorithm is None or type(algorithm) is str)
-        and (checksum is None or type(checksum) is str)
+        and found["iostatistics"] == _NO_STATISTICS
     )
-    return UploadedPart(etag, algorithm, checksum) if is_plain else None
+    own |= {"filename": found["filename"], "uri": found["uri"], "date": found["date"], "text": found["text"]}
+    own |= {"created_ms": created, "saved_ms": saved, "extra_data": extra}
+    return own if is_usual else None
+
+
+def _upload(upload_id: str, elements: list[object]) -> dict[str, Any] | None:
+    parts = tuple(map(_part, elements))
+    return {"upload_id": upload_id, "parts": parts} if upload_id and parts and None not in parts else None
+
+
+def _part(element: Any) -> UploadedPart | None:
+    if type(element) is str:
+        return UploadedPart(element) if element else None
+    if not _PART.fits(element) or not element["etag"]:
+        return None
+    return UploadedPart(element["etag"], element["checksumAlgorithm"], element["checksum"])
+
+
+def _body(found: Any) -> dict[str, Any] | None:
+    is_usual = (
+        _BODY.fits(found)
+        and found["bundle"]
+        and 0 <= found["offset"] <= LONG_MAX
+        and _SHA256.fullmatch(found["sha256"])
+    )
+    return {"body": Body(**found)} if is_usual else None
+
+
+def _source(found: Any) -> dict[str, Any] | None:
+    return {"source": Source(**found)} if _SOURCE.fits(found) and found["key"] else None

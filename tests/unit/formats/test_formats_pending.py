@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError, UsageError
+from magicfs.formats import plain_pending
 from magicfs.formats.document import java_text
 from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.pending import Pending, UploadedPart
@@ -163,7 +164,7 @@ def test_reading_at_once_and_field_by_field_are_the_same(changes: dict[str, Any]
     for document in (whole | changes, whole | {"etags": [*whole["etags"], element]}):
         with pytest.MonkeyPatch.context() as patch:
             at_once = _outcome(document)
-            patch.setattr(Fields, "plain", lambda *_: None)
+            patch.setattr(plain_pending, "read", lambda _: None)
             assert at_once == _outcome(document)
 
 
