@@ -161,8 +161,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry never ends",
         _EXPIRE,
-        "store, destination, conditions, lambda one: None if one.expires and one.job_id in done else one",
-        "store, destination, conditions, lambda one: one",
+        "return None if one.expires and one.job_id in done else one",
+        "return one",
         ("expire",),
     ),
     WrongPast(
@@ -248,7 +248,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry leaves the versions",
         "magicfs.datasets.kept_versions",
-        "await _delete(engine, [(one.key, one.version) for one in objects], check)",
+        "await _delete(engine, [(one.key, one.version) for one in objects if one.version], check)",
         "await _delete(engine, [])",
         ("expire",),
         model="versions",
@@ -264,7 +264,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry that died forgets the markers",
         "magicfs.datasets.expire",
-        "over_now = [one for job in done for one in kept[job]]",
+        "over_now = kept.of(done)",
         "over_now = gone",
         ("expire",),
         model="versions",

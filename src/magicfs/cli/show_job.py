@@ -34,62 +34,87 @@ def audit_fields(audit: Audit | None) -> list[tuple[str, object]]:
 
 def show_job(url: str, job: JobObject) -> None:
     """Print a job object."""
+    from magicfs.report import human_bytes
+
+    kind = "the state of a job (job object)"
+    print_fields([("file", url), ("kind", kind), *_state(job), *_asked(job), *_facts(job)])
+    lists = {"files": job.chunks, "deletions": job.deletions, "restored": job.restored, "hidden": job.hidden}
+    chunks = [(what, one) for what, found in lists.items() for one in found]
+    if chunks:
+        write_line("")
+        rows = ((what, str(one.files), human_bytes(one.size), one.sha256, one.key) for what, one in chunks)
+        print_table(("CHUNK OF", "COUNT", "SIZE", "SHA-256", "KEY"), rows)
+
+
+def _state(job: JobObject) -> list[tuple[str, object]]:
+    """Which job it is, where, and what it waits for."""
     from magicfs.protocol.job_state import MEANING
+
+    return [
+        ("job", job.job_id),
+        ("run", job.options.run_id),
+        ("state", f"{job.state}: {MEANING[job.state]}"),
+        ("reason", job.reason),
+        ("quarantine", "yes: it waits to be accepted or aborted" if job.is_quarantined else None),
+        ("to be judged by", "; ".join(job.options.audit.rules) if job.is_unjudged else None),
+        *audit_fields(job.audit),
+        ("destination", f"{job.bucket}/{job.destination}"),
+        ("extra destinations", _places(job, job.options.places.extra)),
+    ]
+
+
+def _asked(job: JobObject) -> list[tuple[str, object]]:
+    """What it was asked for."""
     from magicfs.protocol.period import period_text
     from magicfs.report import human_bytes
 
-    asked, settled = job.options, bool(job.chunks)
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "the state of a job (job object)"),
-            ("job", job.job_id),
-            ("run", asked.run_id),
-            ("state", f"{job.state}: {MEANING[job.state]}"),
-            ("reason", job.reason),
-            ("quarantine", "yes: it waits to be accepted or aborted" if job.is_quarantined else None),
-            ("to be judged by", "; ".join(asked.audit.rules) if job.is_unjudged else None),
-            *audit_fields(job.audit),
-            ("destination", f"{job.bucket}/{job.destination}"),
-            ("extra destinations", ", ".join(f"{job.bucket}/{one}" for one in asked.places.extra)),
-            ("conflict", asked.conflict),
-            ("may delete in", ", ".join(f"{job.bucket}/{key}" for key in asked.places.also_replace)),
-            ("keeps replaced files", asked.keep.ms and f"for {period_text(asked.keep.ms)}"),
-            ("shows again", asked.rollback.job and f"what was published with job {asked.rollback.job}"),
-            ("committer", f"{asked.committer}, tracking {asked.tracking}, layout {asked.hadoop.layout}"),
-            ("small files", asked.small_files and f"up to {human_bytes(asked.small_files)}, in bundles"),
-            ("footers", "kept" if asked.collect.footers else None),
-            ("checksums", "kept" if asked.collect.checksums else None),
-            ("unique names", "yes" if asked.unique_names else "no"),
-            ("begun by", asked.hadoop.begun_by),
-            ("attempt", job.attempt),
-            ("driver", job.driver),
-            ("set up", human_moment(job.created_ms)),
-            ("changed", human_moment(job.changed_ms)),
-            ("host", job.host),
-            ("tasks", job.tasks if settled else None),
-            ("files", f"{job.files} ({human_bytes(job.size)})" if settled else "not settled yet"),
-            ("deletes", sum(chunk.files for chunk in job.deletions) or None),
-            ("partitions", ", ".join(job.partitions or ())),
-            ("equal keys", len(job.equal_keys) or None),
-            ("way back", _no_way_back(job)),
-            (
-                "published before",
-                f"job {job.pointer.job}" if job.pointer else "nothing that a manifest tells",
-            ),
-            ("older files", "are there, in no manifest" if job.older_files else None),
-            ("old _SUCCESS", job.old_success.key if job.old_success else "none"),
-            ("writes _SUCCESS", None if asked.success_marker else "no"),
-            ("nonce", job.nonce),
-        ]
-    )
-    facts = [("files", chunk) for chunk in job.chunks] + [("deletions", chunk) for chunk in job.deletions]
-    facts += [("restored", chunk) for chunk in job.restored]
-    facts += [("hidden", chunk) for chunk in job.hidden]
-    if facts:
-        write_line("")
-        rows = ((what, str(one.files), human_bytes(one.size), one.sha256, one.key) for what, one in facts)
-        print_table(("CHUNK OF", "COUNT", "SIZE", "SHA-256", "KEY"), rows)
+    asked = job.options
+    return [
+        ("conflict", asked.conflict),
+        ("may delete in", _places(job, asked.places.also_replace)),
+        ("keeps replaced files", asked.keep.ms and f"for {period_text(asked.keep.ms)}"),
+        ("shows again", asked.rollback.job and f"what was published with job {asked.rollback.job}"),
+        ("committer", f"{asked.committer}, tracking {asked.tracking}, layout {asked.hadoop.layout}"),
+        ("small files", asked.small_files and f"up to {human_bytes(asked.small_files)}, in bundles"),
+        ("footers", "kept" if asked.collect.footers else None),
+        ("checksums", "kept" if asked.collect.checksums else None),
+        ("unique names", "yes" if asked.unique_names else "no"),
+        ("begun by", asked.hadoop.begun_by),
+    ]
+
+
+def _facts(job: JobObject) -> list[tuple[str, object]]:
+    """Who has moved it, and what it publishes and replaces."""
+    return [
+        ("attempt", job.attempt),
+        ("driver", job.driver),
+        ("set up", human_moment(job.created_ms)),
+        ("changed", human_moment(job.changed_ms)),
+        ("host", job.host),
+        *_settled(job),
+        ("deletes", sum(chunk.files for chunk in job.deletions) or None),
+        ("partitions", ", ".join(job.partitions or ())),
+        ("equal keys", len(job.equal_keys) or None),
+        ("way back", _no_way_back(job)),
+        ("published before", f"job {job.pointer.job}" if job.pointer else "nothing that a manifest tells"),
+        ("older files", "are there, in no manifest" if job.older_files else None),
+        ("old _SUCCESS", job.old_success.key if job.old_success else "none"),
+        ("writes _SUCCESS", None if job.options.success_marker else "no"),
+        ("nonce", job.nonce),
+    ]
+
+
+def _settled(job: JobObject) -> list[tuple[str, object]]:
+    """How much it publishes; nobody knows before its chunks are written."""
+    from magicfs.report import human_bytes
+
+    if not job.chunks:
+        return [("files", "not settled yet")]
+    return [("tasks", job.tasks), ("files", f"{job.files} ({human_bytes(job.size)})")]
+
+
+def _places(job: JobObject, keys: Sequence[str]) -> str:
+    return ", ".join(f"{job.bucket}/{one}" for one in keys)
 
 
 def _no_way_back(job: JobObject) -> str | None:

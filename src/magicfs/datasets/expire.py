@@ -36,7 +36,7 @@ from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.paths import Location
 from magicfs.runtime.parallel import drained
-from magicfs.stores.conditions import conditions_of, remove_matching, sweep_probes
+from magicfs.stores.conditions import Conditions, conditions_of, remove_matching, sweep_probes
 from magicfs.stores.port import Store
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.record import Silence
@@ -111,26 +111,54 @@ async def expire_kept(
     if not dry_run:
         await sweep_probes(engine.for_cleanup().store, paths.join(destination, MANIFESTS))
     seen = await chain.read_pointer(store, destination, READING)
-    if seen is None or not any(_is_over(one, now) for one in seen[0].keeping):
-        return _report(location, () if seen is None else seen[0].keeping)
-    begun = {one.job_id for one in seen[0].keeping if one.expires}
+    if seen is None:
+        return _report(location, ())
+    pointer, _ = seen
+    if not any(_is_over(one, now) for one in pointer.keeping):
+        return _report(location, pointer.keeping)
     if dry_run:
-        over = await _over(engine, location, seen[0].keeping, now)
-        gone, _, _ = await _to_delete(engine, location, seen[0], over, begun)
-        left = [one for one in seen[0].keeping if one.job_id not in over]
-        return _report(location, left, [one for one in seen[0].keeping if one.job_id in over], gone)
+        return await _would_expire(engine, location, pointer, now)
     store = (await told_as_newest(engine, location)).store
+    conditions = await _conditions(store, destination)
+    if now_ms is None and any(_is_over(one, now) and not one.expires for one in pointer.keeping):
+        now = min(now, await now_by_store(store, destination, conditions) or now)
+    over = await _over(engine, location, pointer.keeping, now)
+    if not over:
+        return _report(location, pointer.keeping)
+    try:
+        return await _expire(engine, location, store, conditions, pointer, over)
+    except _EndedByOthers:
+        return await expire_kept(engine, location, now_ms=now)
+
+
+async def _would_expire(engine: Engine, location: Location, pointer: Pointer, now: int) -> ExpireReport:
+    over = await _over(engine, location, pointer.keeping, now)
+    kept = await _kept(engine, location, pointer, over)
+    gone = await _still_there(engine, kept, pointer.expiring)
+    left = [one for one in pointer.keeping if one.job_id not in over]
+    return _report(location, left, [one for one in pointer.keeping if one.job_id in over], gone)
+
+
+async def _conditions(store: Store, destination: str) -> Conditions:
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
     if not conditions.put_if_absent:
         raise UsageError(
             f"the store {store.name!r} ignores conditional writes, so a rollback at the same moment could "
             "lose files; nothing was deleted; use another store"
         )
-    if now_ms is None and not all(one.expires for one in seen[0].keeping if _is_over(one, now)):
-        now = min(now, await now_by_store(store, destination, conditions) or now)
-    over = await _over(engine, location, seen[0].keeping, now)
-    if not over:
-        return _report(location, seen[0].keeping)
+    return conditions
+
+
+async def _expire(
+    engine: Engine,
+    location: Location,
+    store: Store,
+    conditions: Conditions,
+    seen: Pointer,
+    over: Collection[str],
+) -> ExpireReport:
+    """Mark jobs, look, delete what they keep, and take those that are done out of the pointer."""
+    destination = location.key
 
     def mark(one: Keeping) -> Keeping:
         return replace(one, expires=True) if one.job_id in over else one
@@ -138,26 +166,47 @@ async def expire_kept(
     await change_keeping(store, destination, conditions, mark)
     await _refuse_rollbacks(engine, location)
     again = await chain.read_pointer(store, destination, conditions, expected=True)
-    pointer = seen[0] if again is None else again[0]
+    pointer = seen if again is None else again[0]
     ours = [one for one in pointer.keeping if one.expires and one.job_id in over]
-    about = (engine, location, pointer, {one.job_id for one in ours}, begun)
-    gone, shown, kept = await _to_delete(*about)
-    check = _Marks(store, destination, {one.job_id for one in ours}).confirm
+    kept = await _kept(engine, location, pointer, pointer.expiring.intersection(over))
+    gone = await _still_there(engine, kept, seen.expiring)
+    check = _Marks(store, destination, kept.over).confirm
     objects = [(one.key, one.etag) for one in gone if not one.version]
-    try:
-        altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)
-        await kept_versions.delete(engine, [one for one in gone if one.version], check)
-    except _EndedByOthers:
-        return await expire_kept(engine, location, now_ms=now)
-    done = {one.job_id for one in ours} - shown
-    over_now = [one for job in done for one in kept[job]]
+    altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)
+    await kept_versions.delete(engine, gone, check)
+    done = kept.over - kept.shows()
+    over_now = kept.of(done)
     await kept_versions.delete_markers(engine, destination, over_now)
-    after = await change_keeping(
-        store, destination, conditions, lambda one: None if one.expires and one.job_id in done else one
-    )
+
+    def unmark(one: Keeping) -> Keeping | None:
+        return None if one.expires and one.job_id in done else one
+
+    after = await change_keeping(store, destination, conditions, unmark)
     stay = set(altered)
     deleted = [one for one in gone if one.key not in stay]
     return _report(location, after.keeping if after else (), ours, deleted, altered)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What jobs keep, some of which are over."""
+
+    by_job: Mapping[str, Sequence[OldObject]]
+    over: frozenset[str]  # jobs
+    shown: Collection[str]  # keys that the dataset shows
+
+    def of(self, jobs: Collection[str]) -> list[OldObject]:
+        return [one for job in jobs for one in self.by_job[job]]
+
+    def due(self) -> dict[str, OldObject]:
+        """What jobs keep that are over, by key, without what is shown or kept for longer."""
+        longer = {one.key for one in self.of(self.by_job.keys() - self.over)}
+        ours = [job for job in self.by_job if job in self.over]
+        return {one.key: one for one in self.of(ours) if one.key not in self.shown and one.key not in longer}
+
+    def shows(self) -> set[str]:
+        """The jobs that are over and keep what is shown."""
+        return {job for job in self.over if any(one.key in self.shown for one in self.by_job[job])}
 
 
 class _EndedByOthers(Exception):
@@ -178,7 +227,7 @@ class _Marks:
                 return
             moment = self._silence.moment()
             seen = await chain.read_pointer(self._store, self._destination, READING, expected=True)
-            marked = set() if seen is None else {one.job_id for one in seen[0].keeping if one.expires}
+            marked = set[str]() if seen is None else seen[0].expiring
             if not marked.issuperset(self._jobs):
                 raise _EndedByOthers
             self._silence.heard(moment)
@@ -206,27 +255,21 @@ async def _refuse_rollbacks(engine: Engine, location: Location) -> None:
             )
 
 
-async def _to_delete(
-    engine: Engine, location: Location, pointer: Pointer, over: set[str], begun: set[str]
-) -> tuple[list[OldObject], set[str], dict[str, list[OldObject]]]:
-    """What the jobs keep whose time is over, without what is shown or kept for longer; which of the jobs keep
-    what is shown; and what each job keeps. Of jobs that an earlier call has ``begun`` with, without what that
-    has deleted.
-    """
+async def _kept(engine: Engine, location: Location, pointer: Pointer, over: Collection[str]) -> _Kept:
     store, destination = engine.store, location.key
-    kept = await kept_by(store, destination, READING, pointer.keeping)
+    by_job = await kept_by(store, destination, READING, pointer.keeping)
     manifests = chain.chain(store, destination, READING, start=pointer.job_id, hidden="none")
     view = await chain.view_of(manifests)
     shown = set() if view is None else {paths.join(destination, key) for key in view.files}
-    longer = {one.key for job, objects in kept.items() if job not in over for one in objects}
-    found: dict[str, OldObject] = {}
-    for job, objects in kept.items():
-        if job in over:
-            found |= {one.key: one for one in objects if one.key not in shown and one.key not in longer}
-    again = {job for job, objects in kept.items() if any(one.key in shown for one in objects)}
-    doubtful = {one.key for job, objects in kept.items() if job in begun for one in objects} & found.keys()
-    gone = await _gone(engine, [found[key] for key in sorted(doubtful)])
-    return [one for key, one in found.items() if key not in gone], again & over, kept
+    return _Kept(by_job, frozenset(over), shown)
+
+
+async def _still_there(engine: Engine, kept: _Kept, begun: set[str]) -> list[OldObject]:
+    """What is due. Of jobs that an earlier call has ``begun`` with, without what that has deleted."""
+    due = kept.due()
+    doubtful = {one.key for one in kept.of(begun & kept.by_job.keys())} & due.keys()
+    gone = await _gone(engine, [due[key] for key in sorted(doubtful)])
+    return [one for key, one in due.items() if key not in gone]
 
 
 async def _gone(engine: Engine, objects: Sequence[OldObject]) -> set[str]:

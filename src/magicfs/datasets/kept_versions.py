@@ -23,11 +23,11 @@ __all__ = ["delete", "delete_markers"]
 
 
 async def delete(engine: Engine, objects: Sequence[OldObject], check: Callable[[], Awaitable[None]]) -> None:
-    """Delete the versions of these objects. A second call does nothing.
+    """Delete the versions of those objects that are kept as such. A second call does nothing.
 
     ``check`` is awaited before each request, and stops the deletion by raising.
     """
-    await _delete(engine, [(one.key, one.version) for one in objects], check)
+    await _delete(engine, [(one.key, one.version) for one in objects if one.version], check)
 
 
 async def delete_markers(engine: Engine, destination: str, kept: Sequence[OldObject]) -> None:

@@ -81,6 +81,11 @@ class Pointer:
     """Where the log is that tells of all jobs before those that ``runs`` and ``forgotten`` are about."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def expiring(self) -> set[str]:
+        """The jobs whose replaced files are being deleted, or may be."""
+        return {one.job_id for one in self.keeping if one.expires}
+
     def moved(self, job_id: str, run_id: str | None, nonce: str, now_ms: int) -> Pointer:
         """The pointer after another job was published, with a fresh nonce."""
         runs = self.runs
