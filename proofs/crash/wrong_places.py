@@ -63,7 +63,7 @@ FAR_MUTANTS: Final[tuple[Mutant, ...]] = (
         "manifests further down show no dataset",
         "g",
         "magicfs.protocol.other_datasets",
-        'return Other(directory, "dataset", "another dataset", key) if is_below else None',
+        'return Other(directory, "dataset", "another dataset", key)',
         "return None",
         _REPLACE,
         "elsewhere",

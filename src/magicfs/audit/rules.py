@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, cast
 
 from magicfs.audit.seen import Audited
 from magicfs.errors import UsageError
-from magicfs.formats.footer import Schema
+from magicfs.formats.footer import Column, Footer, Schema
 
 __all__ = [
     "Check",
@@ -176,26 +176,28 @@ class Range:
     max: Any = None
 
     def judge(self, seen: Audited) -> Told:
-        least: Any = None
-        greatest: Any = None
+        bounds: tuple[Any, Any] | None = None
         for one in seen.files():
             column = one.footer.column(self.column) if one.footer is not None else None
-            if one.footer is not None and not one.footer.rows:
-                continue
-            if column is not None and column.min is None and column.nulls == (one.footer and one.footer.rows):
+            if one.footer is not None and _has_no_values(one.footer, column):
                 continue
             if column is None or column.min is None:
                 return False, f"{one.key} does not tell the values of {self.column}"
-            least = column.min if least is None else min(least, column.min)
-            greatest = column.max if greatest is None else max(greatest, column.max)
-        if least is None:
+            least, greatest = bounds or (column.min, column.max)
+            bounds = min(least, column.min), max(greatest, column.max)
+        if bounds is None:
             return True, "no values"
+        least, greatest = bounds
         told = f"from {least} to {greatest}"
         try:
             passed = (self.min is None or self.min <= least) and (self.max is None or greatest <= self.max)
         except TypeError:
             return False, f"{told}, which cannot be compared with the bounds"
         return bool(passed), told
+
+
+def _has_no_values(footer: Footer, column: Column | None) -> bool:
+    return not footer.rows or (column is not None and column.min is None and column.nulls == footer.rows)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, get_args
 
@@ -135,30 +135,51 @@ async def _abort_staged(
     return RecoverReport(location.url, (done,))
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left of a job that has no job object."""
+
+    layouts: Sequence[WorkLayout]  # in which it worked
+    plans: Sequence[SweepPlan]  # of each of these
+    warnings: tuple[str, ...]
+    versions: Sequence[str]  # of its job object, whose first is gone
+    work: str | None  # the directory of work files
+    is_published: bool
+
+    @property
+    def uploads(self) -> set[tuple[str, str]]:
+        return {upload for plan in self.plans for upload in plan.uploads}
+
+    @property
+    def shows_job(self) -> bool:
+        """Whether more than the names of uploads shows whose it is."""
+        return bool(any(plan.keys for plan in self.plans) or self.versions or self.is_published)
+
+    def __bool__(self) -> bool:
+        return bool(self.uploads or self.shows_job or self.warnings or self.work is not None)
+
+    async def remove(self, engine: Engine) -> None:
+        for plan in self.plans:
+            await _carry_out(engine, plan)
+        if self.versions:
+            await _clear(engine, self.layouts)
+        if self.work is not None:
+            await tree_of(engine.for_cleanup().store).delete_tree(self.work)
+
+
 async def _sweep(
     engine: Engine, location: Location, job: JobId, *, driver_is_dead: bool, dry_run: bool
 ) -> RecoveredJob | None:
     """Remove what is left of a job that has no job object; None if there is nothing."""
     works = [await work_of(engine, location, job, name) for name in get_args(LayoutName)]
-    left = [layout for layout, keys in works if keys] or [WorkLayout(location.key, job)]
-    hadoops = [key for layout, keys in works for key in hadoop_keys(layout, keys)]
-    if hadoops and not driver_is_dead:
-        raise UsageError(
-            f"job {job} is one of Hadoop's S3A committer, as {hadoops[0]} shows; nothing was changed; its "
-            "driver cannot be kept from committing at the same time, so make sure that no process of it "
-            "lives and pass driver_is_dead=True, on the command line --driver-is-dead"
-        )
-    found = [await _plan(engine, context_of(location, layout)) for layout in left]
-    plans, warnings = [plan for plan, _ in found], tuple(dict.fromkeys(w for _, w in found if w))
-    uploads = {upload for plan in plans for upload in plan.uploads}
-    keys = [key for plan in plans for key in plan.keys]
-    versions = [key for layout, found in works for key in found if layout.is_job_object(key)]
-    published = await _is_published(engine, location, job)
-    work = await _work_files(engine, location, job, published=published)
-    if not (uploads or keys or versions or published or warnings) and work is None:
+    if not driver_is_dead:
+        _refuse_hadoops(job, [key for layout, keys in works for key in hadoop_keys(layout, keys)])
+    left = await _left(engine, location, job, works)
+    if not left:
         return None
+    uploads = left.uploads
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
-    if uploads and not (keys or versions or published or driver_is_dead):
+    if uploads and not left.shows_job and not driver_is_dead:
         raise UsageError(
             f"{len(uploads)} uploads are named after job {job}, and nothing else at {location.url} tells "
             "whose it is: perhaps it is one of Hadoop's staging committer, which keeps its records in the "
@@ -167,12 +188,7 @@ async def _sweep(
             "on the command line --cluster-directory, if there is one"
         )
     if not dry_run:
-        for plan in plans:
-            await _carry_out(engine, plan)
-        if versions:
-            await _clear(engine, left)
-        if work is not None:
-            await tree_of(engine.for_cleanup().store).delete_tree(work)
+        await left.remove(engine)
     return RecoveredJob(
         job_id=job,
         found="ended",
@@ -180,8 +196,33 @@ async def _sweep(
         age_s=0.0,
         host="",
         uploads=len(uploads),
-        reason="it is published, and its files stay" if published else "",
-        warnings=warnings,
+        reason="it is published, and its files stay" if left.is_published else "",
+        warnings=left.warnings,
+    )
+
+
+def _refuse_hadoops(job: JobId, keys: Sequence[str]) -> None:
+    if keys:
+        raise UsageError(
+            f"job {job} is one of Hadoop's S3A committer, as {keys[0]} shows; nothing was changed; its "
+            "driver cannot be kept from committing at the same time, so make sure that no process of it "
+            "lives and pass driver_is_dead=True, on the command line --driver-is-dead"
+        )
+
+
+async def _left(
+    engine: Engine, location: Location, job: JobId, works: Sequence[tuple[WorkLayout, Sequence[str]]]
+) -> _Left:
+    layouts = [layout for layout, keys in works if keys] or [WorkLayout(location.key, job)]
+    found = [await _plan(engine, context_of(location, layout)) for layout in layouts]
+    published = await _is_published(engine, location, job)
+    return _Left(
+        layouts,
+        plans=[plan for plan, _ in found],
+        warnings=tuple(dict.fromkeys(warning for _, warning in found if warning)),
+        versions=[key for layout, keys in works for key in keys if layout.is_job_object(key)],
+        work=await _work_files(engine, location, job, published=published),
+        is_published=published,
     )
 
 

@@ -66,13 +66,7 @@ async def find(
     if one.job is None:
         assert one.problem is not None
         raise one.problem
-    if one.job.options.conflict in REMOVALS and one.job.state in BEFORE_COMMIT:
-        raise UsageError(
-            f"job {name} is a {one.job.options.conflict} whose process knew which files it is about; "
-            "nothing was "
-            f"changed; run magicfs abort {location.url} --job {name}, then the {one.job.options.conflict} "
-            "again"
-        )
+    _refuse_removal(location, one.job)
     context = await believed(engine, context_of(location, one.layout), one.job)
     context = context.asked(allow_empty=allow_empty)
     if one.job.state in PUBLISHES:
@@ -89,19 +83,36 @@ async def find(
         context = replace(context, renames=replace(context.renames, at_task_commit=True))
     if one.job.audit is not None:  # what was judged is what is published
         return Found(context, one.job, await facts.read_output(engine, context, one.job))
-    if one.job.options.tracking == "memory":
+    return Found(context, one.job, await _listed(engine, location, context, cluster))
+
+
+def _refuse_removal(location: Location, job: JobObject) -> None:
+    mode = job.options.conflict
+    if mode in REMOVALS and job.state in BEFORE_COMMIT:
         raise UsageError(
-            f"job {name} was run with tracking='memory': what its tasks committed is known to its driver "
-            f"alone; nothing was changed; run magicfs abort {location.url} --job {name}, then the job again"
+            f"job {job.job_id} is a {mode} whose process knew which files it is about; nothing was changed; "
+            f"run magicfs abort {location.url} --job {job.job_id}, then the {mode} again"
+        )
+
+
+async def _listed(
+    engine: Engine, location: Location, context: JobContext, cluster: Cluster | None
+) -> JobOutput:
+    """What the tasks of an open job have committed, if that is all."""
+    job, options = context.job, context.options
+    if options.tracking == "memory":
+        raise UsageError(
+            f"job {job} was run with tracking='memory': what its tasks committed is known to its driver "
+            f"alone; nothing was changed; run magicfs abort {location.url} --job {job}, then the job again"
         )
     output = await _load(engine, context, cluster)
-    if one.job.options.rollback.job is None:  # a rollback has no tasks
-        if not output.names and not allow_empty:
-            raise _no_tasks(location, context.layout, one.job.options.committer)
+    if options.rollback.job is None:  # a rollback has no tasks
+        if not output.names and not options.allow_empty:
+            raise _no_tasks(location, context.layout, options.committer)
         planner_of(Look(engine, context, JobRecord(engine.store, context.layout, READING), output)).check()
     if output.without_write_id and not output.renames:
-        await _refuse_gone(engine, location, name, output)
-    return Found(context, one.job, output)
+        await _refuse_gone(engine, location, job, output)
+    return output
 
 
 async def _load(engine: Engine, context: JobContext, cluster: Cluster | None) -> JobOutput:

@@ -49,35 +49,46 @@ def stocator_files(
 
 async def _winners(engine: Engine, location: Location) -> tuple[str, ...]:
     winners = await _listed(engine, location)
-    jobs_by_uuid: dict[str, list[str]] = defaultdict(list)
-    for job in winners.jobs:
-        for uuid in uuids_in(job):
-            jobs_by_uuid[uuid].append(job)
-    keys: dict[tuple[str, str], list[str]] = defaultdict(list)
-    counts: Counter[tuple[str, str]] = Counter()
+    owned = _Owned(winners)
     async for info in engine.store.list(paths.prefix_of(location.key)):
-        name = info.key.rpartition("/")[2]
+        owned.add(info.key, is_data=is_data(info.key, location.key))
+    keys = list[str]()
+    for job, attempts in winners.jobs.items():
+        for attempt, listed in attempts.items():
+            if (there := owned.counts[job, attempt]) != listed:
+                raise FormatError(
+                    f"{engine.store.bucket}/{paths.join(location.key, SUCCESS_FILE)}",
+                    WINNERS_FIELD,
+                    f"{listed} files of attempt {attempt} of job {job} are listed, and {there} are "
+                    "there: some were removed or added",
+                )
+            keys += sorted(owned.keys[job, attempt])
+    return tuple(Location(location.scheme, location.bucket, key).url for key in keys)
+
+
+class _Owned:
+    """The files of winning attempts, by job and attempt, as their names say."""
+
+    def __init__(self, winners: Winners) -> None:
+        self.keys: dict[tuple[str, str], list[str]] = defaultdict(list)  # of files that readers see
+        self.counts: Counter[tuple[str, str]] = Counter()  # of all files
+        self._attempts = winners.jobs
+        self._jobs: dict[str, list[str]] = defaultdict(list)  # by the UUIDs in their ids
+        for job in winners.jobs:
+            for uuid in uuids_in(job):
+                self._jobs[uuid].append(job)
+
+    def add(self, key: str, *, is_data: bool) -> None:
+        name = key.rpartition("/")[2]
         if is_unfinished(name):
-            continue
-        jobs = {job for uuid in uuids_in(name) for job in jobs_by_uuid.get(uuid, ())}
-        for job in jobs:
-            owner = next((one for one in attempts_named(name, JobId(job)) if one in winners.jobs[job]), None)
-            if owner is not None:
-                counts[job, owner] += 1
-                if is_data(info.key, location.key):
-                    keys[job, owner].append(info.key)
-    ordered = [(job, attempt) for job, attempts in winners.jobs.items() for attempt in attempts]
-    for job, attempt in ordered:
-        if (there := counts[job, attempt]) != (listed := winners.jobs[job][attempt]):
-            raise FormatError(
-                f"{engine.store.bucket}/{paths.join(location.key, SUCCESS_FILE)}",
-                WINNERS_FIELD,
-                f"{listed} files of attempt {attempt} of job {job} are listed, and {there} are "
-                "there: some were removed or added",
-            )
-    return tuple(
-        Location(location.scheme, location.bucket, key).url for one in ordered for key in sorted(keys[one])
-    )
+            return
+        for job in {job for uuid in uuids_in(name) for job in self._jobs.get(uuid, ())}:
+            named = attempts_named(name, JobId(job))
+            attempt = next((one for one in named if one in self._attempts[job]), None)
+            if attempt is not None:
+                self.counts[job, attempt] += 1
+                if is_data:
+                    self.keys[job, attempt].append(key)
 
 
 async def _listed(engine: Engine, location: Location) -> Winners:

@@ -13,7 +13,7 @@ import io
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.utils import isfilelike
@@ -35,6 +35,7 @@ from magicfs.stores.port import PartBody, Store
 
 __all__ = [
     "AsyncReader",
+    "Move",
     "Reader",
     "SmallFile",
     "bundle_all",
@@ -46,6 +47,14 @@ __all__ = [
     "save",
     "way_out",
 ]
+
+
+class Move(NamedTuple):
+    """A file in hand, and the path that it gets."""
+
+    old: MagicPath
+    new: MagicPath
+    small: Pending | None  # None for one that was uploaded
 
 
 def may_stay(store: Store, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any]) -> bool:

@@ -243,30 +243,36 @@ class Writing(Reading):
             return False
         if source.path == target.path:
             return await self._exists(source.path)
-        store = self.store(source.bucket)
+        moves = await self._moves_in_hand(source, target)
+        if not moves:
+            return False
+        settings = await self._settings_of(target)
+        keys = [final_key(one.new, unique_names=settings.options.unique_names) for one in moves]
+        for key in keys:
+            paths.check_length(key, "the final key", "shorten the name, or its directories")
+        for one, key in zip(moves, keys, strict=True):
+            if one.small is not None:
+                in_hand.rename(self.store(source.bucket), one.old, one.small, one.new, key)
+            else:
+                await self._upload_anew(one.old, one.new, settings)
+        return True
+
+    async def _moves_in_hand(self, source: MagicPath, target: MagicPath) -> list[in_hand.Move]:
+        """The new path of a file, or of each in a directory; none if one of them is not in hand."""
         found: dict[str, Pending | None] = dict(self._remembered(source))
         if not found and source.owner is not None:
             found = dict.fromkeys(await self._find(source.path))
         moves = [
-            (source.below(path.partition("/")[2]), target.below(target.key + path.removeprefix(source.path)))
-            for path in found
+            in_hand.Move(
+                source.below(path.partition("/")[2]),
+                target.below(target.key + path.removeprefix(source.path)),
+                pending if pending is not None and pending.body is not None else None,
+            )
+            for path, pending in found.items()
         ]
-        has_body = [one is not None and one.body is not None for one in found.values()]
-        if not moves or not all(
-            body or in_hand.is_copied(store, old) for (old, _), body in zip(moves, has_body, strict=True)
-        ):
-            return False
-        settings = await self._settings_of(target)
-        keys = [final_key(new, unique_names=settings.options.unique_names) for _, new in moves]
-        for key in keys:
-            paths.check_length(key, "the final key", "shorten the name, or its directories")
-        for (old, new), key in zip(moves, keys, strict=True):
-            pending = found[old.path]
-            if pending is not None and pending.body is not None:
-                in_hand.rename(store, old, pending, new, key)
-            else:
-                await self._upload_anew(old, new, settings)
-        return True
+        store = self.store(source.bucket)
+        is_in_hand = all(one.small is not None or in_hand.is_copied(store, one.old) for one in moves)
+        return moves if is_in_hand else []
 
     async def _upload_anew(self, old: MagicPath, new: MagicPath, settings: WriteSettings) -> None:
         """Give a file that was uploaded another path: an upload cannot be given another key."""

@@ -65,25 +65,27 @@ def other_of(key: str, destination: str) -> Other | None:
     if _SIGN.search(relative) is None:
         return None
     names = relative.split("/")
-    for depth, name in enumerate(names):
-        directory = prefix + "/".join(names[:depth])
-        directory = directory.removesuffix("/") if not depth else directory
-        is_last, is_below = depth == len(names) - 1, any(names[:depth])
-        if name.startswith(MAGIC) and not is_last:
-            return _job(key, directory) if is_below else None
-        if name == _HUDI_PARTITION and is_last:
-            return Other(directory, "table", "a table of Apache Hudi", key)
-        if is_last:
-            return None
-        if name == MANIFESTS:
-            return Other(directory, "dataset", "another dataset", key) if is_below else None
-        if name == TEMPORARY:
-            # Every committer has a directory for each job or attempt there.
-            is_work = is_below and depth + 2 < len(names)
-            return Other(directory, "work", "the output of an unfinished job", key) if is_work else None
-        if (table := table_of("/".join(names[depth:]))) is not None:
+    for depth, name in enumerate(names[:-1]):
+        directory = prefix + "/".join(names[:depth]) if depth else prefix.removesuffix("/")
+        below = "/".join(names[depth:])
+        if name.startswith(MAGIC) or name in {MANIFESTS, TEMPORARY}:
+            return _of_job(key, directory, below) if any(names[:depth]) else None
+        if (table := table_of(below)) is not None:
             return Other(directory, "table", table, key)
+    if names[-1] == _HUDI_PARTITION:
+        return Other(key.rpartition("/")[0], "table", "a table of Apache Hudi", key)
     return None
+
+
+def _of_job(key: str, directory: str, below: str) -> Other | None:
+    """Whom a key belongs to by the element with which it goes on ``below`` a directory."""
+    if below.startswith(MAGIC):
+        return _job(key, directory)
+    if below.startswith(f"{MANIFESTS}/"):
+        return Other(directory, "dataset", "another dataset", key)
+    # Every committer has a directory for each job or attempt there.
+    is_work = below.count("/") > 1
+    return Other(directory, "work", "the output of an unfinished job", key) if is_work else None
 
 
 def may_be_others(relative: str) -> bool:

@@ -76,30 +76,43 @@ def source_of(data: Any, *, schema: pa.Schema | None = None, index: bool | None 
 
 
 def _source(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
+    return _of_arrow(data) or _of_engine(data, schema, index) or _of_many(data, schema, index)
+
+
+def _of_arrow(data: Any) -> Source | None:
     match data:
         case pa.Table():
             rows = _piece_rows(data.num_rows, data.nbytes)
             return Source(data.schema, lambda: iter(data.to_batches(max_chunksize=rows)), _itself)
         case pa.RecordBatch():
-            return _source(pa.Table.from_batches([data]), schema, index)
+            return _of_arrow(pa.Table.from_batches([data]))
         case pa.RecordBatchReader():
             return Source(data.schema, lambda: iter(data), _itself)
         case ds.Scanner():
             return Source(data.projected_schema, data.to_batches, _itself)
         case ds.Dataset():
             return _dataset(data)
-    package, kind = type(data).__module__.partition(".")[0], type(data).__name__
-    if package == "pandas" and kind == "DataFrame":
-        return _pandas(data, schema, index)
-    if package == "polars" and kind == "DataFrame":
-        rows = _piece_rows(data.height, data.estimated_size())
-        return Source(_polars_schema(data.clear()), lambda: data.iter_slices(rows), _of_polars, polars=data)
-    if package == "polars" and kind == "LazyFrame":
-        return _lazy(data)
-    if package in ("duckdb", "_duckdb") and hasattr(data, "to_arrow_reader"):
-        return _duckdb(data)
-    if package == "pyspark":
-        raise UsageError("data is a DataFrame of Spark; call magicfs.spark.write(df, url), on its executors")
+    return None
+
+
+def _of_engine(data: Any, schema: pa.Schema | None, index: bool | None) -> Source | None:
+    match type(data).__module__.partition(".")[0], type(data).__name__:
+        case "pandas", "DataFrame":
+            return _pandas(data, schema, index)
+        case "polars", "DataFrame":
+            return _eager(data)
+        case "polars", "LazyFrame":
+            return _lazy(data)
+        case "duckdb" | "_duckdb", _ if hasattr(data, "to_arrow_reader"):
+            return _duckdb(data)
+        case "pyspark", _:
+            raise UsageError(
+                "data is a DataFrame of Spark; call magicfs.spark.write(df, url), on its executors"
+            )
+    return None
+
+
+def _of_many(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
         return Source(reader.schema, lambda: iter(reader), _itself)
@@ -212,6 +225,11 @@ def _named_by_text(frame: Any) -> Any:
 def _of_polars(frame: Any) -> Iterable[pa.RecordBatch]:
     batches: list[pa.RecordBatch] = frame.to_arrow().to_batches(max_chunksize=BATCH_ROWS)
     return batches
+
+
+def _eager(frame: Any) -> Source:
+    rows = _piece_rows(frame.height, frame.estimated_size())
+    return Source(_polars_schema(frame.clear()), lambda: frame.iter_slices(rows), _of_polars, polars=frame)
 
 
 def _lazy(frame: Any) -> Source:

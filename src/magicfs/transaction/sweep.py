@@ -105,6 +105,7 @@ class Swept:
     ended: bool = False  # whether the job object was gone already
     check: Callable[[], Awaitable[None]] | None = None
     published: JobOutput | None = None  # whose uploads are completed
+    settled: set[str] = field(default_factory=set)  # ids of uploads that are completed or aborted
 
     async def may_go_on(self) -> None:
         """Awaited before anything goes: raises if it is not the job's any more."""
@@ -132,8 +133,7 @@ async def sweep(
     by raising: who stood still may find a job of this id that was set up once the old one had ended. With
     ``looked`` the first round removes what was seen then. Whether the job has ended is always looked at now.
     """
-    swept = Swept(check=check, published=published)
-    done = set(settled)
+    swept = Swept(check=check, published=published, settled=set(settled))
     apart, was_probe = engine.store.capabilities.uploads_apart, False
     for number in range(_ROUNDS):
         if looked is None:
@@ -145,23 +145,13 @@ async def sweep(
             break
         # Where uploads are not apart, that of a probe shows only when the probe's object is gone.
         was_probe = any(map(is_probe, keys))
-        try:
-            if swept.unlisted is None:
-                await _abort_listed(engine, context, done, swept, looked)
-        except (PermissionDenied, Unsupported) as error:
-            # Not everybody may list uploads (HADOOP-17547); what is on record can be aborted all the same.
-            swept.unlisted = error
-        # Tasks of Hadoop's in a job of ours: the names of their files do not tell whose they are.
-        hadoops = [key for key in keys if context.layout.is_hadoops(key)]
-        read_all = read_documents or swept.unlisted or not context.uploads_found_by_name
-        if records := keys if read_all else hadoops:
-            await _abort(engine, await _recorded(engine, context, records), done, swept)
+        await _abort_all(engine, context, keys, swept, looked, read_documents=read_documents)
         if swept.problems:
             if looked is not None:
                 _, swept.ended = await _work(engine, context)
             break
         await swept.may_go_on()
-        swept.problems += await delete_keys(engine, [*keys, *_marker(context, hadoops)])
+        swept.problems += await delete_keys(engine, [*keys, *_marker(context, keys)])
         looked = None
     if not swept.problems:
         await swept.may_go_on()
@@ -169,9 +159,9 @@ async def sweep(
     return swept
 
 
-def _marker(context: JobContext, hadoops: Sequence[str]) -> list[str]:
+def _marker(context: JobContext, keys: Sequence[str]) -> list[str]:
     """The directory marker that S3A's ``mkdirs`` has made, in a job in which Hadoop has worked."""
-    if not hadoops or context.layout.name != "__magic_job":
+    if context.layout.name != "__magic_job" or not any(map(context.layout.is_hadoops, keys)):
         return []
     return [paths.prefix_of(context.layout.magic_directory)]
 
@@ -184,15 +174,36 @@ async def _work(engine: Engine, context: JobContext) -> tuple[list[str], bool]:
     return keys, len(keys) == len(listed)
 
 
-async def _abort_listed(
-    engine: Engine, context: JobContext, done: set[str], swept: Swept, looked: Looked | None
+async def _abort_all(
+    engine: Engine,
+    context: JobContext,
+    keys: list[str],
+    swept: Swept,
+    looked: Looked | None,
+    *,
+    read_documents: bool,
 ) -> None:
+    """Abort the uploads that a listing shows, and those that the job's own files record."""
+    try:
+        if swept.unlisted is None:
+            await _abort_listed(engine, context, swept, looked)
+    except (PermissionDenied, Unsupported) as error:
+        # Not everybody may list uploads (HADOOP-17547); what is on record can be aborted all the same.
+        swept.unlisted = error
+    # Tasks of Hadoop's in a job of ours: the names of their files do not tell whose they are.
+    hadoops = [key for key in keys if context.layout.is_hadoops(key)]
+    read_all = read_documents or swept.unlisted or not context.uploads_found_by_name
+    if records := keys if read_all else hadoops:
+        await _abort(engine, await _recorded(engine, context, records), swept)
+
+
+async def _abort_listed(engine: Engine, context: JobContext, swept: Swept, looked: Looked | None) -> None:
     for destination in context.destinations:
         prefix = paths.prefix_of(destination)
         seen = None if looked is None else looked.uploads[prefix]
         while True:
             listed, ours = seen or await _listed(engine, context, prefix)
-            aborted, seen = await _abort(engine, ours, done, swept), None
+            aborted, seen = await _abort(engine, ours, swept), None
             # One page may be all that a server lists, whatever it holds.
             if not aborted or listed < engine.store.capabilities.list_page_max:
                 break
@@ -215,15 +226,16 @@ def _is_own(context: JobContext, key: str) -> bool:
     return ids.is_random(context.job) and is_named_by(key.rpartition("/")[2], context.job)
 
 
-async def _abort(engine: Engine, uploads: set[_Upload], done: set[str], swept: Swept) -> int:
-    if swept.published is not None and (found := {upload_id for _, upload_id in uploads} - done):
+async def _abort(engine: Engine, uploads: set[_Upload], swept: Swept) -> int:
+    settled = swept.settled
+    if swept.published is not None and (found := {upload_id for _, upload_id in uploads} - settled):
         uploads_done = (step.upload_id for step in swept.published.steps() if isinstance(step, Complete))
-        done.update(found.intersection(uploads_done))
-    steps = [Abort(key, upload_id) for key, upload_id in sorted(uploads) if upload_id not in done]
+        settled.update(found.intersection(uploads_done))
+    steps = [Abort(key, upload_id) for key, upload_id in sorted(uploads) if upload_id not in settled]
     if steps:
         await swept.may_go_on()
     result = await engine.run(Batch("sweep", steps), stop_on_failure=False)
-    done.update(step.upload_id for step in steps)
+    settled.update(step.upload_id for step in steps)
     swept.aborted += result.done
     swept.problems += [f.error for f in result.failures if isinstance(f.error, MagicError)]
     return result.done
@@ -275,7 +287,7 @@ class SweepPlan:
     async def carry_out(self, engine: Engine) -> list[MagicError]:
         """Remove exactly this, and where the job was located; return what went wrong. May be repeated."""
         swept = Swept()
-        await _abort(engine, self.uploads | self.recorded, set(), swept)
+        await _abort(engine, self.uploads | self.recorded, swept)
         if not swept.problems:
             swept.problems += await delete_keys(engine, self.keys)
         if not swept.problems:

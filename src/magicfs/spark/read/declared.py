@@ -7,7 +7,7 @@ not have is null there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -73,23 +73,33 @@ def _fit(array: Any, kind: Any) -> Any:
         return array.cast(kind, safe=not pa.types.is_timestamp(kind))
     if array.offset:
         array = array.take(pa.array(range(len(array))))
-    mask = array.is_null() if array.null_count else None
-    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        names = [one.name for one in array.type]
-        found = found_columns(names, [one.name for one in kind])
-        children = [
-            _fit(array.field(names.index(found[one.name])), one.type)
-            if one.name in found
-            else pa.nulls(len(array), one.type)
-            for one in kind
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
-    if pa.types.is_map(kind) and pa.types.is_map(array.type):
-        keys, items = _fit(array.keys, kind.key_type), _fit(array.items, kind.item_type)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=mask)
-    if pa.types.is_list(kind) and pa.types.is_list(array.type):
-        values = _fit(array.values, kind.value_type)
-        return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=mask)
     if pa.types.is_list(kind) and pa.types.is_large_list(array.type):
         return _fit(array.cast(pa.list_(array.type.value_type)), kind)
-    raise ValueError("the one is nested otherwise than the other")
+    fit = _NESTED.get(kind.id) if kind.id == array.type.id else None
+    if fit is None:
+        raise ValueError("the one is nested otherwise than the other")
+    return fit(array, kind, array.is_null() if array.null_count else None)
+
+
+def _struct(array: Any, kind: Any, mask: Any) -> Any:
+    names = [one.name for one in array.type]
+    found = found_columns(names, [one.name for one in kind])
+    children = [
+        _fit(array.field(names.index(found[one.name])), one.type)
+        if one.name in found
+        else pa.nulls(len(array), one.type)
+        for one in kind
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+
+
+def _map(array: Any, kind: Any, mask: Any) -> Any:
+    keys, items = _fit(array.keys, kind.key_type), _fit(array.items, kind.item_type)
+    return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=mask)
+
+
+def _list(array: Any, kind: Any, mask: Any) -> Any:
+    return pa.ListArray.from_arrays(array.offsets, _fit(array.values, kind.value_type), type=kind, mask=mask)
+
+
+_NESTED: Final = {pa.lib.Type_STRUCT: _struct, pa.lib.Type_MAP: _map, pa.lib.Type_LIST: _list}
