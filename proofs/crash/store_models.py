@@ -27,6 +27,7 @@ from magicfs.stores.port import (
     Store,
     Update,
     UploadInfo,
+    Uploads,
 )
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.doubles.s3_wire import over_wire
@@ -72,7 +73,8 @@ class _Blocks(_Versions):
 
     @property
     def capabilities(self) -> Capabilities:
-        return replace(super().capabilities, uploads_apart=False, upload_days=_UPLOAD_DAYS)
+        usual = super().capabilities
+        return replace(usual, uploads=replace(usual.uploads, apart=False, days=_UPLOAD_DAYS))
 
     async def put(
         self,
@@ -139,7 +141,7 @@ class _Files(_Versions):
 
     @property
     def capabilities(self) -> Capabilities:
-        return replace(super().capabilities, metadata=False, upload_options=frozenset())
+        return replace(super().capabilities, metadata=False, uploads=Uploads())
 
     def _store(
         self,
@@ -253,7 +255,7 @@ class _ModelWorld(SnapshotWorld):
 
     def __init__(self, model: Model) -> None:
         super().__init__(time.time)
-        self.capabilities = replace(self.capabilities, upload_options=World().capabilities.upload_options)
+        self.capabilities = replace(self.capabilities, uploads=World().capabilities.uploads)
         self.ignores = frozenset(name for name, honoured in asdict(model.honoured).items() if not honoured)
         self._store = model.store
 

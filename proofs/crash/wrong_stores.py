@@ -59,7 +59,7 @@ STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
                 "uploads that hide behind objects are taken for gone",
                 "b",
                 _OLD_UPLOADS,
-                "if gone and not engine.store.capabilities.uploads_apart:",
+                "if gone and not engine.store.capabilities.uploads.apart:",
                 "if False:",
                 (Setting(mode="replace", names="equal", store="azure"),),
                 "waited",

@@ -85,7 +85,7 @@ def test_a_check_meets_the_store_that_is_asked_for(store: str) -> None:
 
     Check("d", "x", scenes).play(store)
     [scene] = seen
-    assert scene.filesystem.store("bucket").capabilities.upload_days == MODELS[KINDS[store][0]].upload_days
+    assert scene.filesystem.store("bucket").capabilities.uploads.days == MODELS[KINDS[store][0]].upload_days
     first, second = (asyncio.run(scene.filesystem.store("bucket").put("a", b"same")).etag for _ in range(2))
     assert (first == second) == (store in {"s3", "wire"})  # both are S3: equal bytes have equal ETags
     probed = asyncio.run(conditions_of(scene.filesystem.store("bucket"), "x"))

@@ -21,7 +21,7 @@ from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.local.store import LocalStore
 from magicfs.stores.memory.store import MemoryStore, default_world
-from magicfs.stores.port import ObjectInfo, Part, Store
+from magicfs.stores.port import ObjectInfo, Part, Store, Uploads
 from magicfs.stores.retrying import RetryingStore
 from magicfs.stores.s3.requests.line import Engine, counts
 from magicfs.stores.s3.store import S3Store
@@ -87,7 +87,7 @@ class TestLocalStore(LocalStoreExam):
 class RenamesOnly(LocalStore):
     """Files on which nothing can be delayed, as on stores that show an object while it is written."""
 
-    capabilities = replace(LocalStore.capabilities, multipart=False)
+    capabilities = replace(LocalStore.capabilities, uploads=Uploads(delayed=False))
 
     async def create_upload(self, key: str, **_: Any) -> str:
         raise self._refused("create_upload", key)

@@ -12,7 +12,7 @@ import pytest
 
 from magicfs.errors import MagicError, ObjectExists, ObjectNotFound, PreconditionFailed, UploadNotFound
 from magicfs.stores.memory.store import MemoryStore, World
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, UploadInfo
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, UploadInfo, Uploads
 from magicfs.testing.store_exam import Deviation
 from magicfs.testing.store_exam.suite import PARTS, PlainFileStoreExam
 from proofs.crash.patching import patched
@@ -41,7 +41,7 @@ class ForgetsOptions(MemoryStore):
 class TakesAnyOption(MemoryStore):
     async def create_upload(self, key: str, *, metadata: Mapping[str, str], **options: Any) -> str:
         known = {
-            n: one for n, one in (options["options"] or {}).items() if n in self.capabilities.upload_options
+            n: one for n, one in (options["options"] or {}).items() if n in self.capabilities.uploads.options
         }
         return await super().create_upload(key, metadata=metadata, options=known)
 
@@ -243,13 +243,13 @@ class CopiesPieceByPiece(MemoryStore):
 class SaysThatItHasNoUploads(MemoryStore):
     @property
     def capabilities(self) -> Capabilities:
-        return dataclasses.replace(super().capabilities, multipart=False)
+        return dataclasses.replace(super().capabilities, uploads=Uploads(delayed=False))
 
 
 class SaysThatUploadsShareTheirKey(MemoryStore):
     @property
     def capabilities(self) -> Capabilities:
-        return dataclasses.replace(super().capabilities, uploads_apart=False)
+        return dataclasses.replace(super().capabilities, uploads=Uploads(apart=False))
 
 
 class SaysThatItsNamesAreFiles(MemoryStore):

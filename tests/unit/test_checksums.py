@@ -26,7 +26,7 @@ from magicfs.formats.manifest import Manifest
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import checksums
 from magicfs.stores.memory.store import World
-from magicfs.stores.port import Capabilities
+from magicfs.stores.port import Capabilities, Checksums
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"
@@ -38,7 +38,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "with footers": {"footers": True},
     "objects": {"hadoop": "3.5"},
 }
-TELLING = Capabilities(parts=PartLimits(size_min=1), checksums=("CRC32",))
+TELLING = Capabilities(parts=PartLimits(size_min=1), checksums=Checksums(("CRC32",)))
 
 
 def parquet(count: int = 100) -> bytes:

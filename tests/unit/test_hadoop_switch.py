@@ -16,7 +16,7 @@ from magicfs.hadoop.release import HadoopRelease
 from magicfs.stores import resolve
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
-from magicfs.stores.port import Capabilities
+from magicfs.stores.port import Capabilities, Checksums
 from magicfs.stores.retrying import RetryingStore
 from proofs.scenes.memory_scene import MemoryScene
 
@@ -198,7 +198,7 @@ def test_s3as_committers_are_for_s3(tmp_path: Path) -> None:
 def test_checksums_that_a_jvm_cannot_repeat_are_refused(
     hadoop: str, algorithm: str, told: str | None
 ) -> None:
-    world = World(create_buckets=True, capabilities=Capabilities(part_checksum=algorithm))
+    world = World(create_buckets=True, capabilities=Capabilities(checksums=Checksums(of_parts=algorithm)))
     filesystem = MagicFileSystem(MemoryFileSystem(world=world), hadoop=hadoop)
     element = HadoopRelease.of(hadoop).layout.replace("_job", "_job-x")
     path = f"bucket/a/{element}/job-x/00/tasks/{ATTEMPT}/__base/b.csv"
@@ -221,8 +221,8 @@ def test_store_tells_its_checksums_through_everything_that_is_put_around_it() ->
     )
     store = resolve.open_store(summed, "bucket")
     assert isinstance(store, RetryingStore)
-    assert store.capabilities.part_checksum == "SHA256"
-    assert resolve.open_store(plain, "bucket").capabilities.part_checksum is None
+    assert store.capabilities.checksums.of_parts == "SHA256"
+    assert resolve.open_store(plain, "bucket").capabilities.checksums.of_parts is None
     with pytest.raises(UsageError, match=r"Hadoop 3\.3 has no room for checksums"):
         Job("s3://bucket/sales", hadoop="3.3", conflict="append", filesystem=summed)
     assert Job("s3://bucket/sales", hadoop="3.5", conflict="append", filesystem=summed).spec.hadoop == "3.5"

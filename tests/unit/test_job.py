@@ -33,7 +33,7 @@ from magicfs.job.job import Job, Task
 from magicfs.report import Progress
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, World, default_world
-from magicfs.stores.port import Capabilities, ObjectInfo
+from magicfs.stores.port import Capabilities, ObjectInfo, Uploads
 
 SECRET = "s3cr3t-never-to-be-seen"
 
@@ -504,7 +504,7 @@ def test_url_that_cannot_be_right_is_refused_by_name(url: str, told: str) -> Non
 
 
 def test_store_without_multipart_uploads_is_refused_by_name() -> None:
-    world = World(capabilities=Capabilities(multipart=False))
+    world = World(capabilities=Capabilities(uploads=Uploads(delayed=False)))
     world.create_bucket("bucket")
     with pytest.raises(UsageError, match="the store 'memory' has no multipart uploads"):
         faulty_job(MemoryFileSystem(world=world)).setup()

@@ -12,7 +12,7 @@ import pytest
 import magicfs
 from magicfs.errors import CommitFailed, PermissionDenied
 from magicfs.stores.memory.store import MemoryStore
-from magicfs.stores.port import UploadInfo
+from magicfs.stores.port import UploadInfo, Uploads
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
 from magicfs.transaction import old_uploads
@@ -133,7 +133,7 @@ def kept_seven_days(
     scene: JobScene, monkeypatch: pytest.MonkeyPatch, *, hours: float, apart: bool = True
 ) -> None:
     world = scene.plain.world
-    changed = replace(world.capabilities, upload_days=7, uploads_apart=apart)
+    changed = replace(world.capabilities, uploads=Uploads(days=7, apart=apart))
     monkeypatch.setattr(world, "capabilities", changed)
     monkeypatch.setattr(old_uploads, "now_ms", lambda: now_ms() + int(hours * HOUR_MS))
 

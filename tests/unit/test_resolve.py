@@ -29,7 +29,7 @@ def test_local_files_have_a_store(scheme: str) -> None:
     assert filesystem.auto_mkdir
     store = resolve.open_store(filesystem, "")
     assert isinstance(store, LocalStore)
-    assert (store.bucket, store.capabilities.multipart) == ("", True)
+    assert (store.bucket, store.capabilities.uploads.delayed) == ("", True)
     assert not resolve.filesystem(scheme, {"auto_mkdir": False}).auto_mkdir
     assert resolve.aliases(scheme) == {"file", "local"} <= resolve.SCHEMES
     assert not resolve.has_buckets(filesystem)

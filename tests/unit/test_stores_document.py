@@ -54,9 +54,9 @@ def said_of(column: str) -> dict[str, str]:
     rename = store.rename if store.rename != "by bucket" else "atomic" if has_folders else "copy"
     most = f"{store.bulk_delete_max:,}"
     return {
-        "uploads that are delayed": yes(store.multipart),
-        "uploads live each for itself": yes(store.multipart and store.uploads_apart),
-        "days that an upload lives": str(store.upload_days or "any"),
+        "uploads that are delayed": yes(store.uploads.delayed),
+        "uploads live each for itself": yes(store.uploads.delayed and store.uploads.apart),
+        "days that an upload lives": str(store.uploads.days or "any"),
         "another name for a file": "one step" if rename == "atomic" else "copy and delete",
         "user metadata": yes(store.metadata),
         "names below names": yes(not store.directories and is_nested),
@@ -67,7 +67,7 @@ def said_of(column: str) -> dict[str, str]:
         "a write only over one version": yes(honoured.put_if_match),
         "a delete only of one version": yes(honoured.delete),
         "versions of what is deleted, where the bucket keeps some": yes(store.versions),
-        "a completion only where nothing is": yes(store.completes_if_absent and honoured.complete_if_absent),
+        "a completion only where nothing is": yes(honoured.complete_if_absent),
     }
 
 

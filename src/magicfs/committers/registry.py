@@ -200,7 +200,7 @@ _WHY = {
 def _has(store: Store, needs: str) -> bool:
     capabilities = store.capabilities
     # Of a store whose buckets differ the committer asks when it is set up.
-    return capabilities.multipart if needs == "uploads" else capabilities.rename != "copy"
+    return capabilities.uploads.delayed if needs == "uploads" else capabilities.rename != "copy"
 
 
 def make(name: str, context: JobContext, engine: Engine) -> Committer:

@@ -285,7 +285,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         owner = path.owner
         if owner is None or not owner.is_ours:
             if self._release is not None:
-                self._release.check_checksum(self.store(path.bucket).capabilities.part_checksum)
+                self._release.check_checksum(self.store(path.bucket).capabilities.checksums.of_parts)
             return self._settings
         known = known_jobs().find(name_in(self.store(path.bucket), owner.job_directory))
         if known is None and not self._job_object:

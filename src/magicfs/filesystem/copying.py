@@ -65,7 +65,7 @@ async def open_source(filesystem: Connection, path: str) -> Source | None:
             raise PreconditionFailed("copy", path, problem, hint="copy it again") from error
 
     found = {**head.description, METADATA: dict(head.metadata)}
-    known = store.capabilities.upload_options
+    known = store.capabilities.uploads.options
     return Source(head.size, {name: value for name, value in found.items() if name in known}, read)
 
 

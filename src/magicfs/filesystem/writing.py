@@ -325,7 +325,7 @@ class Writing(Reading):
             )
 
     def _takes(self, path: MagicPath, option: str) -> bool:
-        return option in self.store(path.bucket).capabilities.upload_options
+        return option in self.store(path.bucket).capabilities.uploads.options
 
     def _new_file(
         self, path: MagicPath, mode: str, options: Mapping[str, Any], autocommit: bool
@@ -346,7 +346,7 @@ class Writing(Reading):
     ) -> Upload:
         store = object_settings.store_with(self.store(path.bucket), settings.object_settings)
         key = final_key(path, unique_names=settings.options.unique_names)
-        file_options.check(options, store.capabilities.upload_options, path.path, store.name)
+        file_options.check(options, store.capabilities.uploads.options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
         if in_hand.may_stay(store, path, settings, options):
             return in_hand.SmallFile(

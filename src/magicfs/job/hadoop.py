@@ -67,7 +67,7 @@ def check_hadoops_store(spec: JobSpec, store: Store) -> None:
             "filesystem; give committer_options={'cluster_directory': …}, its "
             "fs.s3a.committer.staging.tmp.path"
         )
-    HadoopRelease.of(spec.hadoop).check_checksum(store.capabilities.part_checksum)
+    HadoopRelease.of(spec.hadoop).check_checksum(store.capabilities.checksums.of_parts)
 
 
 def _begin(spec: JobSpec) -> str:

@@ -131,7 +131,7 @@ async def _copy(engine: Engine, context: JobContext, file: ManifestFile, taken: 
     source = (paths.join(destination, file.key), file.version)
     key = copied_key(destination, file.key, context.job)
     head = await store.versions().head(*source)
-    known = store.capabilities.upload_options
+    known = store.capabilities.uploads.options
     options: dict[str, Any] = {**head.description, METADATA: dict(head.metadata)}
     write_id = uuid4().hex
     upload_id = await store.create_upload(

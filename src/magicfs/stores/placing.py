@@ -37,7 +37,7 @@ class PlacedPart(Protocol):
 
 
 class PlacingStore(Store, Protocol):
-    """A store whose capabilities say ``places_parts``."""
+    """A store whose capabilities say ``uploads.placed``."""
 
     def place_part(self, key: str, upload_id: str) -> PlacedPart | None:
         """Begin part 1 of an upload that has no parts; None if it cannot be written at its place."""
@@ -48,4 +48,4 @@ class PlacingStore(Store, Protocol):
 
 def can_place(store: Store) -> TypeGuard[PlacingStore]:
     """Whether a store can; one upload may have to do without all the same."""
-    return store.capabilities.places_parts and hasattr(store, "place_part")
+    return store.capabilities.uploads.placed and hasattr(store, "place_part")

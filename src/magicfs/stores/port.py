@@ -25,6 +25,7 @@ from magicfs.protocol.parts import PartLimits
 __all__ = [
     "Body",
     "Capabilities",
+    "Checksums",
     "ObjectInfo",
     "Part",
     "PartBody",
@@ -32,6 +33,7 @@ __all__ = [
     "Store",
     "Update",
     "UploadInfo",
+    "Uploads",
 ]
 
 Body = bytes | bytearray | memoryview
@@ -43,11 +45,58 @@ one over saves a copy of every part."""
 
 
 @dataclass(frozen=True, slots=True)
+class Uploads:
+    """What the multipart uploads of a store are like.
+
+    Attributes:
+        delayed: Whether one process can open an upload and another one complete it. Where none can, nothing
+            else here means anything.
+        options: Names of the options that ``create_upload`` takes, as in S3's API.
+        apart: Whether an upload is nothing to others of its key, and to objects there. Where it is not,
+            whatever is written to a key drops its other uploads, which are then not found; an upload is not
+            listed while an object has its key; an upload that was aborted stays, unlisted, until it expires,
+            cannot be completed by who looks after the abort, and costs until then; a part that is sent late
+            is taken and forgotten; and a part that was sent twice completes as either of them.
+        days: How many days an upload lives if nobody writes to it; None for as long as the bucket's owner
+            likes.
+        placed: Whether a file can be written at its place while it is open, without a body in memory
+            (``stores.placing``).
+    """
+
+    delayed: bool = True
+    options: frozenset[str] = frozenset()
+    apart: bool = True
+    days: int | None = None
+    placed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Checksums:
+    """Which checksums a store knows, by their algorithms.
+
+    Attributes:
+        of_uploads: Those that it has of the objects of uploads, as wholes.
+        of_put: That of an object that was put, where it is another one than these; else empty.
+        of_parts: That with which uploads are opened, so that completing one needs the checksum of each part
+            again; None without any.
+    """
+
+    of_uploads: tuple[str, ...] = ()
+    of_put: str = ""
+    of_parts: str | None = None
+
+    def of_object(self, *, is_put: bool) -> tuple[str, ...]:
+        """Those that it has of an object that was put or uploaded: a writer makes one, to be compared."""
+        return (self.of_put,) if is_put and self.of_put else self.of_uploads
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a store can do.
 
     Attributes:
-        multipart: Whether uploads can be opened by one process and completed by another.
+        uploads: What its multipart uploads are like.
+        parts: Limits of part sizes and counts.
         rename: How an object gets another name: by copying and deleting, or in one step. A store that can do
             it in one step is a ``stores.tree_port.TreeStore``; one of whose buckets some can, and only asking
             tells which, is a ``stores.folder_port.FolderStore``.
@@ -57,60 +106,38 @@ class Capabilities:
         directories: Whether keys are paths of real files: nothing can lie below an object, and an object
             cannot be where others lie below. A write that asks for it raises ``StoreError``, and so does a
             key with an element that is empty, ``.``, ``..`` or too long for the name of a file.
-        bulk_delete_max: Most keys that one ``delete`` takes.
-        list_page_max: Most entries of one page of a listing.
-        parts: Limits of part sizes and counts.
-        upload_options: Names of the options that ``create_upload`` takes, as in S3's API.
-        guesses_content_type: Whether the store's filesystem gives a file that it opens a content type by its
-            name, as that of no other does.
-        prefers_rename: Whether moving a file costs less than delaying its upload, so that of two committers
-            that the store can carry the one that renames is the better one.
-        uploads_apart: Whether an upload is nothing to others of its key, and to objects there. Where it is
-            not, whatever is written to a key drops its other uploads, which are then not found; an upload is
-            not listed while an object has its key; an upload that was aborted stays, unlisted, until it
-            expires, cannot be completed by who looks after the abort, and costs until then; a part that is
-            sent late is taken and forgotten; and a part that was sent twice completes as either of them.
-        places_parts: Whether a file can be written at its place while it is open, without a body in memory
-            (``stores.placing``).
-        upload_days: How many days an upload lives if nobody writes to it; None for as long as the bucket's
-            owner likes.
-        completes_if_absent: Whether ``complete_upload`` can be asked with ``if_absent``. Where it cannot, as
-            on Google Cloud Storage, whose completions have no precondition, it raises ``Unsupported``.
-            Nothing rests on that condition on any store: one job publishes because one conditional write
-            moves its job object, and no two write one name because names hold the ids of job and task.
         puts_files: Whether ``put`` makes of a body what an upload without options makes of it, with the same
             metadata and settings. Where it does not, as for records that an archive must not take, files are
             always uploads.
-        checksums: Algorithms of the checksums that it tells of the objects of uploads, as wholes: a writer
-            makes one of them, to be compared.
-        checksum_of_put: That of an object that was put, where it tells another one of these; else empty.
-        part_checksum: Algorithm of checksums with which uploads are opened, so that completing one needs the
-            checksum of each part again; None without any.
-        requests_max: Most requests at once that the store's client carries; more would wait for a connection.
+        guesses_content_type: Whether the store's filesystem gives a file that it opens a content type by its
+            name, as that of no other does.
+        checksums: Which checksums it knows.
         versions: Whether buckets can keep versions of what is deleted or written over. Then the store is a
             ``stores.version_port.VersionStore``, and what is written to such a bucket has a ``version``.
+        bulk_delete_max: Most keys that one ``delete`` takes.
+        list_page_max: Most entries of one page of a listing.
+        requests_max: Most requests at once that the store's client carries; more would wait for a connection.
     """
 
-    multipart: bool = True
+    uploads: Uploads = field(default_factory=Uploads)
+    parts: PartLimits = field(default_factory=PartLimits)
     rename: Literal["copy", "atomic", "by bucket"] = "copy"
     metadata: bool = True
     directories: bool = False
+    puts_files: bool = True
+    guesses_content_type: bool = False
+    checksums: Checksums = field(default_factory=Checksums)
+    versions: bool = False
     bulk_delete_max: int = 1000
     list_page_max: int = 1000
-    parts: PartLimits = field(default_factory=PartLimits)
-    upload_options: frozenset[str] = frozenset()
-    guesses_content_type: bool = False
-    prefers_rename: bool = False
-    uploads_apart: bool = True
-    places_parts: bool = False
-    upload_days: int | None = None
-    completes_if_absent: bool = True
-    puts_files: bool = True
-    checksums: tuple[str, ...] = ()
-    checksum_of_put: str = ""
-    part_checksum: str | None = None
     requests_max: int = 32
-    versions: bool = False
+
+    @property
+    def prefers_rename(self) -> bool:
+        """Whether renaming a file costs less than delaying its upload, so that of two committers that the
+        store can carry the one that renames is the better one: so it is with real files.
+        """
+        return self.directories and self.rename == "atomic"
 
 
 RIGHTS_OF: Final = "magicfs.rights-of"
@@ -224,7 +251,7 @@ class Store(Protocol):
         Args:
             key: The key that it will have.
             metadata: User metadata of the object.
-            options: What else the object shall have, by names of ``capabilities.upload_options``. They count
+            options: What else the object shall have, by names of ``capabilities.uploads.options``. They count
                 before what the store does for every object. ``Metadata`` among them is joined with
                 ``metadata``, whose names count.
 
@@ -252,9 +279,11 @@ class Store(Protocol):
         Afterwards the key holds exactly these parts and the metadata given at creation, replacing what
         was there, and the upload is no longer listed. A second call either succeeds without change or
         raises ``UploadNotFound``: only a HEAD that shows the write id says what happened.
-        With ``if_absent`` it succeeds only if the key was free. Some stores ignore that, and a few let
-        several conditional completes win: ``stores.conditions`` probes whether it is honoured. A second
-        such call may also meet the caller's own object.
+        With ``if_absent`` it succeeds only if the key was free. Some stores ignore that, a few let several
+        conditional completes win, and some, as Google Cloud Storage, have no such condition:
+        ``stores.conditions`` probes whether it is honoured. A second such call may also meet the caller's own
+        object. Nothing rests on that condition: one job publishes because one conditional write moves its job
+        object, and no two write one name because names hold the ids of job and task.
         After ``Unavailable`` the object may be visible, or become visible later.
 
         Raises:

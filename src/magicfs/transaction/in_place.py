@@ -77,7 +77,7 @@ def _replacing(output: JobOutput, equal: Collection[str]) -> list[Pending]:
 async def _first_gone(engine: Engine, context: JobContext, uploads: list[Pending]) -> Pending | None:
     store = engine.store
     # Where uploads lie at their keys, none is listed of a key that holds an object.
-    if not uploads or not store.capabilities.uploads_apart:
+    if not uploads or not store.capabilities.uploads.apart:
         return None
     try:
         there, is_whole = await listed(engine, context)

@@ -53,7 +53,7 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
         )
         return
     gone = [one.destination_key for one in known if one.upload_id not in there]
-    if gone and not engine.store.capabilities.uploads_apart:
+    if gone and not engine.store.capabilities.uploads.apart:
         gone = await _free(engine, gone)
     if gone and not is_whole:
         warnings.append(
@@ -75,7 +75,7 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
 def _refuse_if_going(
     engine: Engine, context: JobContext, known: Sequence[Pending], age_ms: int, warnings: list[str]
 ) -> None:
-    days = engine.store.capabilities.upload_days
+    days = engine.store.capabilities.uploads.days
     if days is None or age_ms < days * _DAY_MS - _WARNED_BEFORE_MS:
         return
     hours = age_ms // (3600 * 1000)

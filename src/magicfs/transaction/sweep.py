@@ -134,7 +134,7 @@ async def sweep(
     ``looked`` the first round removes what was seen then. Whether the job has ended is always looked at now.
     """
     swept = Swept(check=check, published=published, settled=set(settled))
-    apart, was_probe = engine.store.capabilities.uploads_apart, False
+    apart, was_probe = engine.store.capabilities.uploads.apart, False
     for number in range(_ROUNDS):
         if looked is None:
             keys, ended = await _work(engine, context)

@@ -271,4 +271,4 @@ class TestCopies:
 
 
 def test_memory_keeps_what_describes_the_content() -> None:
-    assert World().capabilities.upload_options == {METADATA, *DESCRIPTION}
+    assert World().capabilities.uploads.options == {METADATA, *DESCRIPTION}

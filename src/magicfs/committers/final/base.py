@@ -227,7 +227,7 @@ def files_of(commit: TaskCommit) -> FileList:
 
 async def sweep_uploads(engine: Engine, context: JobContext) -> Swept:
     """Abort pending uploads with the job's id in their names, such as those of writers that were killed."""
-    if not engine.store.capabilities.multipart:
+    if not engine.store.capabilities.uploads.delayed:
         return Swept()
     return await sweep(engine.for_cleanup(), context)
 

@@ -75,7 +75,6 @@ def taker_for(store: Store, key: str, wanted: Collected, *, is_put: bool = False
     """
     if not (wanted.footers or wanted.checksums):
         return None
-    known = store.capabilities
-    told = (known.checksum_of_put,) if is_put and known.checksum_of_put else known.checksums
+    known = store.capabilities.checksums.of_object(is_put=is_put)
     footer = taker_of(key) if wanted.footers else None
-    return Taker(footer, checksums.best(*told) if wanted.checksums else None)
+    return Taker(footer, checksums.best(*known) if wanted.checksums else None)

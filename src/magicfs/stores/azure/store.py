@@ -47,7 +47,18 @@ from magicfs.stores.azure.requests import (
     uncommitted,
 )
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.port import (
+    Body,
+    Capabilities,
+    Checksums,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Update,
+    UploadInfo,
+    Uploads,
+)
 from magicfs.stores.trees import folders as folder_tree
 
 __all__ = ["AzureStore"]
@@ -61,12 +72,10 @@ _CAPABILITIES: Final = Capabilities(
     rename="by bucket",
     # Azure Storage, "Scalability and performance targets for Blob storage".
     parts=PartLimits(size_min=1, size_max=4000 * 2**20, count_max=50_000, object_max=50_000 * 4000 * 2**20),
-    upload_options=_UPLOAD_OPTIONS,
+    uploads=Uploads(options=_UPLOAD_OPTIONS, apart=False, days=7),
     bulk_delete_max=256,
     list_page_max=PAGE_MAX,
-    uploads_apart=False,
-    upload_days=7,
-    checksum_of_put="MD5",
+    checksums=Checksums(of_put="MD5"),
 )
 
 

@@ -39,7 +39,18 @@ from magicfs.stores.gcs.layout import layout_of
 from magicfs.stores.gcs.objects import DESCRIPTION, described, generation_in, listed
 from magicfs.stores.gcs.uploads import HEADERS, GcsUploads, crc32c_of
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.port import (
+    Body,
+    Capabilities,
+    Checksums,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Update,
+    UploadInfo,
+    Uploads,
+)
 from magicfs.stores.trees import folders as folder_tree
 
 if TYPE_CHECKING:
@@ -51,10 +62,9 @@ _CAPABILITIES = Capabilities(
     rename="by bucket",
     bulk_delete_max=batch.CALLS_MAX,
     parts=PartLimits(object_max=5 * 2**40),
-    upload_options=frozenset({METADATA, *HEADERS}),
+    uploads=Uploads(options=frozenset({METADATA, *HEADERS})),
     guesses_content_type=True,
-    completes_if_absent=False,
-    checksums=("CRC32C",),
+    checksums=Checksums(("CRC32C",)),
 )
 # Generations count microseconds: none is 1, and 0 means that nothing is there.
 _OF_NOTHING = "1"
@@ -85,7 +95,7 @@ class GcsStore:
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
     ) -> str:
         given = dict(options or {})
-        file_options.check(given, self.capabilities.upload_options, self._path(key), self.name)
+        file_options.check(given, self.capabilities.uploads.options, self._path(key), self.name)
         given[METADATA] = file_options.joined_metadata(given.get(METADATA), metadata)
         await self._refuse_rapid("create_upload")
         return await self._uploads.create(key, given)

@@ -61,6 +61,7 @@ from magicfs.stores.port import (
     PutMode,
     Update,
     UploadInfo,
+    Uploads,
 )
 from magicfs.stores.tree_port import Tree
 
@@ -87,8 +88,7 @@ class LocalStore:
         metadata=False,
         directories=True,
         parts=PartLimits(size_min=1),
-        prefers_rename=True,
-        places_parts=True,
+        uploads=Uploads(placed=True),
         puts_files=False,  # there is no place for the write id of what is put
     )
 
@@ -115,7 +115,9 @@ class LocalStore:
     async def create_upload(
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
     ) -> str:
-        file_options.check(dict(options or {}), self.capabilities.upload_options, self._place(key), self.name)
+        file_options.check(
+            dict(options or {}), self.capabilities.uploads.options, self._place(key), self.name
+        )
         return await self._briefly("create_upload", key, self._create_upload, key, metadata)
 
     def _create_upload(self, key: str, metadata: Mapping[str, str]) -> str:

@@ -21,7 +21,17 @@ from magicfs.protocol.parts import PartLimits
 from magicfs.stores import checksums
 from magicfs.stores.memory.buckets import Bucket, Held, HeldUpload, Versioning
 from magicfs.stores.memory.versions import MemoryVersions
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.port import (
+    Body,
+    Capabilities,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Update,
+    UploadInfo,
+    Uploads,
+)
 
 __all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
 
@@ -48,7 +58,9 @@ class World:
         ignores: frozenset[str] = frozenset(),
     ) -> None:
         self.capabilities = capabilities or Capabilities(
-            parts=PartLimits(size_min=1), upload_options=frozenset({METADATA, *DESCRIPTION}), versions=True
+            parts=PartLimits(size_min=1),
+            uploads=Uploads(options=frozenset({METADATA, *DESCRIPTION})),
+            versions=True,
         )
         self.clock = clock
         self.ignores = ignores
@@ -131,7 +143,7 @@ class MemoryStore:
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
     ) -> str:
         given = dict(options or {})
-        file_options.check(given, self.capabilities.upload_options, self.path(key), self.name)
+        file_options.check(given, self.capabilities.uploads.options, self.path(key), self.name)
         contents = self.contents("create_upload", key)
         upload_id = self.world.next_upload_id()
         joined = file_options.joined_metadata(given.pop(METADATA, None), metadata)
@@ -227,7 +239,7 @@ class MemoryStore:
         held = self._object("checksums", key)
         if held.info.etag != etag:
             raise PreconditionFailed("checksums", self.path(key), f"no object of ETag {etag} is there")
-        told = {name: checksums.running(name) for name in self.capabilities.checksums}
+        told = {name: checksums.running(name) for name in self.capabilities.checksums.of_uploads}
         for one in told.values():
             one.update(memoryview(held.body))
         return {name: one.value() for name, one in told.items()}

@@ -7,25 +7,27 @@ from typing import Any
 
 from magicfs.errors import PreconditionFailed
 from magicfs.stores import checksums
+from magicfs.stores.port import Checksums
 from magicfs.stores.s3.requests.checksum import USUAL
 
-__all__ = ["capabilities", "of_object", "of_part"]
+__all__ = ["known", "of_object", "of_part"]
 
 
-def of_part(algorithm: str | None, answer: Mapping[str, Any]) -> tuple[str, str] | None:
+def of_part(wanted: Checksums, answer: Mapping[str, Any]) -> tuple[str, str] | None:
     """The checksum of a part that completing its upload needs again; None without one.
 
     Answers carry a checksum that botocore added by itself, too; only an upload that was opened with an
     algorithm must be completed with the checksums of its parts.
     """
+    algorithm = wanted.of_parts
     value = answer.get(f"Checksum{algorithm}")
     return (algorithm, value) if algorithm and value else None
 
 
-def capabilities(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a store can do about checksums, given what is added to its requests."""
+def known(options: Mapping[str, Any]) -> Checksums:
+    """Which checksums a store knows, given what is added to its requests."""
     named = options.get("ChecksumAlgorithm") or None
-    return {"checksums": ("CRC64NVME",), "checksum_of_put": named or USUAL, "part_checksum": named}
+    return Checksums(("CRC64NVME",), of_put=named or USUAL, of_parts=named)
 
 
 def of_object(path: str, answer: Mapping[str, Any], etag: str) -> Mapping[str, str]:

@@ -105,7 +105,8 @@ async def _in_parts(
             **origin,
         )
         copied = believed(store, answer.get("CopyPartResult"), destination)
-        return Part(number, str(copied["ETag"]), checksums.of_part(store.capabilities.part_checksum, copied))
+        checksum = checksums.of_part(store.capabilities.checksums, copied)
+        return Part(number, str(copied["ETag"]), checksum)
 
     try:
         parts = await gathered(range(1, -(-size // step) + 1), part, _CONCURRENCY)

@@ -28,7 +28,17 @@ from magicfs.stores import object_settings
 from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole, words
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.port import (
+    Body,
+    Capabilities,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Update,
+    UploadInfo,
+    Uploads,
+)
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.client import connections_of, is_r2
@@ -91,10 +101,10 @@ class S3Store:
         self._arguments_of_records = object_settings.arguments(records, options)
         self.capabilities = Capabilities(
             parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size) or is_r2(filesystem)),
-            upload_options=_UPLOAD_OPTIONS,
+            uploads=Uploads(options=_UPLOAD_OPTIONS),
             # What is put is a record, unless records are what files are.
             puts_files=records == self.object_settings and METADATA not in options,
-            **checksums.capabilities(options),
+            checksums=checksums.known(options),
             requests_max=connections_of(filesystem),
             versions=True,
         )
@@ -125,8 +135,8 @@ class S3Store:
         answer = await self.call(
             "upload_part", "put_part", key, UploadId=upload_id, PartNumber=number, Body=body
         )
-        known = self.capabilities.part_checksum
-        return Part(number, str(answer["ETag"]), checksums.of_part(known, answer))
+        checksum = checksums.of_part(self.capabilities.checksums, answer)
+        return Part(number, str(answer["ETag"]), checksum)
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False

@@ -83,7 +83,7 @@ class S3Versions:
                 raise self._is_marker(error) from error
             raise
         copied = copy.believed(requests, answer.get("CopyPartResult"), key)
-        checksum = checksums.of_part(requests.capabilities.part_checksum, copied)
+        checksum = checksums.of_part(requests.capabilities.checksums, copied)
         return Part(number, str(copied["ETag"]), checksum)
 
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:

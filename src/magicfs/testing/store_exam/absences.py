@@ -31,7 +31,6 @@ class NoConditionalCompletesExam(NoConditionalCompletes):
     """That of a store that has uploads all the same."""
 
     async def test_complete_if_absent_is_unsupported_and_leaves_the_upload_pending(self) -> None:
-        assert not self.store.capabilities.completes_if_absent
         self.poke("taken", b"old")
         for key in (_KEY, "taken"):
             upload_id, parts = await self.upload(key, b"new")
@@ -47,7 +46,6 @@ class IgnoredConditionalCompletesExam(NoConditionalCompletes):
     """That of a service that takes the condition and does not look at it: ``stores.conditions`` finds out."""
 
     async def test_condition_of_a_complete_is_taken_and_ignored(self) -> None:
-        assert self.store.capabilities.completes_if_absent
         self.poke("taken", b"old")
         for key in (_KEY, "taken"):
             upload_id, parts = await self.upload(key, b"new")

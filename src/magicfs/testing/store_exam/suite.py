@@ -71,7 +71,7 @@ class Part:
 
 
 PARTS: Final = (
-    Part("uploads", AnyUploadsExam, NoUploadsExam, lambda exam: exam.store.capabilities.multipart),
+    Part("uploads", AnyUploadsExam, NoUploadsExam, lambda exam: exam.store.capabilities.uploads.delayed),
     Part(
         "conditional completes",
         CompleteIfAbsentExam,
@@ -82,8 +82,8 @@ PARTS: Final = (
         "uploads apart",
         UploadsApartExam,
         UploadsTogetherExam,
-        lambda exam: exam.store.capabilities.uploads_apart,
-        lambda exam: exam.store.capabilities.multipart,
+        lambda exam: exam.store.capabilities.uploads.apart,
+        lambda exam: exam.store.capabilities.uploads.delayed,
     ),
     Part("metadata", MetadataExam, NoMetadataExam, lambda exam: exam.store.capabilities.metadata),
     Part(
