@@ -33,7 +33,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
 from magicfs.stores import object_settings
-from magicfs.stores.conditions import conditions_of
+from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 from magicfs.transaction.others import find_unfinished_jobs
@@ -400,24 +400,33 @@ async def _publish(engine: Engine, location: Location, found: _Found) -> str | N
             f"the store {store.name!r} ignores conditional writes, so a job that joins at the same moment "
             "could be cut off; nothing was changed; use another store"
         )
-    seen = None if found.is_undecided else await chain.read_pointer(store, destination, READING)
     manifest = found.manifest(location, settings)
     try:
-        if (seen[0].nonce if seen else None) != (found.pointer.nonce if found.pointer else None):
-            raise PreconditionFailed("adopt", destination, "the pointer was moved")
-        if found.lost is not None and found.is_undecided:
-            pointer = found.lost.naming(manifest.job_id, has_log=not found.log_problem)
-            await point_to(store, destination, conditions, found.lost.entry, pointer, manifest)
-        elif found.needs_manifest:
-            looked = None if seen is None else (found.mended(seen[0]), seen[1])
-            if not await chain.link(store, conditions, destination, manifest, looked):
-                raise PreconditionFailed("adopt", destination, "the pointer was moved")
-        elif seen is not None:
-            head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
-            await head.swap(seen[1], found.mended(seen[0]).to_bytes())
+        await _move_pointer(store, conditions, destination, found, manifest)
     except (ObjectExists, PreconditionFailed) as error:
         raise _published_meanwhile(location) from error
     return manifest.job_id if found.needs_manifest else None
+
+
+async def _move_pointer(
+    store: Store, conditions: Conditions, destination: str, found: _Found, manifest: Manifest
+) -> None:
+    """Let the pointer name the manifest, if one is needed, or no log that cannot be read."""
+    if found.lost is not None and found.is_undecided:
+        pointer = found.lost.naming(manifest.job_id, has_log=not found.log_problem)
+        await point_to(store, destination, conditions, found.lost.entry, pointer, manifest)
+        return
+    seen = await chain.read_pointer(store, destination, READING)
+    moved = PreconditionFailed("adopt", destination, "the pointer was moved")
+    if (seen[0].nonce if seen else None) != (found.pointer.nonce if found.pointer else None):
+        raise moved
+    mended = None if seen is None else (found.mended(seen[0]), seen[1])
+    if found.needs_manifest:
+        if not await chain.link(store, conditions, destination, manifest, mended):
+            raise moved
+    elif mended is not None:
+        head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
+        await head.swap(mended[1], mended[0].to_bytes())
 
 
 def _published_meanwhile(location: Location) -> CommitDenied:

@@ -135,16 +135,23 @@ async def _read(
     if size != info.size:
         return _Seen(f"has {info.size} bytes, and the store gives {size} of them", "read")
     found = {name: one.value() for name, one in sums.items()}
-    if written is not None and written[0] in found and found[written[0]] != written[1]:
-        return _Seen(f"its {written[0]} is {found[written[0]]}, and was {written[1]} as written", "read")
-    other = {name: value for name, value in told.items() if found.get(name, value) != value}
+    if problem := _difference(found, told, written):
+        return _Seen(problem, "read")
     is_confirmed = bool(known.keys() & found.keys()) or _is_etag(info.etag, found["MD5"])
-    if other and written is None:
-        name, value = min(other.items())
-        return _Seen(f"its {name} is {found[name]}, and the store says {value}", "read")
     if not info.key.endswith(".parquet"):
         return _Seen("", "read", is_confirmed)
     return _Seen(await _parquet(engine, info, head, tail), "read", is_confirmed)
+
+
+def _difference(found: Mapping[str, str], told: Mapping[str, str], written: tuple[str, str] | None) -> str:
+    """How the checksums of what was read differ from that which was written, or else from the store's."""
+    known = told.items() if written is None else [written]
+    other = [(name, value) for name, value in known if found.get(name, value) != value]
+    if not other:
+        return ""
+    name, value = min(other)
+    and_what = f"the store says {value}" if written is None else f"was {value} as written"
+    return f"its {name} is {found[name]}, and {and_what}"
 
 
 def _update(sums: Mapping[str, RunningChecksum], body: bytes) -> None:
@@ -180,13 +187,18 @@ async def _parquet(engine: Engine, info: ObjectInfo, head: bytes, tail: bytes) -
     if end < len(_MAGIC) or not length:
         return f"names a footer of {length} bytes, which is not in it"
     footer = await engine.store.get_range(info.key, end, length, etag=info.etag)
+    return _footer_problem(_MAGIC + footer + tail, end)
+
+
+def _footer_problem(ends: bytes, end: int) -> str:
+    """What is wrong with the footer of a Parquet file whose columns end at ``end``."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         return ""
     try:
-        metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer + tail))
+        metadata = pq.read_metadata(pa.BufferReader(ends))
     except (pa.ArrowException, OSError) as error:
         return f"has a footer that cannot be read: {str(error).partition(chr(10))[0]}"
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]

@@ -97,10 +97,14 @@ async def recover_jobs(
         )
     found = await find_unfinished_jobs(engine, location.key)
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
-    foreign = await _foreign(engine, location, found, job, cluster, acting=rollback or abort)
-    chosen = [] if foreign and job is not None else _chosen(found, location, job, acting=rollback or abort)
+    acting = wish is not Wish.FINISH
+    foreign = await _foreign(engine, location, found, job, cluster, acting=acting)
+    if job is None:
+        chosen = _all(found, location, acting=acting)
+    else:
+        chosen = [] if foreign else _named(found, location, job)
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
-    if job is None and not (rollback or abort or dry_run):
+    if job is None and not (acting or dry_run):
         await sweep_probes(engine.for_cleanup().store, paths.join(location.key, MANIFESTS))
     done += foreign
     below = () if done or job is not None else tuple(await destinations_below(engine, location))
@@ -134,22 +138,24 @@ async def finish_job(engine: Engine, location: Location, found: OtherJob) -> Rec
     return await _bring_to_an_end(engine, location, found, Wish.FINISH, dry_run=False)
 
 
-def _chosen(found: list[OtherJob], location: Location, job: str | None, *, acting: bool) -> list[OtherJob]:
-    if job is not None:
-        chosen = [one for one in found if one.job_id == job]
-        if not chosen:
-            there = ", ".join(one.job_id for one in found) or "none"
-            raise UsageError(
-                f"no unfinished job {job!r} under {location.url}; unfinished are: {there}; nothing was "
-                "changed"
-            )
-        return chosen
+def _named(found: list[OtherJob], location: Location, job: str) -> list[OtherJob]:
+    chosen = [one for one in found if one.job_id == job]
+    if not chosen:
+        there = ", ".join(one.job_id for one in found) or "none"
+        raise UsageError(
+            f"no unfinished job {job!r} under {location.url}; unfinished are: {there}; nothing was changed"
+        )
+    return chosen
+
+
+def _all(found: list[OtherJob], location: Location, *, acting: bool) -> list[OtherJob]:
+    """All jobs, if they may be brought to an end together."""
     if not found and acting:
         raise UsageError(
             f"no unfinished job under {location.url}; nothing was changed; check the URL, it must be the "
             "destination that the job was given"
         )
-    undecided = [one for one in found if one.job is None or not _is_open(one)]
+    undecided = [one for one in found if not _is_open(one)]
     if len(found) > 1 and (acting or len(undecided) > 1):
         listed = "; ".join(_described(one) for one in found)
         raise UsageError(

@@ -77,24 +77,18 @@ def _wrapped_call(
     kwargs: Mapping[str, Any],
 ) -> Callable[[], Any] | None:
     """The same call of the wrapped filesystem; None if a path lies below a magic one, or is missing."""
-    given, others = list(args[: len(leading)]), kwargs
-    if missing := leading[len(given) :]:
-        if not all(one in kwargs for one in missing):
-            return None
-        given += [kwargs[one] for one in missing]
-        others = {one: value for one, value in kwargs.items() if one not in missing}
-    paths = {one: value for one, value in zip(leading, given, strict=True) if one != _OF_THIS_MACHINE}
-    for value in paths.values():
-        for path in _each(value):
-            if filesystem.locate(path) is not None:
-                return None
+    named = {**kwargs, **dict(zip(leading, args, strict=False))}
+    if not named.keys() >= {*leading}:
+        return None
+    paths = {one: named[one] for one in leading if one != _OF_THIS_MACHINE}
+    if any(filesystem.locate(path) is not None for value in paths.values() for path in _each(value)):
+        return None
     for one in changed:
         for path in _each(paths[one]):
             filesystem.warn_outside(path)
     # Other filesystems have other names for their paths, so these go by position.
-    handed = [
-        filesystem.handed(value) if one in paths else value for one, value in zip(leading, given, strict=True)
-    ]
+    handed = [filesystem.handed(named[one]) if one in paths else named[one] for one in leading]
+    others = {one: value for one, value in kwargs.items() if one not in leading[len(args) :]}
     method = getattr(filesystem.coroutines, name)
     call = functools.partial(method, *handed, *args[len(leading) :], **others)
     if name not in _NAMES:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
 
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import kind_of, member, shown, too_large, unreadable
@@ -12,6 +12,8 @@ from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 
 __all__ = ["LONG_MAX", "LONG_MIN", "Fields", "check_format", "check_requires"]
+
+_T = TypeVar("_T")
 
 LONG_MIN = -(2**63)
 LONG_MAX = 2**63 - 1
@@ -154,6 +156,10 @@ class Fields:
         for index, value in enumerate(self.elements(field)):
             yield self.object_at(f"{field}[{index}]", value)
 
+    def optional_objects(self, field: str) -> Iterator[Fields]:
+        """The objects of a list, none when absent."""
+        return self.objects(field) if self.has(field) else iter(())
+
     def object_map(self, field: str) -> Iterator[tuple[str, Fields]]:
         """The named objects of a mapping, none when absent."""
         for name, value in self._map(field).items():
@@ -163,6 +169,10 @@ class Fields:
         """The object at ``field``, an empty one when absent."""
         value = self._take(field)
         return self.object_at(field, {} if value is None else value)
+
+    def optional(self, field: str, read: Callable[[Fields], _T]) -> _T | None:
+        """What ``read`` makes of the object at ``field``; None when absent."""
+        return read(self.child(field)) if self.has(field) else None
 
     def required_child(self, field: str) -> Fields:
         """The object at ``field``, which must be there."""

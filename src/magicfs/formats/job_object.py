@@ -153,17 +153,17 @@ class JobObject:
             chunks=tuple(read_chunk(one) for one in fields.objects("chunks")),
             deletions=tuple(read_chunk(one) for one in fields.objects("deletions")),
             partitions=partitions,
-            pointer=_pointer(fields),
+            pointer=fields.optional("pointer", _pointer),
             older_files=fields.flag("olderFiles", default=False),
             older_extra=fields.texts("olderExtra"),
-            old_success=_old_success(fields),
+            old_success=fields.optional("oldSuccess", _old_success),
             equal_keys=fields.texts("equalKeys"),
             irreversible=fields.flag("irreversible", default=False),
             reason=fields.text("reason"),
             object_settings=fields.text_map("objectSettings"),
             restored=_chunks(fields, "restored"),
             hidden=_chunks(fields, "hidden"),
-            audit=Audit.from_fields(fields.child("audit")) if fields.has("audit") else None,
+            audit=fields.optional("audit", Audit.from_fields),
             numbered_versions=fields.flag("numberedVersions", default=False),
             unknown=fields.rest(),
         )
@@ -230,22 +230,16 @@ class JobObject:
 
 
 def _chunks(fields: Fields, name: str) -> tuple[Chunk, ...]:
-    return tuple(read_chunk(one) for one in fields.objects(name)) if fields.has(name) else ()
+    return tuple(map(read_chunk, fields.optional_objects(name)))
 
 
 def _old_success_document(old: OldSuccess) -> dict[str, Any]:
     return {"key": old.key, "sha256": old.sha256, "etag": old.etag}
 
 
-def _pointer(fields: Fields) -> SeenPointer | None:
-    if not fields.has("pointer"):
-        return None
-    seen = fields.child("pointer")
+def _pointer(seen: Fields) -> SeenPointer:
     return SeenPointer(seen.required_text("jobId"), seen.required_text("etag"))
 
 
-def _old_success(fields: Fields) -> OldSuccess | None:
-    if not fields.has("oldSuccess"):
-        return None
-    old = fields.child("oldSuccess")
+def _old_success(old: Fields) -> OldSuccess:
     return OldSuccess(old.required_text("key"), required_sha256(old), old.required_text("etag"))

@@ -186,21 +186,12 @@ class Manifest:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Manifest:
-        parts: tuple[FilesPart, ...] = ()
         format_ = fields.required_text("format")
         if format_ != MANIFEST_FORMAT:
             check_format(fields, MANIFEST_IN_PARTS_FORMAT, MANIFEST_LOG_FORMAT)
         log = LogFile.from_fields(fields.required_child("log")) if format_ == MANIFEST_LOG_FORMAT else None
-        if format_ == MANIFEST_IN_PARTS_FORMAT or (log is not None and fields.has("parts")):
-            parts = tuple(map(_part, fields.objects("parts")))
-            if not parts:
-                raise fields.error("parts", "empty")
-        hides = fields.required_text("hides")
-        if hides not in get_args(Hides):
-            raise fields.error("hides", f"none of {', '.join(get_args(Hides))}")
-        replaced = fields.nullable_job_id("replaced")
-        if replaced is not None and hides != "all":
-            raise fields.error("replaced", f"named, although the job hides {hides}")
+        parts = _parts(fields, format_)
+        hides, replaced = _hides(fields)
         job, previous = fields.required_job_id(), fields.nullable_job_id("previous")
         if job == previous:
             raise fields.error("previous", "the job itself")
@@ -212,20 +203,20 @@ class Manifest:
             conflict=fields.required_text("conflict"),
             committed_ms=fields.required_integer("committed", minimum=0),
             previous=previous,
-            hides=cast("Hides", hides),
+            hides=hides,
             replaced=replaced,
             deleted=fields.texts("deleted"),
             partitions=fields.texts("partitions") if fields.has("partitions") else None,
             older_files=fields.flag("olderFiles", default=False),
             files=() if parts else _files(fields),
             parts=parts,
-            runs=tuple(map(PublishedRun.from_fields, fields.objects("runs"))) if fields.has("runs") else (),
+            runs=tuple(map(PublishedRun.from_fields, fields.optional_objects("runs"))),
             log=log,
             object_settings=fields.text_map("objectSettings"),
-            kept=_kept(fields.child("kept")) if fields.has("kept") else None,
+            kept=fields.optional("kept", _kept),
             restores=fields.nullable_job_id("restores"),
-            footers=_footers(fields.child("footers")) if fields.has("footers") else None,
-            audit=Audit.from_fields(fields.child("audit")) if fields.has("audit") else None,
+            footers=fields.optional("footers", _footers),
+            audit=fields.optional("audit", Audit.from_fields),
             unknown=fields.rest(),
         )
 
@@ -251,20 +242,7 @@ class Manifest:
             document["parts"] = [_part_document(part) for part in self.parts]
         else:
             document["files"] = [_document(file) for file in self.files]
-        if self.runs:
-            document["runs"] = [run.to_document() for run in self.runs]
-        if self.log is not None:
-            document["log"] = self.log.to_document()
-        if self.object_settings:
-            document["objectSettings"] = self.object_settings
-        if self.kept is not None:
-            document["kept"] = _kept_document(self.kept)
-        if self.restores is not None:
-            document["restores"] = self.restores
-        if self.footers is not None:
-            document["footers"] = _footers_document(self.footers)
-        if self.audit is not None:
-            document["audit"] = self.audit.to_document()
+        document |= self._special()
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,
@@ -273,6 +251,38 @@ class Manifest:
             "publish fewer or larger files by each job",
             value_limit=MANIFEST_VALUE_LIMIT,
         )
+
+    def _special(self) -> dict[str, object]:
+        """What only some manifests have; the fields of the others are left out."""
+        special = {
+            "runs": [run.to_document() for run in self.runs],
+            "log": self.log and self.log.to_document(),
+            "objectSettings": self.object_settings,
+            "kept": self.kept and _kept_document(self.kept),
+            "restores": self.restores,
+            "footers": self.footers and _footers_document(self.footers),
+            "audit": self.audit and self.audit.to_document(),
+        }
+        return {name: value for name, value in special.items() if value}
+
+
+def _parts(fields: Fields, format_: str) -> tuple[FilesPart, ...]:
+    if format_ != MANIFEST_IN_PARTS_FORMAT and not (format_ == MANIFEST_LOG_FORMAT and fields.has("parts")):
+        return ()
+    parts = tuple(map(_part, fields.objects("parts")))
+    if not parts:
+        raise fields.error("parts", "empty")
+    return parts
+
+
+def _hides(fields: Fields) -> tuple[Hides, str | None]:
+    hides = fields.required_text("hides")
+    if hides not in get_args(Hides):
+        raise fields.error("hides", f"none of {', '.join(get_args(Hides))}")
+    replaced = fields.nullable_job_id("replaced")
+    if replaced is not None and hides != "all":
+        raise fields.error("replaced", f"named, although the job hides {hides}")
+    return cast("Hides", hides), replaced
 
 
 def _document(file: ManifestFile) -> dict[str, object]:

@@ -100,12 +100,8 @@ class Pending:
             raise UsageError(
                 "an upload without parts cannot be completed; upload one empty part for an empty file"
             )
-        is_in_range = (
-            0 <= self.length <= LONG_MAX
-            and 0 <= self.created_ms <= LONG_MAX
-            and 0 <= self.saved_ms <= LONG_MAX
-        )
-        if not is_in_range:
+        numbers = (self.length, self.created_ms, self.saved_ms)
+        if min(numbers) < 0 or max(numbers) > LONG_MAX:
             raise UsageError("a length or time is out of range; pass bytes, and milliseconds since the epoch")
 
     @property

@@ -147,8 +147,8 @@ class Pointer:
             changed_ms=fields.required_integer("changed", minimum=0),
             runs=runs,
             forgotten=_forgotten(fields, len(runs)),
-            keeping=tuple(map(_keeping, fields.objects("keeping"))) if fields.has("keeping") else (),
-            log=LogFile.from_fields(fields.child("log")) if fields.has("log") else None,
+            keeping=tuple(map(_keeping, fields.optional_objects("keeping"))),
+            log=fields.optional("log", LogFile.from_fields),
             unknown=fields.rest(),
         )
 

@@ -143,7 +143,7 @@ class TaskManifest:
                 f"Destination {files[second].destination!a} is written to by more than one file, by "
                 f"files[{first}] too",
             )
-        directories = fields.objects("directories") if fields.has("directories") else ()
+        directories = fields.optional_objects("directories")
         return cls(
             job_id=fields.text("jobId"),
             job_attempt=fields.integer("jobAttemptNumber", minimum=0),

@@ -36,38 +36,32 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
     ``warnings`` tells. Where the store itself keeps uploads for some days only, a job is refused half a day
     before its first one goes, and warned of for two.
     """
-    # Hadoop's may be gone because its driver has completed them.
     age_ms = 0 if output.oldest_ms is None else now_ms() - output.oldest_ms
     if age_ms < _OLD_MS:
         return
-    uploads = (one for one in output.pendings() if one.is_upload)
-    known = [one for one in uploads if one.created_ms and write_id_of(one) is not None]
-    hours = age_ms // (3600 * 1000)
+    # Hadoop's may be gone because its driver has completed them.
+    ours = (one for one in output.pendings() if one.is_upload and write_id_of(one) is not None)
+    known = [one for one in ours if one.created_ms]
     _refuse_if_going(engine, context, known, age_ms, warnings)
+    written = f"files were written up to {age_ms // (3600 * 1000)} hours ago"
+    unknown = f"{written}, and whether a lifecycle rule has aborted their uploads could not be looked for"
     try:
         there, is_whole = await listed(engine, context)
     except PermissionDenied as error:
-        warnings.append(
-            f"files were written up to {hours} hours ago, and whether a lifecycle rule has aborted their "
-            f"uploads could not be looked for: {error}"
-        )
+        warnings.append(f"{unknown}: {error}")
         return
     gone = [one.destination_key for one in known if one.upload_id not in there]
     if gone and not engine.store.capabilities.uploads.apart:
         gone = await _free(engine, gone)
     if gone and not is_whole:
-        warnings.append(
-            f"files were written up to {hours} hours ago, and whether a lifecycle rule has aborted their "
-            "uploads could not be looked for: the store has listed one page of uploads, and perhaps has more"
-        )
-        return
-    if gone:
-        named = ", ".join(gone[:_NAMED])
+        warnings.append(f"{unknown}: the store has listed one page of uploads, and perhaps has more")
+    elif gone:
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
         raise CommitFailed(
-            f"{len(gone)} of {output.files} uploads of job {context.job} are gone, of {named}{more}: the "
-            f"files were written up to {hours} hours ago, and a lifecycle rule, or somebody, has aborted "
-            "them since; nothing was published; abort the job and run it again, and let the rule wait longer",
+            f"{len(gone)} of {output.files} uploads of job {context.job} are gone, of "
+            f"{', '.join(gone[:_NAMED])}{more}: the {written}, and a lifecycle rule, or somebody, has "
+            "aborted them since; nothing was published; abort the job and run it again, and let the rule "
+            "wait longer",
             failed=gone,
         )
 
