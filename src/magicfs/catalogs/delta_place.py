@@ -78,7 +78,10 @@ def warn_of_names(location: Location, keys: Iterable[str]) -> None:
         _LOGGER.warning(
             "%s: pl.read_delta of Polars does not find files below %s in this Delta table, for it looks for "
             "%s; use pl.scan_pyarrow_dataset(magicfs.dataset(%r)); deltalake, DuckDB and Spark find them",
-            *(location.url, lost.rpartition("/")[0] or lost, quote(lost, safe=_UNENCODED), location.url),
+            location.url,
+            lost.rpartition("/")[0] or lost,
+            quote(lost, safe=_UNENCODED),
+            location.url,
         )
 
 

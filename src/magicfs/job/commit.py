@@ -117,7 +117,7 @@ class _Order:
             return JobReport.before(before, spec.location.url, spec.options.committer, spec.options.conflict)
         try:
             report = await committer.commit_job(
-                *(self.commits, self.found.driver, self.tasks), is_current_driver=self.is_current_driver
+                self.commits, self.found.driver, self.tasks, is_current_driver=self.is_current_driver
             )
         except CommitUnfinished as error:
             error.report = self._told(error.report)
@@ -132,8 +132,12 @@ class _Order:
         spec, meter = self.spec, self.meter
         troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
         _LOGGER.info(
-            *("%s: job %s is published: %d files, %d bytes, in %.2f s", spec.location.url, spec.job),
-            *(report.files, report.bytes, report.seconds),
+            "%s: job %s is published: %d files, %d bytes, in %.2f s",
+            spec.location.url,
+            spec.job,
+            report.files,
+            report.bytes,
+            report.seconds,
         )
         figures = () if report.published_before else _figures(self.commits)
         warnings = (*report.warnings, *troubles, *self.warnings())

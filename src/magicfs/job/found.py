@@ -34,7 +34,9 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
         _LOGGER.warning(
             "%s: the run was published by job %s already: nothing that job %s writes will be published; use "
             "another run_id for other data",
-            *(url, found.published, job),
+            url,
+            found.published,
+            job,
         )
     if many := crowded(url, len(found.jobs)):
         _LOGGER.warning("%s", many)
@@ -43,14 +45,16 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
         _LOGGER.info(
             "%s: job %s deletes the files that it replaces, and the bucket keeps them by the versions that "
             "manifests name; those without one stay where they are until magicfs expire, beside the new ones",
-            *(url, job),
+            url,
+            job,
         )
     elif keeps:
         _LOGGER.warning(
             "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them "
             "beside the new ones until magicfs expire; readers of manifests do not (magicfs.dataset, "
             "spark.read.format('magic'))",
-            *(url, job),
+            url,
+            job,
         )
     if not _LOGGER.isEnabledFor(logging.INFO):
         return

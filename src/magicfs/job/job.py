@@ -360,7 +360,10 @@ class Job(Twins[JobReport], Maps):
             self._attempts.require_some(self.id, chosen, allow_empty=self.spec.options.allow_empty)
         job_catalogs.note(self.spec, self._catalogs)
         self._call = call = job_commit.commit_call(
-            *(self.spec, self.found, chosen, tasks),
+            self.spec,
+            self.found,
+            chosen,
+            tasks,
             progress=self._progress,
             is_current_driver=self._is_current_driver,
             warnings=lambda: self._attempts.warnings(self.commits if chosen is None else chosen),

@@ -162,7 +162,9 @@ def _told(report: JobReport, sink_id: str, batch_id: int) -> JobReport:
     if report.published_before:
         _LOG.warning(
             "batch %s of sink %s was published before, by job %s; what was written now was discarded",
-            *(batch_id, sink_id, report.job_id),
+            batch_id,
+            sink_id,
+            report.job_id,
         )
     return report
 

@@ -87,5 +87,8 @@ def _sweep_later(job: Job) -> None:
         _LOG.warning(
             "uploads that late attempts of job %s may have left were not discarded: %s; once none of them "
             "runs any more, magicfs abort %s --job %s --driver-is-dead discards them",
-            *(job.id, error, job.url, job.id),
+            job.id,
+            error,
+            job.url,
+            job.id,
         )

@@ -116,7 +116,9 @@ class _Sink:
         if published is not None:
             _LOG.warning(
                 "batch %s of sink %s was published before, by job %s; nothing was written now",
-                *(batch_id, self.sink_id, published),
+                batch_id,
+                self.sink_id,
+                published,
             )
 
 

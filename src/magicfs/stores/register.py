@@ -121,8 +121,14 @@ class Register:
             if is_pair:
                 undecided = not number and first.metadata.get(_NUMBERED) == _UNDECIDED
                 return Entry(
-                    *(info.key, body, info.etag, number, numbered, undecided),
-                    *(first.modified, first.version),
+                    info.key,
+                    body,
+                    info.etag,
+                    number,
+                    numbered,
+                    undecided,
+                    first.modified,
+                    first.version,
                 )
             if not left:
                 raise Unavailable(

@@ -115,8 +115,15 @@ def share(
     limit = _bytes_of_task([found[key].size for key in kept], options.bytes_per_task)
     whole = [
         Piece(
-            *(key, one.size, files.format_of(key, options.file_format), 0, one.size, place),
-            *(one.version, one.etag, one.write_id),
+            key,
+            one.size,
+            files.format_of(key, options.file_format),
+            0,
+            one.size,
+            place,
+            one.version,
+            one.etag,
+            one.write_id,
         )
         for key, place in kept.items()
         for one in [found[key]]

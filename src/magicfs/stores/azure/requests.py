@@ -123,7 +123,8 @@ class AzureRequests:
         headers = {"Content-MD5": base64.b64encode(md5 or md5_of(body)).decode()}
         size = body.getbuffer().nbytes
         await self.call(
-            *(operation, key),
+            operation,
+            key,
             lambda blob: blob.stage_block(block_id, body, length=size, headers=headers),
             sent=size,
         )

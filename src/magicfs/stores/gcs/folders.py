@@ -90,7 +90,11 @@ class GcsFolders:
             return
         try:
             await self._ask(
-                *("make_directory", path, "POST", f"{self._root}/folders", {"recursive": "true"}),
+                "make_directory",
+                path,
+                "POST",
+                f"{self._root}/folders",
+                {"recursive": "true"},
                 {"name": f"{path}/"},
             )
         except StoreError:
@@ -242,7 +246,10 @@ class GcsFolders:
     ) -> dict[str, Any]:
         body = json.dumps(document).encode() if document is not None else b"" if method == "POST" else None
         answer = await self._client.ask(
-            *(operation, self._place(path), method, target),
+            operation,
+            self._place(path),
+            method,
+            target,
             params=params,
             headers={"Content-Type": "application/json"} if document is not None else None,
             body=body,

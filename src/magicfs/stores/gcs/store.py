@@ -146,7 +146,10 @@ class GcsStore:
         target = f"/upload/storage/v1/b/{quote(self.bucket)}/o"
         try:
             answer = await self._client.ask(
-                *("put", self._path(key), "POST", target),
+                "put",
+                self._path(key),
+                "POST",
+                target,
                 params=params,
                 headers={"Content-Type": kind},
                 body=content,
@@ -295,7 +298,10 @@ class GcsStore:
         size_max: int,
     ) -> Answer:
         answer = await self._client.ask(
-            *(operation, self._path(key), "GET", self._target(key)),
+            operation,
+            self._path(key),
+            "GET",
+            self._target(key),
             params={"alt": "media", **params},
             headers={"Accept-Encoding": "gzip", **headers},  # else what is compressed comes unpacked
             size_max=size_max,
