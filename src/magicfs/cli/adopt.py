@@ -42,24 +42,19 @@ def run(arguments: argparse.Namespace) -> int:
         kept = set(report.kept)
         print_table(("WHAT", "KEY"), [("kept" if one in kept else "adopted", one) for one in report.adopted])
         write_line("")
+    has, then = "has now", f"magicfs verify {report.url}"
+    if arguments.dry_run:
+        has, then = "would have", "magicfs adopt without --dry-run"
+    count = len(report.adopted)
     print_fields(
         [
             ("dataset", report.url),
             ("problem", report.problem),
-            (
-                "would have" if arguments.dry_run else "has now",
-                f"{report.files} files ({human_bytes(report.bytes)})",
-            ),
-            (
-                "adopted",
-                f"{len(report.adopted)} files that no manifest named: look at them" if report.adopted else "",
-            ),
-            ("manifest", report.manifest or ""),
+            (has, f"{report.files} files ({human_bytes(report.bytes)})"),
+            ("adopted", f"{count} files that no manifest named: look at them" if count else ""),
+            ("manifest", report.manifest),
             *(("lost", one) for one in report.lost),
-            (
-                "next",
-                "magicfs adopt without --dry-run" if arguments.dry_run else f"magicfs verify {report.url}",
-            ),
+            ("next", then),
         ]
     )
     return code

@@ -92,24 +92,23 @@ def print_recovered(
     from magicfs.transaction.context import crowded
 
     told = [one for one in tables if one.done != "forgotten"]
+    status = int(report.undecided or any(one.done != "registered" for one in told))
     if as_json:
         document = report.to_dict()
         print_json({**document, "tables": [one.to_dict() for one in told]} if told else document)
-    elif not report.jobs:
+        return status
+    if not report.jobs:
         write_line(nothing)
-    else:
-        if many := crowded(report.url, len(report.jobs)):
-            write_line(f"{printable(many)}\n")
-        for number, job in enumerate(report.jobs):
-            if number:
-                write_line("")
-            _print_job(report.url, job)
-    if not as_json:
-        for one in told:
+    elif many := crowded(report.url, len(report.jobs)):
+        write_line(f"{printable(many)}\n")
+    for number, job in enumerate(report.jobs):
+        if number:
             write_line("")
-            _print_table_of_catalog(one)
-    undecided = report.undecided or any(one.done != "registered" for one in told)
-    return 1 if undecided else 0
+        _print_job(report.url, job)
+    for one in told:
+        write_line("")
+        _print_table_of_catalog(one)
+    return status
 
 
 def _print_table_of_catalog(one: CaughtUp) -> None:

@@ -38,16 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report.to_dict())
         return 0 if report.ok else _FOUND
-    found = [
-        (what, key)
-        for what, keys in (
-            ("missing", report.missing),
-            ("altered", report.altered),
-            ("damaged", [f"{key}: {problem}" for key, problem in report.damaged.items()]),
-            ("foreign", report.foreign),
-        )
-        for key in keys
-    ]
+    damaged = [f"{key}: {problem}" for key, problem in report.damaged.items()]
+    lists = {"missing": report.missing, "altered": report.altered, "damaged": damaged}
+    lists["foreign"] = report.foreign
+    found = [(what, key) for what, keys in lists.items() for key in keys]
     if found:
         print_table(("WHAT", "KEY"), found)
         write_line("")
@@ -56,14 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
             ("dataset", report.url),
             ("newest job", report.job_id),
             ("published", f"{report.files} files ({human_bytes(report.bytes)})"),
-            (
-                "found",
-                "all as published"
-                if report.ok
-                else f"{len(report.missing)} missing, {len(report.altered)} altered, "
-                f"{len(report.foreign)} foreign"
-                + (f", {len(report.damaged)} damaged" if report.damaged else ""),
-            ),
+            ("found", "all as published" if report.ok else _counted(report)),
             ("checked", _checked(report) if arguments.deep else ""),
             ("kept", f"{report.kept} replaced files, until magicfs expire" if report.kept else ""),
             ("unfinished", ", ".join(report.unfinished)),
@@ -71,6 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
         ]
     )
     return 0 if report.ok else _FOUND
+
+
+def _counted(report: VerifyReport) -> str:
+    counts = [f"{len(report.missing)} missing", f"{len(report.altered)} altered"]
+    counts.append(f"{len(report.foreign)} foreign")
+    return ", ".join([*counts, f"{len(report.damaged)} damaged"] if report.damaged else counts)
 
 
 def _checked(report: VerifyReport) -> str:

@@ -198,6 +198,19 @@ async def _known(
     return [*found, *sorted(others, key=lambda one: (one.committed_ms, one.job_id), reverse=True)]
 
 
+async def _known_keys(store: Store, destination: str, manifests: Iterable[Manifest]) -> set[str]:
+    """The keys of all files that manifests name, or that their jobs have replaced."""
+    known: set[str] = set()
+    for one in manifests:
+        known.update(file.key for file in one.files)
+        known.update(one.deleted)
+        with suppress(FormatError):  # a list that is lost says nothing
+            known.update(
+                paths.relative_to(old.key, destination) for old in await kept_of(store, destination, one)
+            )
+    return known
+
+
 async def _lost_above(
     store: Store,
     destination: str,
@@ -208,14 +221,7 @@ async def _lost_above(
     """Jobs that have left something, no manifest that can be read, and of which no manifest tells that they
     came before it.
     """
-    known: set[str] = set()
-    for one in manifests.values():
-        known.update(file.key for file in one.files)
-        known.update(one.deleted)
-        with suppress(FormatError):  # a list that is lost tells nothing
-            known.update(
-                paths.relative_to(old.key, destination) for old in await kept_of(store, destination, one)
-            )
+    known = await _known_keys(store, destination, manifests.values())
     # A sum shows what the jobs below it do.
     jobs = {job for job in damaged if not job.startswith(f"{chain.COMPACT}-")}
     jobs.add(await _announced_by_success(store, destination) or "")

@@ -58,19 +58,22 @@ def _json(array: Any) -> Any:
         return _bracketed(array, entries, members, "{}")
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _bracketed(array, array, pc.fill_null(_json(array.flatten()), "null"), "[]")
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _quoted(array.cast(pa.string()))
+    return _plain(array, kind)
+
+
+def _plain(array: Any, kind: Any) -> Any:
+    """The same of values that are not nested."""
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         encoded = [None if one is None else b64encode(one).decode() for one in array.to_pylist()]
         return _quoted(pa.array(encoded, pa.string()))
     if pa.types.is_floating(kind):
         finite = pc.all(pc.is_finite(array)).as_py() is not False
         return array.cast(pa.string()) if finite else _named(array, "Infinity", '"{}"')
-    if pa.types.is_timestamp(kind):
-        return _quoted((array if kind.tz is None else array.cast(_UTC)).cast(pa.string()))
-    if pa.types.is_temporal(kind):
-        return _quoted(array.cast(pa.string()))
-    return array.cast(pa.string())
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        array = array.cast(_UTC)
+    text = array.cast(pa.string())
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind)
+    return _quoted(text) if is_text else text
 
 
 def _object(array: Any) -> Any:

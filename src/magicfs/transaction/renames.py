@@ -182,18 +182,15 @@ class _Renaming:
             found = await self._tree.rename_all(pairs, self._engine.concurrency)
         except StoreError as error:
             found = dict.fromkeys(range(len(free)), error)
-        met = [(*free[place], one) for place, one in sorted(found.items()) if isinstance(one, StoreError)]
-        for place, one in sorted(found.items()):
-            if not isinstance(one, StoreError) and not self._verify:
-                self._done(*free[place], one)
+        ended = sorted(found.items())
+        met = [(*free[place], one) for place, one in ended if isinstance(one, StoreError)]
+        renamed = [(*free[place], one) for place, one in ended if not isinstance(one, StoreError)]
+        if not self._verify:
+            for number, step, etag in renamed:
+                self._done(number, step, etag)
         await self._for_each(met, self._read_back)
         if self._verify and not self._result.failures:
-            renamed = [
-                (*free[place], None)
-                for place, one in sorted(found.items())
-                if not isinstance(one, StoreError)
-            ]
-            await self._for_each(renamed, self._confirm)
+            await self._for_each([(number, step, None) for number, step, _ in renamed], self._confirm)
         return [one for place, one in enumerate(free) if place not in found]
 
     async def _free(self, group: Sequence[tuple[int, Rename]]) -> Sequence[tuple[int, Rename]]:

@@ -265,14 +265,17 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
             with suppress(FormatError):
                 stored = PendingSet.from_bytes(f"{bucket}/{key}", raw)
                 found += stored.commits if stored.job_id in {"", context.job} else ()
-    return {
-        (p.destination_key, p.upload_id)
-        for p in found
-        if p.bucket == bucket
-        and p.is_upload
-        and p.job_id in {"", context.job}
-        and paths.which_holds(p.destination_key, context.destinations) is not None
-    }
+    return {(one.destination_key, one.upload_id) for one in found if _may_be_of(context, bucket, one)}
+
+
+def _may_be_of(context: JobContext, bucket: str, upload: Pending) -> bool:
+    """Whether what a record names is an upload in the places of the job, and of no other job."""
+    return (
+        upload.bucket == bucket
+        and upload.is_upload
+        and upload.job_id in {"", context.job}
+        and paths.which_holds(upload.destination_key, context.destinations) is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)

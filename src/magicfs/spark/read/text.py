@@ -13,8 +13,9 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -117,21 +118,9 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
     if pa.types.is_list(kind):
         make_one = _or_null(_maker(kind.value_type))
         return lambda value: [make_one(one) for one in _a(list, value)]
-    if pa.types.is_string(kind):
-        return lambda value: value if isinstance(value, str) else json.dumps(value, default=float)
-    if pa.types.is_floating(kind):
-        return float
-    if pa.types.is_decimal(kind):
-        return lambda value: Decimal(str(value))
-    if pa.types.is_date(kind):
-        return date.fromisoformat
     if pa.types.is_timestamp(kind):
         return _moment if kind.tz is not None else datetime.fromisoformat
-    if pa.types.is_binary(kind):
-        return b64decode
-    if pa.types.is_boolean(kind):
-        return lambda value: _a(bool, value)
-    return lambda value: _a(int, value)
+    return next((make for is_kind, make in _PLAIN if is_kind(kind)), partial(_a, int))
 
 
 def _or_null(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -142,6 +131,17 @@ def _a(wanted: type, value: Any) -> Any:
     if type(value) is not wanted:
         raise ValueError(f"{value!r} is no {wanted.__name__}")
     return value
+
+
+_PLAIN: Final[Sequence[tuple[Callable[[Any], bool], Callable[[Any], Any]]]] = (
+    (pa.types.is_string, lambda value: value if isinstance(value, str) else json.dumps(value, default=float)),
+    (pa.types.is_floating, float),
+    (pa.types.is_decimal, lambda value: Decimal(str(value))),
+    (pa.types.is_date, date.fromisoformat),
+    (pa.types.is_binary, b64decode),
+    (pa.types.is_boolean, partial(_a, bool)),
+)
+"""What makes of a value of JSON one of a type that is not nested; all others are whole numbers."""
 
 
 def _moment(text: str) -> datetime:
