@@ -269,7 +269,7 @@ async def _task(worker: Process, place: _Place, context: JobContext) -> TaskComm
         path = locate(f"{BUCKET}/{context.layout.work_directory(attempt, extra)}/{name}")
         assert path is not None
         key = paths.join(path.destination, *unique_name(path.relative, task, context.job))
-        recorder = StoreRecorder(worker.store, path, context.options.hadoop.etag_format)
+        recorder = StoreRecorder(worker.store, path, etag_format=context.options.hadoop.etag_format)
         async with await AsyncDelayedFile(Upload(worker.store, key, 1 << 20, recorder)).open() as file:
             await file.write(f"{attempt} wrote {name}".encode())
     return await MagicCommitter(context, worker.engine).commit_task(task, attempt)

@@ -112,7 +112,7 @@ async def write_attempt(
         if context.options.unique_names:
             relative = unique_name(relative, ids.task_of_attempt(attempt), context.job)
         key = "/".join((*path.parents, *relative))
-        recorder: Recorder = StoreRecorder(worker.store, path, context.options.hadoop.etag_format)
+        recorder: Recorder = StoreRecorder(worker.store, path, etag_format=context.options.hadoop.etag_format)
         if context.options.tracking == "memory":
             recorder = MemoryRecorder(worker.store, path)
         wrote[key] = f"{attempt} wrote {name}".encode()

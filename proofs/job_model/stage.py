@@ -175,7 +175,7 @@ class Stage:
             return
         path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/{place}part-{number}")
         assert path is not None
-        upload = Upload(store, key, 1 << 20, StoreRecorder(store, path, DEFAULT_ETAG_FORMAT))
+        upload = Upload(store, key, 1 << 20, StoreRecorder(store, path, etag_format=DEFAULT_ETAG_FORMAT))
         async with await AsyncDelayedFile(upload).open() as file:
             await file.write(f"{label}{winner}".encode())
         upload_id = next(one for one in self.world.uploads if one not in self.uploads)

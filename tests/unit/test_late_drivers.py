@@ -221,7 +221,7 @@ def test_nothing_is_left_of_a_task_that_writes_between_the_listings_of_a_cleanup
             engine.store,
             "/".join((*path.parents, *relative)),
             5 * 1024**2,
-            StoreRecorder(engine.store, path, "object"),
+            StoreRecorder(engine.store, path, etag_format="object"),
         )
         async with await AsyncDelayedFile(upload).open() as file:
             await file.write(b"late")

@@ -110,7 +110,7 @@ class Far:
         context, store = one.context, one.engine.store
         path = locate(f"bucket/{context.layout.work_directory(attempt)}/{name}")
         relative = unique_name(path.relative, ids.task_of_attempt(attempt), context.job)
-        recorder = StoreRecorder(store, path, context.options.hadoop.etag_format)
+        recorder = StoreRecorder(store, path, etag_format=context.options.hadoop.etag_format)
         if context.options.tracking == "memory":
             recorder = MemoryRecorder(store, path)
         upload = Upload(store, "/".join((*path.parents, *relative)), context.options.part_size, recorder)

@@ -156,7 +156,9 @@ def uploaded_s(files: int, at_once: int, **how: Any) -> tuple[float, FarStore]:
 
         async def write(number: int) -> bool:
             path = locate(f"bucket/d/__magic/job/task/__base/part %+#{number}.é")
-            upload = Upload(store, f"d/part %+#{number}.é", 5 * 1024**2, StoreRecorder(store, path, "object"))
+            upload = Upload(
+                store, f"d/part %+#{number}.é", 5 * 1024**2, StoreRecorder(store, path, etag_format="object")
+            )
             async with await AsyncDelayedFile(upload).open() as file:
                 await file.write(b"x")
             return True

@@ -68,64 +68,6 @@ def marker_length(value: str | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRecorder:
-    """Leaves a marker that carries the size, and then a ``.pending`` file (``S3MagicCommitTracker``)."""
-
-    store: Store
-    path: MagicPath
-    etag_format: EtagFormat  # which generation of Hadoop is to read the file
-    exclusive: bool = False  # whether nobody may have written the path yet
-
-    @property
-    def _scope(self) -> PlaceName:
-        return name_in(self.store, self.path.scope)
-
-    @property
-    def wants_copies(self) -> bool:
-        return _is_of_task(self.path)
-
-    async def began(self) -> None:
-        if self.exclusive:
-            try:
-                await self.store.head(self.path.key)
-            except ObjectNotFound:
-                pass
-            else:
-                raise _exists(self.path)
-        _open(self._scope, self.path, self.exclusive)
-
-    async def record(self, uploaded: Uploaded) -> None:
-        pending = _pending(self.store, self.path, uploaded)
-        await self._put_marker(pending)
-        record = await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
-        if self.path.owner is not None:
-            tracker().finished(self._scope, self.path.path, pending, record, uploaded.copy)
-
-    async def _put_marker(self, pending: Pending) -> None:
-        metadata = {MARKER_LENGTH: str(pending.length)}
-        if not is_ones_own(self.path):
-            await self.store.put(self.path.key, b"", metadata=metadata)
-            return
-        # What the marker's first writer need not look for, a later one finds.
-        try:
-            await self.store.put(self.path.key, b"", metadata=metadata, mode=PutMode.CREATE)
-        except (ObjectExists, Unsupported):
-            await abort_earlier(self.store, self.path, await recorded(self.store, self.path), pending)
-            await self.store.put(self.path.key, b"", metadata=metadata)
-
-    async def withdraw(self, upload_id: str) -> None:
-        tracker().withdraw(self._scope, self.path.path, upload_id)
-        await self.store.delete([self.path.pending_key, self.path.key])
-
-    def dropped(self) -> None:
-        if self.path.owner is not None:
-            tracker().dropped(self._scope, self.path.path)
-
-    def ended(self) -> None:
-        tracker().closed(self._scope, self.path.path)
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryRecorder:
     """Records only in the tracker of this process (``InMemoryMagicCommitTracker``)."""
 
@@ -161,6 +103,46 @@ class MemoryRecorder:
 
     def ended(self) -> None:
         tracker().closed(self._scope, self.path.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRecorder(MemoryRecorder):
+    """Leaves a marker that carries the size, and then a ``.pending`` file (``S3MagicCommitTracker``)."""
+
+    etag_format: EtagFormat  # which generation of Hadoop is to read the file
+
+    async def began(self) -> None:
+        if self.exclusive:
+            try:
+                await self.store.head(self.path.key)
+            except ObjectNotFound:
+                pass
+            else:
+                raise _exists(self.path)
+        _open(self._scope, self.path, self.exclusive)
+
+    async def record(self, uploaded: Uploaded) -> None:
+        pending = _pending(self.store, self.path, uploaded)
+        await self._put_marker(pending)
+        record = await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
+        if self.path.owner is not None:
+            tracker().finished(self._scope, self.path.path, pending, record, uploaded.copy)
+
+    async def _put_marker(self, pending: Pending) -> None:
+        metadata = {MARKER_LENGTH: str(pending.length)}
+        if not is_ones_own(self.path):
+            await self.store.put(self.path.key, b"", metadata=metadata)
+            return
+        # What the marker's first writer need not look for, a later one finds.
+        try:
+            await self.store.put(self.path.key, b"", metadata=metadata, mode=PutMode.CREATE)
+        except (ObjectExists, Unsupported):
+            await abort_earlier(self.store, self.path, await recorded(self.store, self.path), pending)
+            await self.store.put(self.path.key, b"", metadata=metadata)
+
+    async def withdraw(self, upload_id: str) -> None:
+        tracker().withdraw(self._scope, self.path.path, upload_id)
+        await self.store.delete([self.path.pending_key, self.path.key])
 
 
 def _is_of_task(path: MagicPath) -> bool:

@@ -360,7 +360,9 @@ class Writing(Reading):
         else:
             advice = "shorten the name or its directories, or use tracking='memory', which needs no such file"
             paths.check_length(path.pending_key, "the .pending file", advice)
-            recorder = StoreRecorder(store, path, settings.options.hadoop.etag_format, exclusive=mode == "xb")
+            recorder = StoreRecorder(
+                store, path, etag_format=settings.options.hadoop.etag_format, exclusive=mode == "xb"
+            )
         taker = taker_for(store, key, settings.options.collect)
         return Upload(store, key, settings.options.part_size, recorder, options, taker)
 

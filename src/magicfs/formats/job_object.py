@@ -199,13 +199,8 @@ class JobObject:
             "reason": self.reason,
         }
         document |= self._special()
-        raw = render(with_unknown(document, self.unknown))
-        return within(
-            raw,
-            JOB_OBJECT_SIZE_LIMIT,
-            f"the object of job {self.job_id}",
-            "publish fewer partitions or files by each job",
-        )
+        what, advice = f"the object of job {self.job_id}", "publish fewer partitions or files by each job"
+        return within(render(with_unknown(document, self.unknown)), JOB_OBJECT_SIZE_LIMIT, what, advice)
 
     def _special(self) -> dict[str, object]:
         """What only some jobs have; the fields of the others are left out."""

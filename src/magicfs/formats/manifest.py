@@ -244,13 +244,9 @@ class Manifest:
             document["files"] = [_document(file) for file in self.files]
         document |= self._special()
         raw = render(with_unknown(document, self.unknown))
-        return within(
-            raw,
-            MANIFEST_SIZE_LIMIT,
-            f"the manifest of {len(self.files):,} files of job {self.job_id}",
-            "publish fewer or larger files by each job",
-            value_limit=MANIFEST_VALUE_LIMIT,
-        )
+        what = f"the manifest of {len(self.files):,} files of job {self.job_id}"
+        advice = "publish fewer or larger files by each job"
+        return within(raw, MANIFEST_SIZE_LIMIT, what, advice, value_limit=MANIFEST_VALUE_LIMIT)
 
     def _special(self) -> dict[str, object]:
         """What only some manifests have; the fields of the others are left out."""

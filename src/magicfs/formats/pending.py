@@ -156,13 +156,9 @@ class Pending:
 
     def to_bytes(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> bytes:
         """The whole file, fields in the order in which Hadoop emits them."""
-        raw = render(self.to_document(etag_format))
-        return within(
-            raw,
-            PENDING_SIZE_LIMIT,
-            f"the record of the upload of {self.destination_key}",
-            "write the file in fewer, larger parts",
-        )
+        what = f"the record of the upload of {self.destination_key}"
+        advice = "write the file in fewer, larger parts"
+        return within(render(self.to_document(etag_format)), PENDING_SIZE_LIMIT, what, advice)
 
     def to_document(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> dict[str, object]:
         """The JSON object. An upload with checksums, which cannot be completed without, has them always."""

@@ -93,13 +93,9 @@ class PendingSet:
         }
         if self.extra_data:
             document["extraData"] = self.extra_data
-        raw = render(with_unknown(document, self.unknown))
-        return within(
-            raw,
-            PENDINGSET_SIZE_LIMIT,
-            f"the pending set of {len(self.commits):,} files of job {self.job_id}",
-            "write fewer or larger files in each task",
-        )
+        what = f"the pending set of {len(self.commits):,} files of job {self.job_id}"
+        advice = "write fewer or larger files in each task"
+        return within(render(with_unknown(document, self.unknown)), PENDINGSET_SIZE_LIMIT, what, advice)
 
 
 def _written_twice(commits: tuple[Pending, ...]) -> tuple[int, int] | None:

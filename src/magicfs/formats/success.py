@@ -156,13 +156,8 @@ class SuccessData:
             "state": self.state,
             "stage": self.stage,
         }
-        raw = render(with_unknown(document, self.unknown))
-        return within(
-            raw,
-            SUCCESS_SIZE_LIMIT,
-            f"_SUCCESS of job {self.job_id}",
-            "count fewer different things in its tasks",
-        )
+        what, advice = f"_SUCCESS of job {self.job_id}", "count fewer different things in its tasks"
+        return within(render(with_unknown(document, self.unknown)), SUCCESS_SIZE_LIMIT, what, advice)
 
 
 @dataclass(frozen=True, slots=True)

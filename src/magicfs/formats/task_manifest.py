@@ -173,12 +173,9 @@ class TaskManifest:
             "iostatistics": self.statistics.to_document(),
         }
         raw = render_indented(with_unknown(document, self.unknown))
-        return within(
-            raw,
-            TASK_MANIFEST_SIZE_LIMIT,
-            f"the manifest of {len(self.files):,} files of task {self.task_id}",
-            "write fewer or larger files in each task",
-        )
+        what = f"the manifest of {len(self.files):,} files of task {self.task_id}"
+        advice = "write fewer or larger files in each task"
+        return within(raw, TASK_MANIFEST_SIZE_LIMIT, what, advice)
 
 
 def _written_twice(files: tuple[FileEntry, ...]) -> tuple[int, int] | None:
