@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from magicfs.datasets.compact import compact_chain
-from magicfs.datasets.history import history_of, job_as_of
-from magicfs.datasets.publications import view_at
+from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run
+from magicfs.past.compact import compact_chain
+from magicfs.past.history import history_of
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory.store import MemoryStore, World

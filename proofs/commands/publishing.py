@@ -10,16 +10,16 @@ from uuid import uuid4
 from magicfs.datasets.commit import commit_listed
 from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
-from magicfs.datasets.drop import Order, drop_files
 from magicfs.datasets.own_paths import discard_found, publish_found
 from magicfs.datasets.read import current_view
-from magicfs.datasets.rollback import roll_back
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, UsageError
 from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
+from magicfs.past.drop import Order, drop_files
+from magicfs.past.rollback import roll_back
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import locate

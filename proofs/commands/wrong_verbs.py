@@ -44,7 +44,7 @@ VERB_MUTANTS: Final[tuple[VerbMutant, ...]] = (
     VerbMutant(
         "files are expired that a rollback is showing again",
         ("kept files", "rollback_oldest", "expire"),
-        "magicfs.datasets.expire",
+        "magicfs.past.expire",
         "await _refuse_rollbacks(engine, location)",
         "pass",
     ),

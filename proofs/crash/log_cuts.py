@@ -10,15 +10,17 @@ from functools import partial
 from typing import Any, Final
 
 from magicfs.datasets.adopt import adopt_files
-from magicfs.datasets.compact import compact_chain
-from magicfs.datasets.history import Publication, history_of, job_as_of
+from magicfs.datasets.as_of import job_as_of
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.formats.manifest import Manifest, ManifestFile
-from magicfs.manifests import chain, log, log_growth, log_names
+from magicfs.manifests import chain, log
 from magicfs.manifests.chain import READING
 from magicfs.manifests.log_files import file_of_names, read_part
 from magicfs.manifests.runs import job_of_run
+from magicfs.past import log_growth
+from magicfs.past.compact import compact_chain
+from magicfs.past.history import Publication, history_of
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
 from magicfs.testing.faulty_store import Traffic
@@ -40,8 +42,8 @@ _SMALL: Final = (
     (log_growth, "JOBS_IN_PART", 2),
     (log_growth, "LAST_KEPT", 2),
     (log_growth, "PARTS_IN_PART", 2),
-    (log_names, "_IN_FILE", 2),
-    (log_names, "_TIMES_AS_LARGE", 3),
+    (log_growth, "_IN_FILE", 2),
+    (log_growth, "_TIMES_AS_LARGE", 3),
 )
 
 

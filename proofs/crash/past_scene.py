@@ -14,12 +14,12 @@ from typing import Any, Self
 
 from magicfs import datasets
 from magicfs.datasets.abort import abort_job
-from magicfs.datasets.compact import compact_chain
-from magicfs.datasets.drop import DropReport, Order, drop_files
-from magicfs.datasets.expire import ExpireReport, expire_kept
-from magicfs.datasets.rollback import roll_back
-from magicfs.datasets.tags import set_tag
 from magicfs.errors import CommitDenied, UsageError
+from magicfs.past.compact import compact_chain
+from magicfs.past.drop import DropReport, Order, drop_files
+from magicfs.past.expire import ExpireReport, expire_kept
+from magicfs.past.rollback import roll_back
+from magicfs.past.tags import set_tag
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.report import JobReport

@@ -10,7 +10,7 @@ from proofs.crash.wrong_lines import Mutant
 __all__ = ["COMPANY_MUTANTS"]
 
 _JOBS: Final = (Setting(mode="replace", shape="two"),)
-_COMPACT: Final = "magicfs.datasets.compact"
+_COMPACT: Final = "magicfs.past.compact"
 
 COMPANY_MUTANTS: Final = (
     Mutant(

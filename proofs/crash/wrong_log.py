@@ -9,8 +9,7 @@ __all__ = ["LOG_MUTANTS", "WrongLog"]
 
 _LOG: Final = "magicfs.manifests.log"
 _NAMES: Final = "magicfs.manifests.log_names"
-_GROWTH: Final = "magicfs.manifests.log_growth"
-_NEWS: Final = "magicfs.manifests.log_news"
+_GROWTH: Final = "magicfs.past.log_growth"
 _ADOPT: Final = "magicfs.datasets.adopt"
 
 
@@ -46,7 +45,7 @@ LOG_MUTANTS: Final = (
     ),
     WrongLog(
         "sets that were put together are not told as outdated",
-        _NAMES,
+        _GROWTH,
         "outdated += [file_of_names(older, number) for number in range(len(older.sha256))]",
         "outdated += []",
     ),
@@ -82,9 +81,9 @@ LOG_MUTANTS: Final = (
     ),
     WrongLog(
         "new jobs come into the log the newest first",
-        _NEWS,
-        "return found[::-1], runs_beside(found, dict(past.pointer.runs), summed)",
-        "return found, runs_beside(found, dict(past.pointer.runs), summed)",
+        _GROWTH,
+        "return found[::-1], _runs_beside(found, dict(past.pointer.runs), summed)",
+        "return found, _runs_beside(found, dict(past.pointer.runs), summed)",
     ),
     WrongLog(
         "who meets a log that is superseded does not ask again",

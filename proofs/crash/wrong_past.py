@@ -15,8 +15,8 @@ Meeting = tuple[Deed, Other]
 __all__ = ["PAST_MUTANTS", "Meeting", "Other", "WrongPast"]
 
 _PAST: Final = "magicfs.past.extension"
-_EXPIRE: Final = "magicfs.datasets.expire"
-_ROLLBACK: Final = "magicfs.datasets.rollback"
+_EXPIRE: Final = "magicfs.past.expire"
+_ROLLBACK: Final = "magicfs.past.rollback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry takes what is kept for longer",
         _EXPIRE,
-        "return begun | await over_by_store(engine.store, location.key, due, now_ms)",
+        "return begun | await _over_by_store(engine.store, location.key, due, now_ms)",
         "return {one.job_id for one in keeping}",
         ("expire",),
     ),
@@ -154,7 +154,7 @@ PAST_MUTANTS: Final = (
         "an expiry forgets who keeps before it deletes",
         _EXPIRE,
         "altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)",
-        "await change_keeping(store, destination, conditions, lambda one: None if one.expires else one); "
+        "await _change_keeping(store, destination, conditions, lambda one: None if one.expires else one); "
         "altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)",
         ("expire",),
     ),
@@ -188,7 +188,7 @@ PAST_MUTANTS: Final = (
     ),
     WrongPast(
         "a drop forgets its run",
-        "magicfs.datasets.drop",
+        "magicfs.past.drop",
         "run_id=run_id,",
         "run_id=None,",
         ("drop",),
@@ -247,7 +247,7 @@ PAST_MUTANTS: Final = (
     ),
     WrongPast(
         "an expiry leaves the versions",
-        "magicfs.datasets.kept_versions",
+        "magicfs.past.kept_versions",
         "await _delete(engine, [(one.key, one.version) for one in objects if one.version], check)",
         "await _delete(engine, [])",
         ("expire",),
@@ -255,7 +255,7 @@ PAST_MUTANTS: Final = (
     ),
     WrongPast(
         "an expiry leaves the markers",
-        "magicfs.datasets.kept_versions",
+        "magicfs.past.kept_versions",
         "await _delete(engine, markers)",
         "await _delete(engine, [])",
         ("expire",),
@@ -263,7 +263,7 @@ PAST_MUTANTS: Final = (
     ),
     WrongPast(
         "an expiry that died forgets the markers",
-        "magicfs.datasets.expire",
+        "magicfs.past.expire",
         "over_now = kept.of(done)",
         "over_now = gone",
         ("expire",),

@@ -12,7 +12,7 @@ from magicfs.formats import document, limits
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.hadoop.options import size
-from magicfs.protocol.row_condition import Values, parse_condition
+from magicfs.past.row_condition import Values, parse_condition
 from magicfs.transaction import spool
 from proofs.hostile.expected import SECONDS, measured, refused, returns
 from proofs.hostile.mutations import nested
@@ -132,7 +132,7 @@ ATTACKS: Sequence[Callable[[], list[str]]] = (
 )
 """Each returns what is wrong, nothing with sound code."""
 
-_FORMATS, _CONDITION = "magicfs.formats", "magicfs.protocol.row_condition"
+_FORMATS, _CONDITION = "magicfs.formats", "magicfs.past.row_condition"
 
 MUTANTS: Sequence[Mutant] = (
     Mutant(

@@ -26,7 +26,7 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import pack, unpack
 from magicfs.formats.thrift import ThriftError, read_struct
 from magicfs.hadoop.conf import from_hadoop_conf
-from magicfs.protocol.row_condition import Values, parse_condition
+from magicfs.past.row_condition import Values, parse_condition
 from magicfs.transaction import spool
 from proofs.hostile import bounds, footer_bounds, mutations
 from proofs.hostile.part import Found, Mutant

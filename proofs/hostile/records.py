@@ -18,8 +18,8 @@ import pyarrow as pa
 import magicfs
 from magicfs import datasets
 from magicfs.datasets.connection import on_destination
-from magicfs.datasets.expire import expire_kept
 from magicfs.errors import MagicError
+from magicfs.past.expire import expire_kept
 from proofs.hostile.forgery import Forgery, forgeries, lay
 from proofs.hostile.ground import (
     CANARY,

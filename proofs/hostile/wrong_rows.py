@@ -12,10 +12,10 @@ from unittest.mock import patch
 
 import magicfs
 from magicfs.datasets.connection import on_destination
-from magicfs.datasets.expire import expire_kept
 from magicfs.errors import FormatError, MagicError
 from magicfs.formats import gate
 from magicfs.formats.manifest import ManifestFiles
+from magicfs.past.expire import expire_kept
 from proofs.hostile.forgery import Forgery, lay
 from proofs.hostile.ground import Ground, MemoryGround, built
 

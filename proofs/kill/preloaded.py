@@ -36,7 +36,7 @@ for _name in (
     *("s3fs", "aiobotocore.session", "pyarrow.parquet", "magicfs.job.job", "magicfs.stores.s3.store"),
     *("gcsfs", "magicfs.stores.gcs.store", "adlfs", "azure.storage.blob.aio", "magicfs.stores.azure.store"),
     "magicfs.datasets",
-    *(f"magicfs.cli.{name}" for name in cli.COMMANDS),
     "proofs.kill.victim",
 ):
     import_module(_name)
+cli.commands_of()  # imports each of them

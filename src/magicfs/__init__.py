@@ -19,31 +19,19 @@ from magicfs.version import __version__
 if TYPE_CHECKING:
     from magicfs.catalogs.register import RegisterReport as RegisterReport
     from magicfs.catalogs.register import register as register
-    from magicfs.datasets import compact as compact
     from magicfs.datasets import recover as recover
     from magicfs.datasets.adopt import AdoptReport as AdoptReport
     from magicfs.datasets.adopt import adopt as adopt
     from magicfs.datasets.arrow_streams import arrow_filesystem as arrow_filesystem
     from magicfs.datasets.checkup import DoctorReport as DoctorReport
     from magicfs.datasets.checkup import doctor as doctor
-    from magicfs.datasets.drop import DropReport as DropReport
-    from magicfs.datasets.drop import drop as drop
-    from magicfs.datasets.expire import ExpireReport as ExpireReport
-    from magicfs.datasets.expire import expire as expire
-    from magicfs.datasets.file_facts import PublishedFile as PublishedFile
     from magicfs.datasets.footers import footers as footers
-    from magicfs.datasets.history import Publication as Publication
-    from magicfs.datasets.history import history as history
     from magicfs.datasets.own_paths import PathReport as PathReport
     from magicfs.datasets.own_paths import discard as discard
     from magicfs.datasets.own_paths import publish as publish
     from magicfs.datasets.read import dataset as dataset
     from magicfs.datasets.read import read_manifest as read_manifest
-    from magicfs.datasets.rollback import RollbackReport as RollbackReport
-    from magicfs.datasets.rollback import rollback as rollback
     from magicfs.datasets.stocator import stocator_files as stocator_files
-    from magicfs.datasets.tags import tag as tag
-    from magicfs.datasets.tags import untag as untag
     from magicfs.datasets.verify import verify as verify
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
     from magicfs.formats.footer import Footer as Footer
@@ -51,6 +39,18 @@ if TYPE_CHECKING:
     from magicfs.hadoop.conf import from_hadoop_conf as from_hadoop_conf
     from magicfs.job.job import Job as Job
     from magicfs.job.task import Task as Task
+    from magicfs.past.compact import compact as compact
+    from magicfs.past.drop import DropReport as DropReport
+    from magicfs.past.drop import drop as drop
+    from magicfs.past.expire import ExpireReport as ExpireReport
+    from magicfs.past.expire import expire as expire
+    from magicfs.past.file_facts import PublishedFile as PublishedFile
+    from magicfs.past.history import Publication as Publication
+    from magicfs.past.history import history as history
+    from magicfs.past.rollback import RollbackReport as RollbackReport
+    from magicfs.past.rollback import rollback as rollback
+    from magicfs.past.tags import tag as tag
+    from magicfs.past.tags import untag as untag
     from magicfs.report import JobReport as JobReport
     from magicfs.report import VerifyReport as VerifyReport
     from magicfs.tables.rewrite import RewriteReport as RewriteReport
@@ -60,41 +60,41 @@ if TYPE_CHECKING:
 _HOMES = {
     "AdoptReport": "magicfs.datasets.adopt",
     "DoctorReport": "magicfs.datasets.checkup",
-    "DropReport": "magicfs.datasets.drop",
-    "ExpireReport": "magicfs.datasets.expire",
+    "DropReport": "magicfs.past.drop",
+    "ExpireReport": "magicfs.past.expire",
     "Footer": "magicfs.formats.footer",
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
     "PathReport": "magicfs.datasets.own_paths",
-    "Publication": "magicfs.datasets.history",
-    "PublishedFile": "magicfs.datasets.file_facts",
+    "Publication": "magicfs.past.history",
+    "PublishedFile": "magicfs.past.file_facts",
     "RegisterReport": "magicfs.catalogs.register",
     "RewriteReport": "magicfs.tables.rewrite",
-    "RollbackReport": "magicfs.datasets.rollback",
+    "RollbackReport": "magicfs.past.rollback",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
     "VerifyReport": "magicfs.report",
     "adopt": "magicfs.datasets.adopt",
     "arrow_filesystem": "magicfs.datasets.arrow_streams",
-    "compact": "magicfs.datasets",
+    "compact": "magicfs.past.compact",
     "dataset": "magicfs.datasets.read",
     "discard": "magicfs.datasets.own_paths",
     "doctor": "magicfs.datasets.checkup",
-    "drop": "magicfs.datasets.drop",
-    "expire": "magicfs.datasets.expire",
+    "drop": "magicfs.past.drop",
+    "expire": "magicfs.past.expire",
     "footers": "magicfs.datasets.footers",
     "from_hadoop_conf": "magicfs.hadoop.conf",
-    "history": "magicfs.datasets.history",
+    "history": "magicfs.past.history",
     "publish": "magicfs.datasets.own_paths",
     "read_manifest": "magicfs.datasets.read",
     "recover": "magicfs.datasets",
     "register": "magicfs.catalogs.register",
     "rewrite": "magicfs.tables.rewrite",
-    "rollback": "magicfs.datasets.rollback",
+    "rollback": "magicfs.past.rollback",
     "stocator_files": "magicfs.datasets.stocator",
-    "tag": "magicfs.datasets.tags",
-    "untag": "magicfs.datasets.tags",
+    "tag": "magicfs.past.tags",
+    "untag": "magicfs.past.tags",
     "verify": "magicfs.datasets.verify",
     "write": "magicfs.tables.write",
 }

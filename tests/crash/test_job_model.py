@@ -240,7 +240,7 @@ def test_code_that_leaves_the_uploads_is_noticed(monkeypatch: pytest.MonkeyPatch
 
 FAR = {
     "tidy_passed": (
-        "magicfs.datasets.compact",
+        "magicfs.past.compact",
         'if dash and keep.get(f"{stem}-", job) != job:',
         "if job != linked[0].job_id:",
     ),

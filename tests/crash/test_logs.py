@@ -30,5 +30,5 @@ def test_the_crash_loops_do_both_and_tell_of_a_mutant_that_nobody_notices() -> N
     )
     with pytest.raises(ValueError, match="correct the mutant"):
         hunt_log(harmless)
-    other = WrongLog("also nothing", "magicfs.manifests.log_names", "if len(news):", "if len(news) > 0:")
+    other = WrongLog("also nothing", "magicfs.past.log_growth", "if len(news):", "if len(news) > 0:")
     assert work_past("log mutant", other).missed == ["also nothing"]

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from magicfs.committers import registry
-from magicfs.datasets.compact import compact_chain
 from magicfs.engine import Engine
 from magicfs.formats.limits import ROOM
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
+from magicfs.past.compact import compact_chain
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request

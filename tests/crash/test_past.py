@@ -105,7 +105,7 @@ def test_all_of_it_is_part_of_the_crash_loops() -> None:
 def test_a_mutant_that_nobody_notices_is_told() -> None:
     harmless = WrongPast(
         "nothing is wrong",
-        "magicfs.datasets.expire",
+        "magicfs.past.expire",
         "left = [one for one in left if not one.expires]",
         "left = [one for one in left if one.expires is False]",
         ("expire",),

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import magicfs
 from magicfs.cli.main import main
 from magicfs.committers.magic import MagicCommitter
-from magicfs.datasets.compact import _TRIES, CompactReport, compact_chain
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.log import LoggedJob
@@ -26,6 +25,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, View
 from magicfs.manifests.log import publications
+from magicfs.past.compact import _TRIES, CompactReport, compact_chain
 from magicfs.protocol import paths
 from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions
@@ -414,7 +414,7 @@ def test_a_sum_that_no_reader_would_take_is_not_published(
 ) -> None:
     three_jobs(scene)
     before = scene.objects()
-    monkeypatch.setattr(sys.modules["magicfs.datasets.compact"], "MANIFEST_SIZE_LIMIT", 500)
+    monkeypatch.setattr(sys.modules["magicfs.past.compact"], "MANIFEST_SIZE_LIMIT", 500)
     with pytest.raises(UsageError, match="3 files are too many for one manifest"):
         compact(scene)
     assert scene.objects() == before

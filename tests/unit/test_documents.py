@@ -13,7 +13,7 @@ import pytest
 
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT
 from magicfs.formats.pointer import RUNS_KEPT
-from magicfs.manifests.log_growth import JOBS_IN_PART, LAST_KEPT, PARTS_IN_PART
+from magicfs.past.log_growth import JOBS_IN_PART, LAST_KEPT, PARTS_IN_PART
 from magicfs.stores.register import KEPT
 
 ROOT = Path(__file__).parents[2]

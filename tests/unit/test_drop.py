@@ -16,14 +16,14 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets import commit
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.drop import Order, choose, drop_files
-from magicfs.datasets.expire import expire_kept
 from magicfs.datasets.read import current_view
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.formats.job_options import JobOptions
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
+from magicfs.past.drop import Order, choose, drop_files
+from magicfs.past.expire import expire_kept
 from magicfs.protocol import paths
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.job_state import JobState

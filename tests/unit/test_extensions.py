@@ -30,9 +30,7 @@ def test_two_keys_of_one_extension_make_one() -> None:
 
 
 def test_what_is_not_installed_is_refused_by_name() -> None:
-    with pytest.raises(
-        UsageError, match=r"'who knows' is none of the entry points"
-    ):
+    with pytest.raises(UsageError, match=r"'who knows' is none of the entry points"):
         extensions_of({"who knows"})
 
 

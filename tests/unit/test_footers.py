@@ -273,7 +273,7 @@ class TestChain:
     def test_lists_of_a_sum_that_was_not_linked_go(self, plain: JobScene, monkeypatch: pytest.MonkeyPatch):
         from importlib import import_module
 
-        compact = import_module("magicfs.datasets.compact")
+        compact = import_module("magicfs.past.compact")
         for count in range(1, 3):
             plain.published({"a.parquet": parquet(*range(count))}, footers=True)
         real, calls = compact._linked, []
@@ -291,7 +291,7 @@ class TestChain:
 
     @pytest.mark.slow
     def test_lists_of_a_compaction_that_died_go_with_the_next(self, plain: JobScene):
-        from magicfs.datasets.compact import compact_chain
+        from magicfs.past.compact import compact_chain
         from magicfs.protocol import paths
 
         for number in range(1, 40):

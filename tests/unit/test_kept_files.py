@@ -14,12 +14,12 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets import commit
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.drop import Order, drop_files
-from magicfs.datasets.expire import ExpireReport, expire_kept
-from magicfs.datasets.rollback import roll_back
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
+from magicfs.past.drop import Order, drop_files
+from magicfs.past.expire import ExpireReport, expire_kept
+from magicfs.past.rollback import roll_back
 from magicfs.protocol import paths
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.period import parse_period, period_text

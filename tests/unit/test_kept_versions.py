@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.datasets.expire import ExpireReport, expire_kept
-from magicfs.datasets.rollback import roll_back
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
 from magicfs.formats import deletions
+from magicfs.past.expire import ExpireReport, expire_kept
+from magicfs.past.rollback import roll_back
 from magicfs.protocol import ids, paths
 from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind

@@ -14,15 +14,16 @@ import pytest
 import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets.adopt import adopt_files
-from magicfs.datasets.compact import compact_chain
-from magicfs.datasets.history import history_of, job_as_of
-from magicfs.datasets.publications import view_at
+from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound
 from magicfs.formats.manifest import Manifest, ManifestFile, PublishedRun
-from magicfs.manifests import chain, log, log_growth, log_names
+from magicfs.manifests import chain, log, log_names
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.runs import job_of_run
+from magicfs.past import log_growth
+from magicfs.past.compact import compact_chain
+from magicfs.past.history import history_of
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
@@ -51,8 +52,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         (log_growth, "JOBS_IN_PART", 2),
         (log_growth, "LAST_KEPT", 2),
         (log_growth, "PARTS_IN_PART", 2),
-        (log_names, "_IN_FILE", 2),
-        (log_names, "_TIMES_AS_LARGE", 3),
+        (log_growth, "_IN_FILE", 2),
+        (log_growth, "_TIMES_AS_LARGE", 3),
     ):
         monkeypatch.setattr(module, name, value)
 

@@ -15,13 +15,13 @@ import pytest
 import magicfs
 from magicfs.datasets import recover_jobs
 from magicfs.datasets.adopt import adopt_files
-from magicfs.datasets.compact import compact_chain
 from magicfs.datasets.verify import verify_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
+from magicfs.past.compact import compact_chain
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.delegating import DelegatingStore
@@ -254,13 +254,13 @@ def test_reading_a_pointer_gives_body_and_etag_of_one_version() -> None:
 
 WRONG = {
     "two compactions make the same sum": (
-        "magicfs.datasets.compact",
+        "magicfs.past.compact",
         'job_id=f"{_stem_of_sums(newest)}{uuid4().hex[:12]}",',
         'job_id=f"{_stem_of_sums(newest)}0",',
     ),
     "a sum that is not linked stays": ("magicfs.manifests.chain", "await own.remove(entry)", "pass"),
     "a linked sum is taken for a leftover": (
-        "magicfs.datasets.compact",
+        "magicfs.past.compact",
         'if dash and keep.get(f"{stem}-", job) != job:',
         "if dash:",
     ),

@@ -11,9 +11,9 @@ import pytest
 
 import magicfs
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.expire import ExpireReport, expire_kept
 from magicfs.formats import deletions
 from magicfs.formats.deletions import OldObject
+from magicfs.past.expire import ExpireReport, expire_kept
 
 HOUR_MS = 3_600_000
 

@@ -10,8 +10,8 @@ import pytest
 import magicfs
 from magicfs import datasets
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.expire import expire_kept
 from magicfs.errors import CommitDenied, UsageError
+from magicfs.past.expire import expire_kept
 from proofs.scenes.lake_scene import Lake
 
 DELETING = ["replace", "replace_partitions"]

@@ -14,8 +14,8 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets import commit
 from magicfs.datasets.read import files_of_dataset
-from magicfs.datasets.rollback import RollbackReport, roll_back
 from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.past.rollback import RollbackReport, roll_back
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.paths import parse_url
 from magicfs.protocol.period import NOT_SAID

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 import magicfs
-from magicfs import datasets
 from magicfs.cli.main import main
 from magicfs.errors import UsageError
 from proofs.scenes.job_scene import JobScene
@@ -46,7 +45,7 @@ def test_a_destination_that_could_be_two_places_is_refused_by_the_job(
         magicfs.adopt,
         magicfs.recover,
         magicfs.dataset,
-        datasets.compact,
+        magicfs.compact,
         magicfs.read_manifest,
     ],
 )

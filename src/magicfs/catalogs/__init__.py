@@ -5,14 +5,34 @@ still as it was read. So of two calls at once none takes a table back, and a cal
 catalog is in a module of its own, and imports its library when it is used.
 """
 
-from magicfs.catalogs.catch_up import CaughtUp, catch_up
-from magicfs.catalogs.delta import Delta
-from magicfs.catalogs.ducklake import DuckLake
-from magicfs.catalogs.glue import Glue
-from magicfs.catalogs.hive import Hive
-from magicfs.catalogs.iceberg import Iceberg
-from magicfs.catalogs.register import RegisterReport, register
-from magicfs.catalogs.symlinks import SymlinkManifest
+from typing import TYPE_CHECKING
+
+from magicfs.runtime.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from magicfs.catalogs.catch_up import CaughtUp as CaughtUp
+    from magicfs.catalogs.catch_up import catch_up as catch_up
+    from magicfs.catalogs.delta import Delta as Delta
+    from magicfs.catalogs.ducklake import DuckLake as DuckLake
+    from magicfs.catalogs.glue import Glue as Glue
+    from magicfs.catalogs.hive import Hive as Hive
+    from magicfs.catalogs.iceberg import Iceberg as Iceberg
+    from magicfs.catalogs.register import RegisterReport as RegisterReport
+    from magicfs.catalogs.register import register as register
+    from magicfs.catalogs.symlinks import SymlinkManifest as SymlinkManifest
+
+_HOMES = {
+    "CaughtUp": "magicfs.catalogs.catch_up",
+    "Delta": "magicfs.catalogs.delta",
+    "DuckLake": "magicfs.catalogs.ducklake",
+    "Glue": "magicfs.catalogs.glue",
+    "Hive": "magicfs.catalogs.hive",
+    "Iceberg": "magicfs.catalogs.iceberg",
+    "RegisterReport": "magicfs.catalogs.register",
+    "SymlinkManifest": "magicfs.catalogs.symlinks",
+    "catch_up": "magicfs.catalogs.catch_up",
+    "register": "magicfs.catalogs.register",
+}
 
 __all__ = [
     "CaughtUp",
@@ -26,3 +46,4 @@ __all__ = [
     "catch_up",
     "register",
 ]
+__getattr__ = lazy_names(__name__, _HOMES)

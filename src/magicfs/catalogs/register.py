@@ -12,14 +12,14 @@ from typing import Any, Final
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.catalogs.port import Catalog, CatalogMoved, Changes, Files, Published
+from magicfs.datasets.as_of import view_at
 from magicfs.datasets.connection import Destination, open_destination
-from magicfs.datasets.history import publications
-from magicfs.datasets.publications import view_at
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, StoreError, Unavailable
 from magicfs.formats.registration import Registration
 from magicfs.manifests import registrations
+from magicfs.past.history import publications
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport

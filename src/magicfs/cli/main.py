@@ -21,9 +21,10 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
+from types import ModuleType
 
+from magicfs.cli.commands import commands
 from magicfs.cli.printing import print_json, printable
 from magicfs.errors import (
     CommitDenied,
@@ -37,32 +38,7 @@ from magicfs.errors import (
 )
 from magicfs.version import __version__
 
-__all__ = ["COMMANDS", "commands_of", "exit_code", "main"]
-
-COMMANDS = (
-    "job",
-    "write",
-    "doctor",
-    "pending",
-    "recover",
-    "commit",
-    "abort",
-    "publish",
-    "discard",
-    "verify",
-    "adopt",
-    "log",
-    "tag",
-    "rollback",
-    "drop",
-    "rewrite",
-    "expire",
-    "register",
-    "compact",
-    "show",
-    "completion",
-)
-"""Each is a module of ``magicfs.cli`` with ``HELP``, ``configure(parser)`` and ``run(arguments)``."""
+__all__ = ["commands_of", "exit_code", "main"]
 
 _EXIT_CODES = (
     (CommitOutcomeUnknown, 5),
@@ -73,6 +49,7 @@ _EXIT_CODES = (
     (StoreError, 3),
     (FormatError, 1),
 )
+_NO_COMMAND = {"--version", "--json"}
 _USAGE = 2
 _INTERRUPTED = 130
 _READER_GONE = 141
@@ -114,11 +91,15 @@ def exit_code(error: MagicError) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    parser = _parser()
+    words = sys.argv[1:] if argv is None else argv
+    asked = next((one for one in words if not one.startswith("-")), None)
     try:
-        arguments = parser.parse_args(argv)
+        parser = _parser({} if "--version" in words and not {*words} - _NO_COMMAND else commands(asked))
+        arguments = parser.parse_args(words)
     except SystemExit as end:  # argparse has said why
         return end.code if isinstance(end.code, int) else _USAGE
+    except MagicError as error:  # a command that cannot be loaded
+        return _failed(error)
     if arguments.version:
         _print_version(as_json=arguments.json)
         return 0
@@ -128,19 +109,23 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         code: int = arguments.run(arguments)
     except MagicError as error:
-        sys.stderr.write(f"magicfs: {_explain(error)}\n")
-        return exit_code(error)
+        return _failed(error)
     return code
+
+
+def _failed(error: MagicError) -> int:
+    sys.stderr.write(f"magicfs: {_explain(error)}\n")
+    return exit_code(error)
 
 
 def commands_of() -> dict[str, argparse.ArgumentParser]:
     """The parser of each command by its name."""
-    actions = _parser()._actions  # noqa: SLF001 - argparse tells it nowhere else
+    actions = _parser(commands())._actions  # noqa: SLF001 - argparse tells it nowhere else
     [found] = [one.choices for one in actions if isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001
     return dict(found)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(known: Mapping[str, ModuleType]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="magicfs",
         description="Publish datasets on object stores, all or nothing.",
@@ -150,10 +135,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument("--json", action="store_true", help="print one compact JSON line")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name in COMMANDS:
-        module = import_module(f"magicfs.cli.{name}")
-        command = commands.add_parser(
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, module in known.items():
+        command = subparsers.add_parser(
             name, help=module.HELP, description=module.HELP, epilog=_EPILOG, allow_abbrev=False
         )
         # Suppressed, so that a --json before the command's name is not undone.

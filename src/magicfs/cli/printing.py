@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from magicfs.protocol.period import human_age
 
 if TYPE_CHECKING:
-    from magicfs.catalogs import CaughtUp
+    from magicfs.cli.guests import Mended
     from magicfs.report import ForeignJob, JobReport, RecoveredJob, RecoverReport
 
 __all__ = [
@@ -84,43 +84,29 @@ def human_moment(milliseconds: int) -> str:
 
 
 def print_recovered(
-    report: RecoverReport, nothing: str, tables: Sequence[CaughtUp] = (), *, as_json: bool
+    report: RecoverReport, nothing: str, mended: Sequence[Mended] = (), *, as_json: bool
 ) -> int:
-    """Print what ``recover`` or ``abort`` found and did, a block for each job and each table of a catalog, or
-    ``nothing``. Returns the exit status: 0, or 1 if somebody has to look again.
+    """Print what ``recover`` or ``abort`` found and did, a block for each job and each thing that guests have
+    mended, or ``nothing``. Returns the exit status: 0, or 1 if somebody has to look again.
     """
     from magicfs.transaction.context import crowded
 
-    told = [one for one in tables if one.done != "forgotten"]
-    status = int(report.undecided or any(one.done != "registered" for one in told))
     if as_json:
-        document = report.to_dict()
-        print_json({**document, "tables": [one.to_dict() for one in told]} if told else document)
-        return status
-    if not report.jobs:
+        print_json({**report.to_dict(), **{one.member: one.documents for one in mended if one.documents}})
+    elif not report.jobs:
         write_line(nothing)
-    elif many := crowded(report.url, len(report.jobs)):
-        write_line(f"{printable(many)}\n")
-    for number, job in enumerate(report.jobs):
-        if number:
-            write_line("")
-        _print_job(report.url, job)
-    for one in told:
+    else:
+        if many := crowded(report.url, len(report.jobs)):
+            write_line(f"{printable(many)}\n")
+        for number, job in enumerate(report.jobs):
+            if number:
+                write_line("")
+            _print_job(report.url, job)
+    for block in () if as_json else (block for one in mended for block in one.blocks):
         write_line("")
-        _print_table_of_catalog(one)
-    return status
-
-
-def _print_table_of_catalog(one: CaughtUp) -> None:
-    print_fields(
-        [
-            ("catalog", f"{one.catalog} {one.table}".rstrip()),
-            ("lacked job", one.job_id),
-            ("done", one.done),
-            ("reason", one.problem),
-            ("next", one.line if one.done == "not registered" else ""),
-        ]
-    )
+        print_fields(block)
+    undecided = report.undecided or any(one.undecided for one in mended)
+    return 1 if undecided else 0
 
 
 def _print_job(url: str, job: RecoveredJob) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
 
+from magicfs.cli import guests
 from magicfs.cli.cluster import add_cluster, parse_cluster
-from magicfs.cli.printing import print_recovered
+from magicfs.cli.printing import print_recovered, printable
 from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.errors import UsageError
 
 __all__ = ["HELP", "configure", "run"]
 
+_GROUP: Final = "magicfs.recover"
 HELP = "bring a job that has died to its end: exactly the new files, or exactly the old ones"
 
 
@@ -29,14 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="discard a job that is still open; its driver can no longer commit",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
-    parser.add_argument(
-        "--metastore",
-        metavar="URI",
-        action="append",
-        default=[],
-        help="a metastore of Hive that is yours, such as thrift://host:9083, in addition to those in "
-        "PyIceberg's configuration; recover connects to no other",
-    )
+    for point in guests.registered(_GROUP).values():
+        with suppress(UsageError):  # run says so
+            guests.load(point, "configure", "run").configure(parser)
     add_cluster(parser)
     add_storage_options(parser)
 
@@ -45,7 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Recover, and print what was found and done. Returns 0 if nothing is left to decide; 1 if a job was left
     open, something could not be finished or registered, or ``--dry-run`` found something to do.
     """
-    from magicfs.catalogs import catch_up
     from magicfs.datasets import recover
 
     report = recover(
@@ -57,14 +58,21 @@ def run(arguments: argparse.Namespace) -> int:
         cluster=parse_cluster(arguments),
         storage_options=parse_storage_options(arguments.storage_options),
     )
-    tables = catch_up(
-        arguments.url,
-        dry_run=arguments.dry_run,
-        metastores=arguments.metastore,
-        storage_options=parse_storage_options(arguments.storage_options),
-    )
+    mended = list(_mended(arguments))
     nothing = f"no unfinished job under {report.url}; nothing was changed"
     if report.below:
         commands = "\n".join(f"  magicfs recover {one}" for one in report.below)
         nothing = f"{nothing}; but work of jobs lies below:\n{commands}"
-    return print_recovered(report, nothing, tables, as_json=arguments.json)
+    return print_recovered(report, nothing, mended, as_json=arguments.json)
+
+
+def _mended(arguments: argparse.Namespace) -> Iterator[guests.Mended]:
+    """What guests mend. Of one that cannot be loaded a line on stderr says so, and somebody has to look."""
+    for point in guests.registered(_GROUP).values():
+        try:
+            guest = guests.load(point, "configure", "run")
+        except UsageError as error:
+            sys.stderr.write(f"magicfs: {printable(str(error))}\n")
+            yield guests.Mended("", undecided=True)
+        else:
+            yield guest.run(arguments)

@@ -5,7 +5,6 @@
 ``commit``            publish what the tasks of a dead driver have committed
 ``preview_commit``    say what ``commit`` would publish
 ``abort``             discard a job that is not committed, or what is left of one that has ended
-``compact``           sum the manifests up, so that readers need not walk all of the chain
 ``Cluster``           where Hadoop's staging committers keep what tasks have committed
 ====================  =======================================================================================
 
@@ -18,10 +17,9 @@ below a user's own magic path, and ``path_turns`` lets one caller at a time do s
 Names are loaded when they are first used: who reads a dataset, such as a task of Spark, needs none of them.
 """
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from magicfs.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.datasets.abort import abort as abort
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from magicfs.datasets.commit import commit as commit
     from magicfs.datasets.commit import commit_listed as commit_listed
     from magicfs.datasets.commit import preview_commit as preview_commit
-    from magicfs.datasets.compact import CompactReport as CompactReport
-    from magicfs.datasets.compact import compact as compact
     from magicfs.datasets.foreign_jobs.staging import Cluster as Cluster
     from magicfs.datasets.recover import recover as recover
     from magicfs.datasets.recover import recover_jobs as recover_jobs
@@ -39,52 +35,28 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Cluster": "magicfs.datasets.foreign_jobs.staging",
-    "CompactReport": "magicfs.datasets.compact",
     "ListedJob": "magicfs.datasets.commit",
     "RecoverReport": "magicfs.report",
     "RecoveredJob": "magicfs.report",
     "abort": "magicfs.datasets.abort",
     "commit": "magicfs.datasets.commit",
     "commit_listed": "magicfs.datasets.commit",
-    "compact": "magicfs.datasets.compact",
     "preview_commit": "magicfs.datasets.commit",
     "recover": "magicfs.datasets.recover",
     "recover_jobs": "magicfs.datasets.recover",
 }
 __all__ = [
     "Cluster",
-    "CompactReport",
     "ListedJob",
     "RecoverReport",
     "RecoveredJob",
     "abort",
     "commit",
     "commit_listed",
-    "compact",
     "preview_commit",
     "recover",
     "recover_jobs",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Some functions bear the names of their modules, which imports would put in their places."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -9,9 +9,8 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.history import job_as_of
-from magicfs.datasets.publications import view_at
 from magicfs.datasets.read import current_view, read_manifest_of
 from magicfs.engine import Engine
 from magicfs.formats.footer import Footer

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.history import job_as_of
-from magicfs.datasets.publications import view_at
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile

@@ -12,23 +12,20 @@ names those of earlier ones that it still needs.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Final
 
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.log import LOG_SIZE_LIMIT, Log, LogFile, LoggedNames, LoggedPart, LogNames, LogPart
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import MANIFESTS
-from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Store
 
 __all__ = [
     "AT_ONCE",
+    "NAMED_BY",
     "At",
-    "LogWriter",
     "checked_job",
     "file_of_names",
-    "is_named_by",
     "key_of",
     "named_twice",
     "read_log",
@@ -40,7 +37,9 @@ __all__ = [
 AT_ONCE: Final = 16
 """How many files of a log are read or written at once."""
 
-_NAMED_BY: Final = 16
+NAMED_BY: Final = 16
+"""How much of its SHA-256 is in the name of a file."""
+
 _MEND: Final = "run magicfs adopt, and then magicfs compact, which makes another log of the manifests"
 
 At = tuple[str, str]
@@ -54,12 +53,7 @@ def whose(one: LogFile | LogPart) -> At:
 
 def file_of_names(names: LogNames, number: int) -> At:
     """Where some of the names are."""
-    return names.job_id, f"names-{number:05d}-{names.sha256[number][:_NAMED_BY]}.json"
-
-
-def is_named_by(name: str, raw: bytes) -> bool:
-    """Whether a file of a log is called by its content, as it was when it was written."""
-    return name.endswith(f"-{_sha256(raw)[:_NAMED_BY]}.json")
+    return names.job_id, f"names-{number:05d}-{names.sha256[number][:NAMED_BY]}.json"
 
 
 def key_of(destination: str, at: At) -> str:
@@ -129,76 +123,3 @@ async def _read(store: Store, destination: str, at: At, sha256: str) -> tuple[st
 def _check(path: str, found: str, expected: str) -> None:
     if found != expected:
         raise FormatError(path, "jobId", f"{found}, another one's; {_MEND}")
-
-
-class LogWriter:
-    """Writes the files of one log. ``job`` is the sum that it will lie beside, or another name of its own."""
-
-    def __init__(self, store: Store, destination: str, job: str) -> None:
-        self.job = job
-        self.written: list[At] = []
-        self._store = store
-        self._destination = destination
-
-    async def parts(self, contents: Sequence[LoggedPart]) -> list[LogPart]:
-        """Write parts of one level."""
-        first = len(self.written)
-        raws = [one.to_bytes() for one in contents]
-        places = [self._place("log", first + number, raw) for number, raw in enumerate(raws)]
-        await self._put(list(zip(places, raws, strict=True)))
-        return [
-            _part(content, place, _sha256(raw))
-            for content, place, raw in zip(contents, places, raws, strict=True)
-        ]
-
-    async def names(self, contents: Sequence[LoggedNames]) -> LogNames:
-        """Write names, so many files as there are hashes."""
-        raws = [one.to_bytes() for one in contents]
-        places = [self._place("names", number, raw) for number, raw in enumerate(raws)]
-        await self._put(list(zip(places, raws, strict=True)))
-        count = sum(len(one.runs) + len(one.jobs) for one in contents)
-        return LogNames(job_id=self.job, names=count, sha256=tuple(map(_sha256, raws)))
-
-    async def log(self, log: Log) -> LogFile:
-        """Write the log itself, the last of all."""
-        raw = log.to_bytes()
-        place = self._place("log", len(self.written), raw)
-        await self._put([(place, raw)])
-        return LogFile(job_id=self.job, name=place[1], sha256=_sha256(raw))
-
-    async def remove(self) -> None:
-        """Delete what was written, for nobody will name it."""
-        keys = [key_of(self._destination, at) for at in self.written]
-        at_once = self._store.capabilities.bulk_delete_max
-        for start in range(0, len(keys), at_once):
-            await self._store.delete(keys[start : start + at_once])
-
-    def _place(self, kind: str, number: int, raw: bytes) -> At:
-        return self.job, f"{kind}-{number:05d}-{_sha256(raw)[:_NAMED_BY]}.json"
-
-    async def _put(self, files: Sequence[tuple[At, bytes]]) -> None:
-        self.written += [at for at, _ in files]
-
-        async def put(one: tuple[At, bytes]) -> None:
-            at, raw = one
-            await self._store.put(key_of(self._destination, at), raw)
-
-        await gathered(files, put, AT_ONCE)
-
-
-def _part(content: LoggedPart, at: At, sha256: str) -> LogPart:
-    below = content.parts
-    return LogPart(
-        job_id=at[0],
-        name=at[1],
-        sha256=sha256,
-        level=1 + max(one.level for one in below) if below else 0,
-        jobs=sum(one.jobs for one in below) or len(content.jobs),
-        oldest_ms=min(one.oldest_ms for one in below)
-        if below
-        else min(one.committed_ms for one in content.jobs),
-    )
-
-
-def _sha256(raw: bytes) -> str:
-    return hashlib.sha256(raw).hexdigest()

@@ -10,19 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from magicfs.formats.log import Log, LoggedJob, LoggedNames, LogNames
-from magicfs.manifests.log_files import AT_ONCE, At, LogWriter, checked_job, file_of_names, read_names
+from magicfs.manifests.log_files import AT_ONCE, checked_job, file_of_names, read_names
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Store
 
-__all__ = ["Names", "grown", "is_job", "job_of_run", "read_set"]
-
-_IN_FILE: Final = 250
-_FILES_MAX: Final = 1000
-_TIMES_AS_LARGE: Final = 10
-_SETS_MAX: Final = 12
+__all__ = ["Names", "is_job", "job_of_run", "number_of", "read_set"]
 
 
 @dataclass(slots=True)
@@ -58,7 +52,7 @@ async def job_of_run(store: Store, destination: str, log: Log, run: str) -> str 
         return job
 
     async def look(names: LogNames) -> str | None:
-        number = _number(run, len(names.sha256))
+        number = number_of(run, len(names.sha256))
         runs = (await read_names(store, destination, names, number)).runs
         job = next((job for one, job in runs if one == run), None)
         return None if job is None else checked_job(store, destination, file_of_names(names, number), job)
@@ -73,26 +67,9 @@ async def is_job(store: Store, destination: str, log: Log, job: str) -> bool:
         return True
 
     async def look(names: LogNames) -> bool:
-        return job in (await read_names(store, destination, names, _number(job, len(names.sha256)))).jobs
+        return job in (await read_names(store, destination, names, number_of(job, len(names.sha256)))).jobs
 
     return any(await gathered(log.names, look, AT_ONCE))
-
-
-async def grown(
-    writer: LogWriter, store: Store, destination: str, before: Sequence[LogNames], news: Names, *, merge: bool
-) -> tuple[tuple[LogNames, ...], list[At]]:
-    """The sets of names after more ids have come, and the files that are needed no more.
-
-    ``merge``: whether to put sets together, where that takes long.
-    """
-    sets, outdated = list(before), list[At]()
-    while sets and len(news) * _TIMES_AS_LARGE >= sets[-1].names and (merge or len(sets) >= _SETS_MAX):
-        older = sets.pop()
-        news = news.above(await read_set(store, destination, older))
-        outdated += [file_of_names(older, number) for number in range(len(older.sha256))]
-    if len(news):
-        sets.append(await writer.names(_files(writer.job, news)))
-    return tuple(sets), outdated
 
 
 async def read_set(store: Store, destination: str, names: LogNames) -> Names:
@@ -108,19 +85,6 @@ async def read_set(store: Store, destination: str, names: LogNames) -> Names:
     return found
 
 
-def _files(job: str, names: Names) -> list[LoggedNames]:
-    count = min(-(-len(names) // _IN_FILE), _FILES_MAX)
-    runs: list[list[tuple[str, str]]] = [[] for _ in range(count)]
-    jobs: list[list[str]] = [[] for _ in range(count)]
-    for run, one in names.runs.items():
-        runs[_number(run, count)].append((run, one))
-    for name in names.jobs:
-        jobs[_number(name, count)].append(name)
-    return [
-        LoggedNames(job_id=job, runs=tuple(runs[number]), jobs=tuple(jobs[number])) for number in range(count)
-    ]
-
-
-def _number(name: str, files: int) -> int:
+def number_of(name: str, files: int) -> int:
     """The file that tells of an id, of so many."""
     return int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) * files >> 64

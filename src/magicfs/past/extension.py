@@ -3,7 +3,7 @@ again.
 
 A rollback is a job that replaces everything, and whose new files are old ones: they are where they were. It
 announces itself as every job that replaces, and only then looks whether they are there: from then on nobody
-deletes them. ``magicfs.datasets.expire`` marks what it is going to delete in the pointer, and then looks for
+deletes them. ``magicfs.past.expire`` marks what it is going to delete in the pointer, and then looks for
 rollbacks that have announced themselves; of the two at least one sees the other.
 """
 

@@ -10,8 +10,9 @@ Spark finds the format by the package ``pyspark_magic``; nothing needs to be reg
 package imports neither pyspark nor pyarrow: names are loaded when first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from magicfs.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.spark.streaming import Batch as Batch
@@ -59,14 +60,4 @@ __all__ = [
     "sink",
     "write",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -17,7 +17,6 @@ from uuid import uuid4
 
 from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import Destination, open_destination, told_as_newest
-from magicfs.datasets.drop import Order, choose
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
@@ -27,6 +26,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.destination import destination_of
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
+from magicfs.past.drop import Order, choose
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location

@@ -11,12 +11,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from magicfs.datasets import publications
+from magicfs.datasets.as_of import view_at
 from magicfs.datasets.connection import Destination, open_destination
 from magicfs.datasets.read import files_of_dataset, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import StoreError, UsageError
 from magicfs.formats.manifest import ManifestFile
+from magicfs.past import publications
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
@@ -68,7 +69,7 @@ def snapshot(destination: Destination, job: str | None) -> dict[str, ManifestFil
 async def _files(engine: Engine, location: Location, job: str | None) -> Mapping[str, ManifestFile]:
     if job is None:
         return await files_of_dataset(engine, location, False)
-    return shown_files(location, await publications.view_at(engine, location, job))
+    return shown_files(location, await view_at(engine, location, job))
 
 
 def columns(destination: Destination, found: Mapping[str, ManifestFile], options: ReadOptions) -> StructType:

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from magicfs.datasets import publications
-from magicfs.datasets.publications import NOTHING
 from magicfs.errors import UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
+from magicfs.past import publications
+from magicfs.past.publications import NOTHING
 from magicfs.protocol.conflict import is_data
 from magicfs.spark.read import schema as schemas
 from magicfs.spark.read import snapshot

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from magicfs.datasets.history import Publication, as_publication, publications
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.manifest import ManifestFile
@@ -16,6 +15,7 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
 from magicfs.past.extension import Rollback, files_gone, restored_files, versions_of
+from magicfs.past.history import Publication, as_publication, publications
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import lies_in
 from magicfs.protocol.final_names import job_named

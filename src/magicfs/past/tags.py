@@ -9,8 +9,8 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.connection import on_destination, told_as_newest
-from magicfs.datasets.history import job_as_of
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.manifests import chain, tags

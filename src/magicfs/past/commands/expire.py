@@ -7,9 +7,10 @@ import argparse
 from magicfs.cli.printing import human_moment, print_fields, print_json
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "delete the replaced files that jobs kept with keep_replaced, as soon as their time is over"
+PLACE = 170
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Delete them. Returns 0, also if there was nothing to do."""
-    from magicfs.datasets.expire import expire
+    from magicfs.past.expire import expire
     from magicfs.report import human_bytes
 
     report = expire(

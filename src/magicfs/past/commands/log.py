@@ -7,9 +7,10 @@ import argparse
 from magicfs.cli.printing import print_json, print_table, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "show what was published to a destination, the newest first"
+PLACE = 120
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show it; nothing is changed. Returns 0, also if nothing was published."""
-    from magicfs.datasets.history import history
+    from magicfs.past.history import history
     from magicfs.report import human_bytes
 
     found = history(

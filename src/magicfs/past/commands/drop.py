@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.keeping import add_asked_keeping
 from magicfs.cli.printing import print_fields, print_json, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.past.commands.keeping import add_asked_keeping
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "take partitions, or files that a condition means, out of a dataset, as a job, all or nothing"
+PLACE = 150
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Drop, and print what. Returns 0, also if there was nothing to drop."""
-    from magicfs.datasets.drop import drop
+    from magicfs.past.drop import drop
     from magicfs.report import human_bytes
 
     report = drop(

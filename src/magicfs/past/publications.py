@@ -12,12 +12,12 @@ from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain
-from magicfs.manifests.chain import COMPACT, READING, View
+from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.log import is_published
 from magicfs.protocol import ids
 from magicfs.protocol.paths import Location
 
-__all__ = ["NOTHING", "check_published", "head_of", "published_since", "view_at"]
+__all__ = ["NOTHING", "check_published", "head_of", "published_since"]
 
 NOTHING: Final = ""
 """Where a chain begins: before the first job."""
@@ -34,13 +34,6 @@ async def check_published(engine: Engine, location: Location, job: str) -> None:
     ids.job_id(job)
     if not await is_published(engine.store, location.key, READING, job):
         raise _not_published(engine, location, job)
-
-
-async def view_at(engine: Engine, location: Location, job: str) -> View:
-    """What the chain showed when a job that is in it had just been published; its files may be gone since."""
-    found = await chain.view_of(chain.chain(engine.store, location.key, READING, start=job, hidden="none"))
-    assert found is not None
-    return found
 
 
 async def published_since(engine: Engine, location: Location, start: str, end: str) -> Sequence[Manifest]:

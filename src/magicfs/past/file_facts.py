@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from magicfs.formats.footer import Column, Footer
 from magicfs.formats.manifest import ManifestFile
-from magicfs.protocol.row_condition import Values
+from magicfs.past.row_condition import Values
 
 __all__ = ["PublishedFile", "columns_of", "partition_values", "published_file"]
 

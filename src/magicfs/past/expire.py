@@ -13,35 +13,52 @@ one has deleted the files, and that a job has published their names again; then 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, Final
+from uuid import uuid4
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets import kept_versions
 from magicfs.datasets.connection import on_destination, told_as_newest
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
+from magicfs.errors import (
+    CommitDenied,
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    Unavailable,
+    UsageError,
+)
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import has_version
-from magicfs.manifests.kept import change_keeping, kept_by, now_by_store, over_by_store
+from magicfs.manifests.kept import kept_by
+from magicfs.past import kept_versions
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.paths import Location
-from magicfs.runtime.parallel import drained
+from magicfs.runtime.parallel import at_once, drained, gathered
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching, sweep_probes
 from magicfs.stores.port import Store
+from magicfs.stores.register import Register
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.record import Silence
 
 __all__ = ["ExpireReport", "expire", "expire_kept"]
+
+_LOOKS_AT_ONCE: Final = 32
+_TICK_MS: Final = 999
+"""A store names whole seconds, so it may be as much later."""
+_TRIES: Final = 100
+_PAUSE_S: Final = 0.05
+_PAUSE_MAX_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +138,7 @@ async def expire_kept(
     store = (await told_as_newest(engine, location)).store
     conditions = await _conditions(store, destination)
     if now_ms is None and any(_is_over(one, now) and not one.expires for one in pointer.keeping):
-        now = min(now, await now_by_store(store, destination, conditions) or now)
+        now = min(now, await _now_by_store(store, destination, conditions) or now)
     over = await _over(engine, location, pointer.keeping, now)
     if not over:
         return _report(location, pointer.keeping)
@@ -163,7 +180,7 @@ async def _expire(
     def mark(one: Keeping) -> Keeping:
         return replace(one, expires=True) if one.job_id in over else one
 
-    await change_keeping(store, destination, conditions, mark)
+    await _change_keeping(store, destination, conditions, mark)
     await _refuse_rollbacks(engine, location)
     again = await chain.read_pointer(store, destination, conditions, expected=True)
     pointer = seen if again is None else again[0]
@@ -181,7 +198,7 @@ async def _expire(
     def unmark(one: Keeping) -> Keeping | None:
         return None if one.expires and one.job_id in done else one
 
-    after = await change_keeping(store, destination, conditions, unmark)
+    after = await _change_keeping(store, destination, conditions, unmark)
     stay = set(altered)
     deleted = [one for one in gone if one.key not in stay]
     return _report(location, after.keeping if after else (), ours, deleted, altered)
@@ -242,7 +259,7 @@ async def _over(engine: Engine, location: Location, keeping: Sequence[Keeping], 
     over = [one for one in keeping if _is_over(one, now_ms)]
     begun = {one.job_id for one in over if one.expires}
     due = [one for one in over if not one.expires]
-    return begun | await over_by_store(engine.store, location.key, due, now_ms)
+    return begun | await _over_by_store(engine.store, location.key, due, now_ms)
 
 
 async def _refuse_rollbacks(engine: Engine, location: Location) -> None:
@@ -307,3 +324,85 @@ def _report(
         keeping=len(left),
         next_ms=min((one.until_ms for one in left), default=None),
     )
+
+
+async def _change_keeping(
+    store: Store, destination: str, conditions: Conditions, change: Callable[[Keeping], Keeping | None]
+) -> Pointer | None:
+    """Change what the pointer says of the jobs that keep files; None of ``change`` takes a job out.
+
+    Returns the pointer as it stands then; None if there is none. A second call changes nothing.
+
+    Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
+    """
+    head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
+    for attempt in range(_TRIES):
+        seen = await chain.read_pointer(store, destination, conditions)
+        if seen is None:
+            return None
+        pointer, entry = seen
+        changed = tuple(one for one in map(change, pointer.keeping) if one is not None)
+        if changed == pointer.keeping:
+            return pointer
+        news = replace(pointer, keeping=changed, nonce=uuid4().hex)
+        try:
+            await head.swap(entry, news.to_bytes())
+        except (ObjectExists, PreconditionFailed):
+            await _pause(attempt)
+        else:
+            return news
+    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times")
+
+
+async def _now_by_store(store: Store, destination: str, conditions: Conditions) -> int | None:
+    """Milliseconds since the epoch by the clock of the store, or a second later: the pointer is written again
+    as it is.
+
+    None if there is no pointer, or the store has no clock.
+
+    Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
+    """
+    head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
+    for attempt in range(_TRIES):
+        seen = await chain.read_pointer(store, destination, conditions)
+        if seen is None:
+            return None
+        pointer, entry = seen
+        try:
+            written = await head.swap(entry, replace(pointer, nonce=uuid4().hex).to_bytes())
+            modified = (await store.head(written.key)).modified
+        except (ObjectExists, ObjectNotFound, PreconditionFailed):
+            await _pause(attempt)
+        else:
+            return None if modified is None else int(modified * 1000) + _TICK_MS
+    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times")
+
+
+async def _over_by_store(store: Store, destination: str, keeping: Sequence[Keeping], now_ms: int) -> set[str]:
+    """Which of these jobs have kept their files for the time that they promised, by the clock of the store.
+
+    A driver whose clock is behind promises a moment that comes too early. When its manifest was written the
+    store knows.
+    """
+
+    async def look(one: Keeping) -> bool:
+        key = chain.manifest_key(destination, one.job_id)
+        try:
+            info, manifest = await at_once(
+                store.head(key), chain.read(store, destination, one.job_id, READING, files=False)
+            )
+        except ObjectNotFound:
+            return True  # the reader of the lists says what is lost
+        if manifest is None or manifest.kept is None or info.modified is None:
+            return True
+        period_ms = manifest.kept.until_ms - manifest.committed_ms
+        over: bool = int(info.modified * 1000) + period_ms <= now_ms
+        return over
+
+    found = await gathered(keeping, look, _LOOKS_AT_ONCE)
+    return {one.job_id for one, is_over in zip(keeping, found, strict=True) if is_over}
+
+
+async def _pause(attempt: int) -> None:
+    """Let others move the pointer first."""
+    await asyncio.sleep(random.uniform(0, min(_PAUSE_S * 2**attempt, _PAUSE_MAX_S)))  # noqa: S311

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.keeping import add_asked_keeping
 from magicfs.cli.printing import print_job_report
 from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.past.commands.keeping import add_asked_keeping
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "publish a dataset as it was when a job had been published, as a new job, all or nothing"
+PLACE = 140
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Roll back, and print what was published and what that changed. Returns 0."""
-    from magicfs.datasets.rollback import rollback
+    from magicfs.past.rollback import rollback
 
     report = rollback(
         arguments.url,

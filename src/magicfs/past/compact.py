@@ -26,11 +26,11 @@ from magicfs.errors import MagicError, ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.log import LoggedJob
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
 from magicfs.manifests import chain as manifests
-from magicfs.manifests import footers, log_growth, parts
+from magicfs.manifests import footers, parts
 from magicfs.manifests.chain import COMPACT, READING, Seen
 from magicfs.manifests.log import Past, past_of
-from magicfs.manifests.log_files import LogWriter
-from magicfs.manifests.log_news import News
+from magicfs.past import log_growth
+from magicfs.past.log_growth import LogWriter, News
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.paths import Location

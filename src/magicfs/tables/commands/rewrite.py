@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 
-from magicfs.cli.keeping import add_keeping
 from magicfs.cli.printing import print_fields, print_json, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.past.commands.keeping import add_keeping
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "put small Parquet files together, as a job, all or nothing; rows and their order stay"
+PLACE = 160
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}

@@ -7,9 +7,10 @@ import argparse
 from magicfs.cli.printing import print_fields, print_json, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "sum the manifests of a dataset up, so that readers start faster; jobs and readers go on meanwhile"
+PLACE = 190
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Publish the sum; the dataset stays what it is. Returns 0, also if there was nothing to do."""
-    from magicfs.datasets import compact
+    from magicfs.past.compact import compact
     from magicfs.report import human_bytes
 
     report = compact(

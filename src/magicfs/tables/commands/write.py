@@ -13,9 +13,10 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow.dataset
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "publish files of this machine (Parquet, CSV, lines of JSON, Arrow, ORC) as one dataset"
+PLACE = 20
 _FOUND = 1
 _INPUTS = ("parquet", "csv", "json", "arrow", "orc")
 _OPTIONS = (

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from magicfs.errors import UsageError
-from magicfs.protocol.row_condition import Values, parse_condition
+from magicfs.past.row_condition import Values, parse_condition
 
 DAY = {"day": Values.one("2026-01-01"), "n": Values(3, 9, nulls=False), "who": Values.one(None)}
 

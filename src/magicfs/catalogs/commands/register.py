@@ -12,9 +12,10 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from magicfs.catalogs.port import Catalog
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "let a table of a catalog show the dataset as it is published now"
+PLACE = 180
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

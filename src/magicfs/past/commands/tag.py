@@ -7,9 +7,10 @@ import argparse
 from magicfs.cli.printing import print_fields, print_json, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "name a publication, so that it can be read and rolled back to by that name"
+PLACE = 130
 _FOUND_NONE = 1
 
 
@@ -31,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Set or remove it. Returns 0; 1 if there was none to remove."""
-    from magicfs.datasets.tags import tag, untag
+    from magicfs.past.tags import tag, untag
 
     options = parse_storage_options(arguments.storage_options)
     if arguments.delete:
