@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from magicfs.hadoop.known import defaults_of, is_known
-from magicfs.hadoop.release import CHECKSUMS, HadoopRelease
+from magicfs.protocol.hadoop_release import CHECKSUMS, HadoopRelease
 from tests.hadoop_behaviours import BEHAVIOURS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hadoop.md").read_text(encoding="utf-8")

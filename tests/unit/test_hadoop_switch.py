@@ -12,7 +12,7 @@ from s3fs import S3FileSystem
 
 from magicfs import Job, MagicFileSystem
 from magicfs.errors import UsageError
-from magicfs.hadoop.release import HadoopRelease
+from magicfs.protocol.hadoop_release import HadoopRelease
 from magicfs.stores import resolve
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.errors import UsageError
-from magicfs.hadoop.release import HadoopRelease
+from magicfs.protocol.hadoop_release import HadoopRelease
 from magicfs.stores import resolve
 from magicfs.stores.filesystem_options import options_of
 

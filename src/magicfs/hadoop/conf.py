@@ -28,8 +28,8 @@ from magicfs.hadoop.known import (
     is_known,
 )
 from magicfs.hadoop.options import HadoopOptions, cluster_url, flag, integer, local_directory, size, text
-from magicfs.hadoop.release import HadoopRelease
 from magicfs.hadoop.storage import storage_options
+from magicfs.protocol.hadoop_release import HadoopRelease
 
 __all__ = ["PRESETS", "HadoopArguments", "from_hadoop_conf"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from magicfs.hadoop.release import HadoopRelease
+from magicfs.protocol.hadoop_release import HadoopRelease
 
 __all__ = [
     "FILE",

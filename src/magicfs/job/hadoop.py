@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from magicfs.committers.options import StagingOptions
 from magicfs.errors import UsageError
 from magicfs.formats.job_options import Hadoop
-from magicfs.hadoop.release import HadoopRelease
+from magicfs.protocol.hadoop_release import HadoopRelease
 
 if TYPE_CHECKING:
     from magicfs.job.spec import JobSpec
