@@ -100,50 +100,9 @@ _HOMES = {
 }
 _ROOMS = ("audit", "catalogs", "daft", "dask", "errors", "ray", "spark", "testing", "torch")
 
-__all__ = [
-    "AdoptReport",
-    "DoctorReport",
-    "DropReport",
-    "ExpireReport",
-    "Footer",
-    "Job",
-    "JobReport",
-    "MagicError",
-    "MagicFileSystem",
-    "PathReport",
-    "Publication",
-    "PublishedFile",
-    "RegisterReport",
-    "RewriteReport",
-    "RollbackReport",
-    "Task",
-    "TaskCommit",
-    "UsageError",
-    "VerifyReport",
-    "__version__",
-    "adopt",
-    "arrow_filesystem",
-    "compact",
-    "dataset",
-    "discard",
-    "doctor",
-    "drop",
-    "expire",
-    "footers",
-    "from_hadoop_conf",
-    "history",
-    "publish",
-    "read_manifest",
-    "recover",
-    "register",
-    "rewrite",
-    "rollback",
-    "stocator_files",
-    "tag",
-    "untag",
-    "verify",
-    "write",
-]
+__all__ = ["MagicError", "UsageError", "__version__"]
+__all__ += list(_HOMES)
+__all__.sort()
 
 
 def __getattr__(name: str) -> Any:

@@ -45,18 +45,7 @@ _HOMES = {
     "recover": "magicfs.datasets.recover",
     "recover_jobs": "magicfs.datasets.recover",
 }
-__all__ = [
-    "Cluster",
-    "ListedJob",
-    "RecoverReport",
-    "RecoveredJob",
-    "abort",
-    "commit",
-    "commit_listed",
-    "preview_commit",
-    "recover",
-    "recover_jobs",
-]
+__all__ = list(_HOMES)
 
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -91,41 +91,10 @@ def from_hadoop_conf(
     conflict mode is Hadoop's default, ``append``. Options may begin with ``spark.hadoop.``, as in the
     configuration of Spark.
 
-    * ``fs.s3a.committer.name`` - ``file``, ``directory``, ``partitioned`` or ``magic``; empty is ``file``.
-      ``mapreduce.outputcommitter.factory.class`` comes before it, and so does that of the URL's scheme,
-      ``mapreduce.outputcommitter.factory.scheme.*``, if it names the factory of the manifest committer or of
-      the file committer.
-    * ``fs.s3a.committer.threads`` - ``concurrency`` of these committers of S3A; a negative number counts the
-      cores, 0 is 1. Of the manifest committer ``mapreduce.manifest.committer.io.threads``; 0 and less are 32.
-    * ``fs.s3a.committer.staging.conflict-mode`` - ``fail``, ``append`` or ``replace``, in any case; for
-      ``partitioned`` the last is ``replace_partitions``. The others have no such option, and append.
-    * ``fs.s3a.committer.staging.unique-filenames`` - ``unique_names`` of the staging committers.
-    * ``fs.s3a.committer.staging.tmp.path`` - ``cluster_directory``; a path without a scheme is one of
-      ``fs.defaultFS``, a relative one below the user's home there, or, if that is a local filesystem, below
-      the working directory. Without the option pending sets go to the destination's store.
-    * ``fs.s3a.buffer.dir`` - ``work_directory`` of the staging committers: the first of the list.
-    * ``fs.s3a.multipart.size`` - ``part_size``, with the units K, M, G, T, P, E of 1024.
-    * ``fs.s3a.committer.magic.track.commits.in.memory.enabled`` - ``tracking`` of the magic committer.
-    * ``fs.s3a.committer.uuid``, then ``spark.sql.sources.writeJobUUID`` - ``job_id``. With
-      ``fs.s3a.committer.require.uuid`` one of them must be there.
-    * ``fs.s3a.bucket.NAME.*`` - for the URL's bucket, before the option for all, what S3A's filesystem reads:
-      ``multipart.size`` of the magic committer, ``multipart.uploads.enabled``, ``committer.magic.enabled``.
-      Hadoop's committers read all else from the job's configuration, to which options of a bucket do not
-      count: such ones are ignored, with a warning.
-    * ``mapreduce.fileoutputcommitter.marksuccessfuljobs`` - ``success_marker``; ``…algorithm.version`` -
-      ``algorithm`` of the file committer; ``…cleanup.skipped`` and ``…cleanup-failures.ignored`` - of the
-      manifest committer.
-    * ``mapreduce.manifest.committer.*`` - the options of the manifest committer of the same names;
-      ``fs.azure.io.rate.limit`` is its ``renames_per_second``.
-
-    * ``fs.s3a.endpoint``, ``endpoint.region``, ``path.style.access``, ``connection.ssl.enabled``,
-      ``access.key``, ``secret.key``, ``session.token``, anonymous access, ``requester.pays.enabled``, and
-      what objects bear: ``encryption.algorithm`` and ``encryption.key`` (not of the customer's own, SSE-C),
-      ``create.storage.class``, ``acl.default``, ``create.checksum.algorithm`` - ``storage_options`` of what
-      is returned, to be given too: ``Job(url, storage_options=found.storage_options, **found)``.
-
-    What is ignored, and why, is in ``ignored`` of what is returned: options of other committers and of other
-    buckets; what a job does better or has no choice about, such as
+    ``docs/hadoop.md`` lists which option becomes which argument. What leads to the store, and what objects
+    bear, is in ``storage_options`` of what is returned, to be given, too: ``Job(url,
+    storage_options=found.storage_options, **found)``. What changed nothing, and why, is in ``ignored``:
+    options of other committers and of other buckets; what a job does better or has no choice about, such as
     ``fs.s3a.committer.abort.pending.uploads`` (a job discards its own uploads, and nobody else's); and the
     rest of the connection. What objects were to bear is named in a warning, too.
 

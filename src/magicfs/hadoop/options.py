@@ -11,15 +11,7 @@ from typing import Final
 
 from magicfs.errors import UsageError
 
-__all__ = [
-    "HadoopOptions",
-    "cluster_url",
-    "flag",
-    "integer",
-    "local_directory",
-    "size",
-    "text",
-]
+__all__ = ["HadoopOptions", "cluster_url", "flag", "integer", "local_directory", "size", "text"]
 
 _SPARK: Final = "spark.hadoop."
 _VARIABLE: Final = re.compile(r"\$\{([^{}$]+)\}")

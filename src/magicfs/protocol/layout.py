@@ -109,12 +109,8 @@ class WorkLayout:
         """Where committed task attempts leave their pending sets."""
         return f"{self.attempt_directory}/{_SETS}"
 
-    def bundle_key(self, attempt: AttemptId, number: int) -> str:
-        """One of the objects in which a task attempt leaves the bodies of its small files."""
-        return _bundle_key(self.attempt_directory, attempt, number)
-
     def is_bundle(self, key: str) -> bool:
-        """Whether a key is one of those, of any attempt of the job."""
+        """Whether a key is an object in which a task attempt of the job leaves the bodies of small files."""
         relative = key.removeprefix(f"{self.job_directory}/")
         return relative != key and relative.split("/")[1:-1] == [_BUNDLES]
 
@@ -160,8 +156,4 @@ class WorkLayout:
 def bundle_in(owner: PathOwner, number: int) -> str:
     """One of the bundles of the task attempt that a path belongs to."""
     attempt_directory = owner.directory.partition("/")[2].rsplit("/", 2)[0]
-    return _bundle_key(attempt_directory, owner.attempt, number)
-
-
-def _bundle_key(attempt_directory: str, attempt: AttemptId, number: int) -> str:
-    return f"{attempt_directory}/{_BUNDLES}/{attempt}.{number:05d}"
+    return f"{attempt_directory}/{_BUNDLES}/{owner.attempt}.{number:05d}"
