@@ -52,7 +52,7 @@ CEILINGS: Final = {
     "functions above complexity 17": 16,
     "lines with Any": 1051,
     "literal tuples that are unpacked where they stand": 82,
-    "lines with words of the budget": 782,
+    "lines with words of the budget": 755,
 }
 
 

@@ -78,7 +78,7 @@ def test_a_job_is_at_hand_before_what_carries_it_out() -> None:
 def test_who_reads_waits_for_nothing_that_looks_after_datasets(code: str) -> None:
     found = all_modules_after(f"import magicfs; {code}")
     assert "magicfs.datasets.read" in found
-    unneeded = {"abort", "checkup", "commit", "recover", "foreign_jobs", "listed_jobs"}
+    unneeded = {"abort", "checkup", "commit", "finders", "recover", "listed_jobs"}
     assert not found & {"magicfs.past.compact", *(f"magicfs.datasets.{name}" for name in unneeded)}
     assert "magicfs.transaction.driver" not in found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from magicfs.errors import UsageError
@@ -36,16 +36,16 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def parse_cluster(arguments: argparse.Namespace) -> Cluster | None:
     """What the options say; None without them. Raises UsageError for a file that is no configuration."""
-    from magicfs.datasets import Cluster
+    from magicfs.datasets.finders import Cluster, finder_named
 
+    directory = arguments.cluster_directory
     if arguments.hadoop_conf:
         conf: dict[str, str] = {}
         for name in arguments.hadoop_conf:
             conf |= _read(Path(name))
-        found: Any = Cluster.from_hadoop_conf(conf)
-        return Cluster(found.directory, arguments.cluster_user)
-    if arguments.cluster_directory:
-        return Cluster(arguments.cluster_directory, arguments.cluster_user)
+        directory = finder_named("hadoop").cluster_directory(conf)
+    if directory:
+        return Cluster(directory, arguments.cluster_user)
     if arguments.cluster_user:
         raise UsageError("--cluster-user needs --cluster-directory or --hadoop-conf; nothing was changed")
     return None

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from magicfs.datasets.commit import commit as commit
     from magicfs.datasets.commit import commit_listed as commit_listed
     from magicfs.datasets.commit import preview_commit as preview_commit
-    from magicfs.datasets.foreign_jobs.staging import Cluster as Cluster
+    from magicfs.datasets.finders import Cluster as Cluster
     from magicfs.datasets.recover import recover as recover
     from magicfs.datasets.recover import recover_jobs as recover_jobs
     from magicfs.report import RecoveredJob as RecoveredJob
     from magicfs.report import RecoverReport as RecoverReport
 
 _HOMES = {
-    "Cluster": "magicfs.datasets.foreign_jobs.staging",
+    "Cluster": "magicfs.datasets.finders",
     "ListedJob": "magicfs.datasets.commit",
     "RecoverReport": "magicfs.report",
     "RecoveredJob": "magicfs.report",

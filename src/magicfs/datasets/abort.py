@@ -15,17 +15,14 @@ from typing import Any, get_args
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import context_of, on_destination
-from magicfs.datasets.foreign_jobs import magic, manifest, staging
-from magicfs.datasets.foreign_jobs.discard import discard
-from magicfs.datasets.foreign_jobs.staging import Cluster
-from magicfs.datasets.listed_jobs import hadoop_keys, work_of
+from magicfs.datasets.finders import Cluster, find_one, finder_of, finders
+from magicfs.datasets.listed_jobs import work_of
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, PermissionDenied, UsageError
 from magicfs.manifests import chain
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.other_datasets import ancestors
 from magicfs.protocol.paths import Location
@@ -36,7 +33,7 @@ from magicfs.stores.conditions import conditions_of
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import jvm_commit
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.record import JobRecord, location_of
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
 
@@ -104,35 +101,20 @@ async def abort_job(
     name = ids.job_id(job)
     there = await find_unfinished_jobs(engine, location.key)
     if (begun := next((one for one in there if one.job_id == name), None)) is not None:
-        if begun.job is not None and begun.job.options.hadoop.begun_by == staging.BEGUN_BY:
-            return await _abort_staged(engine, location, begun, cluster, dry_run=dry_run)
-        return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
-    await _refuse_extra_destination(engine, location, name)
-    theirs = await magic.find_one(engine, location, name)
-    theirs = theirs or await manifest.find_one(engine, location, name)
-    theirs = theirs or await staging.find_one(engine, location, cluster, name)
+        finder = None if begun.job is None else finder_of(begun.job.options)
+        theirs = None if finder is None else await finder.find_begun(engine, location, begun, cluster)
+        if theirs is None:
+            return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
+    else:
+        await _refuse_extra_destination(engine, location, name)
+        theirs = await find_one(engine, location, name, cluster)
     if theirs is not None:
-        how = {"driver_is_dead": driver_is_dead, "dry_run": dry_run}
-        return RecoverReport(location.url, (await discard(engine, location, theirs, **how),))
+        how = {"driver_is_dead": driver_is_dead or begun is not None, "dry_run": dry_run}
+        return RecoverReport(location.url, (await theirs.discard(location, **how),))
     swept = await _sweep(engine, location, name, driver_is_dead=driver_is_dead, dry_run=dry_run)
-    if not dry_run:
-        await staging.clear(cluster, name)  # what a command that was killed has left there
+    for finder in () if dry_run else finders().values():
+        await finder.clean_up(engine, context_of(location, WorkLayout(location.key, name)), cluster)
     return RecoverReport(location.url, () if swept is None else (swept,))
-
-
-async def _abort_staged(
-    engine: Engine, location: Location, begun: OtherJob, cluster: Cluster | None, *, dry_run: bool
-) -> RecoverReport:
-    """Discard a job of a staging committer that a command has begun to finish."""
-    if begun.job is None or begun.job.state not in BEFORE_COMMIT:
-        return await recover_jobs(engine, location, job=begun.job_id, abort=True, dry_run=dry_run)
-    context = context_of(location, begun.layout).of(begun.job)
-    await staging.sets_of(engine, context, cluster)  # or it says what to give
-    theirs = await staging.find_one(engine, location, cluster, begun.job_id)
-    if theirs is None:
-        return await recover_jobs(engine, location, job=begun.job_id, abort=True, dry_run=dry_run)
-    done = await discard(engine, location, theirs, driver_is_dead=True, dry_run=dry_run)
-    return RecoverReport(location.url, (done,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +154,8 @@ async def _sweep(
 ) -> RecoveredJob | None:
     """Remove what is left of a job that has no job object; None if there is nothing."""
     works = [await work_of(engine, location, job, name) for name in get_args(LayoutName)]
-    if not driver_is_dead:
-        _refuse_hadoops(job, [key for layout, keys in works for key in hadoop_keys(layout, keys)])
+    for finder in () if driver_is_dead else finders().values():
+        finder.refuse_sweep(job, works)
     left = await _left(engine, location, job, works)
     if not left:
         return None

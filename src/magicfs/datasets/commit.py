@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from os import PathLike
-from typing import Any, Final
+from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import on_destination
-from magicfs.datasets.foreign_jobs.claim import take_over
-from magicfs.datasets.foreign_jobs.magic import remove_marker
-from magicfs.datasets.foreign_jobs.staging import BEGUN_BY, Cluster, clear
+from magicfs.datasets.finders import Cluster, finder_of
 from magicfs.datasets.listed_jobs import Found, find
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -31,8 +29,6 @@ from magicfs.transaction.extension import Accepted, extensions_of
 from magicfs.transaction.output import JobOutput
 
 __all__ = ["ListedJob", "commit", "commit_listed", "preview_commit", "preview_listed"]
-
-_HADOOP: Final = "hadoop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +156,11 @@ async def preview_listed(
     _check_accepted(location, found, accept)
     output = found.output or JobOutput()
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
-    decided = found.job if found.output is None else None
+    decided, foreign = found.job if found.output is None else None, found.foreign
     return ListedJob(
         job_id=found.context.job,
         destination=location.url,
-        found=found.job.state.value if found.job else _HADOOP,
+        found=found.job.state.value if found.job else foreign.finder if foreign else "",
         conflict=found.context.options.conflict,
         attempt=found.context.layout.attempt,
         tasks=decided.tasks if decided else output.tasks,
@@ -172,7 +168,7 @@ async def preview_listed(
         bytes=decided.size if decided else output.bytes,
         filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
         replaced=await _replaced(engine, found, output),
-        published=found.foreign.told.published if found.foreign else 0,
+        published=foreign.report.published if foreign else 0,
     )
 
 
@@ -246,9 +242,9 @@ async def commit_listed(
     _check_tasks(found, tasks)
     _check_accepted(location, found, accept)
     transaction = JobTransaction(engine, found.context)
-    driver = None
+    finder, driver = finder_of(found.context.options), None
     if found.foreign is not None:
-        driver = await take_over(engine, location, found.foreign, transaction)
+        driver = await found.foreign.take_over()
     elif found.output is not None:
         driver = await _driver(transaction, found, accept)
 
@@ -256,10 +252,8 @@ async def commit_listed(
         return found.output or JobOutput()
 
     report = await transaction.commit(load, driver)
-    if found.context.options.hadoop.begun_by:
-        await remove_marker(engine, found.context.layout)
-    if found.context.options.hadoop.begun_by == BEGUN_BY:
-        await clear(cluster, found.context.job)
+    if finder is not None:
+        await finder.clean_up(engine, found.context, cluster)
     return report
 
 

@@ -111,20 +111,7 @@ async def told_as_newest(engine: Engine, location: Location) -> Engine:
     return engine if manifest is None else engine.told(manifest.object_settings)
 
 
-def context_of(
-    location: Location, layout: WorkLayout, *, committer: str = "magic", begun_by: str = ""
-) -> JobContext:
-    """The facts of a job of which no more is known; ``JobContext.of`` adds what its object says.
-
-    ``begun_by``: which of Hadoop's committers began it; their final names are the user's own.
-    """
-    return JobContext(
-        url=location.url,
-        layout=layout,
-        options=JobOptions(
-            committer=committer,
-            conflict="append",
-            unique_names=not begun_by,
-            hadoop=Hadoop(layout=layout.name, begun_by=begun_by),
-        ),
-    )
+def context_of(location: Location, layout: WorkLayout) -> JobContext:
+    """The facts of a job of which no more is known; ``JobContext.of`` adds what its object says."""
+    options = JobOptions(committer="magic", conflict="append", hadoop=Hadoop(layout=layout.name))
+    return JobContext(url=location.url, layout=layout, options=options)

@@ -1,4 +1,4 @@
-"""Finding a job that may be committed from its pending sets: one of ours that is open, or one of Hadoop's."""
+"""Finding a job to commit from its pending sets: one of ours that is open, or one of another program."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final, get_args
 
 from magicfs.datasets.connection import context_of, was_published
-from magicfs.datasets.foreign_jobs import magic, manifest, staging
-from magicfs.datasets.foreign_jobs.fates import fates_of, open_uploads, refuse_gone
-from magicfs.datasets.foreign_jobs.job import DeadJob, promise_missing
-from magicfs.datasets.foreign_jobs.staging import Cluster
+from magicfs.datasets.finders import Cluster, DeadJob, find_one, finder_of, finders
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, CommitFailed, UsageError
-from magicfs.filesystem.recording import write_id_of
+from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import READING
 from magicfs.protocol import ids, paths
@@ -33,7 +29,7 @@ from magicfs.transaction.record import JobRecord, believed
 from magicfs.transaction.taken_back import run_in_effect
 from magicfs.transaction.task_manifests import TaskManifests
 
-__all__ = ["Found", "find", "hadoop_keys", "work_of"]
+__all__ = ["Found", "find", "work_of"]
 
 _STAGED: Final = frozenset({"directory", "partitioned"})
 
@@ -43,7 +39,7 @@ class Found:
     """A job that can be committed."""
 
     context: JobContext
-    job: JobObject | None  # None for a job of Hadoop's
+    job: JobObject | None  # None for a job of another program
     output: JobOutput | None  # what was listed; None past the commit point: the job's own facts name it
     foreign: DeadJob | None = None
 
@@ -62,7 +58,7 @@ async def find(
     others = await find_unfinished_jobs(engine, location.key)
     one = next((each for each in others if each.job_id == name), None)
     if one is None:
-        return await _find_hadoops(engine, location, name, cluster, driver_is_dead=driver_is_dead)
+        return await _find_foreign(engine, location, name, cluster, driver_is_dead=driver_is_dead)
     if one.job is None:
         assert one.problem is not None
         raise one.problem
@@ -105,35 +101,18 @@ async def _listed(
             f"job {job} was run with tracking='memory': what its tasks committed is known to its driver "
             f"alone; nothing was changed; run magicfs abort {location.url} --job {job}, then the job again"
         )
-    output = await _load(engine, context, cluster)
+    finder = finder_of(options)
+    output = await (
+        job_output.load_listed(engine, context) if finder is None else finder.load(engine, context, cluster)
+    )
     if options.rollback.job is None:  # a rollback has no tasks
         if not output.names and not options.allow_empty:
             raise _no_tasks(location, context.layout, options.committer)
         planner_of(Look(engine, context, JobRecord(engine.store, context.layout, READING), output)).check()
     if output.without_write_id and not output.renames:
-        await _refuse_gone(engine, location, job, output)
+        for other in finders().values():
+            await other.refuse_gone(engine, context, output)
     return output
-
-
-async def _load(engine: Engine, context: JobContext, cluster: Cluster | None) -> JobOutput:
-    """What the tasks of an open job have committed."""
-    if context.options.hadoop.begun_by == manifest.BEGUN_BY:
-        one = await manifest.examined(engine, context)
-        if one.told.problem:
-            raise CommitFailed(f"job {context.job} cannot be committed: {one.told.problem}")
-        refuse_gone(context.url, context.job, one.fates)
-        return one.output
-    sets = None
-    if context.options.hadoop.begun_by == staging.BEGUN_BY:
-        sets = await staging.sets_of(engine, context, cluster)
-    return await job_output.load_listed(engine, context, sets)
-
-
-async def _refuse_gone(engine: Engine, location: Location, job: JobId, output: JobOutput) -> None:
-    """Refuse a job in which a JVM has begun uploads that are neither open nor published."""
-    theirs = (one for one in output.pendings() if write_id_of(one) is None)
-    fates = await fates_of(engine, theirs, await open_uploads(engine, location.key))
-    refuse_gone(location.url, job, fates)
 
 
 async def _check_run(engine: Engine, location: Location, job: JobObject, others: Sequence[OtherJob]) -> None:
@@ -162,16 +141,13 @@ async def _check_run(engine: Engine, location: Location, job: JobObject, others:
         )
 
 
-async def _find_hadoops(
+async def _find_foreign(
     engine: Engine, location: Location, job: JobId, cluster: Cluster | None, *, driver_is_dead: bool
 ) -> Found:
-    """A job without a job object: one of Hadoop's, or one that has ended."""
+    """A job without a job object: one of another program, or one that has ended."""
     if await was_published(engine, location, job):
         raise ended(location.url, job)
-    one = await magic.find_one(engine, location, job)
-    one = one or await manifest.find_one(engine, location, job)
-    one = one or await staging.find_one(engine, location, cluster, job)
-    if one is None:
+    if (one := await find_one(engine, location, job, cluster)) is None:
         for name in get_args(LayoutName):
             if (await work_of(engine, location, job, name))[1]:
                 raise ended(location.url, job)
@@ -185,20 +161,9 @@ async def _find_hadoops(
             f"nothing of a job {job!r} lies under {location.url}; nothing was changed; check the id, and "
             "that the URL is the destination that the job was given"
         )
-    if not one.told.tasks and not one.told.problem:
+    if not one.report.tasks and not one.report.problem:
         raise _no_tasks(location, one.context.layout, vow=" --driver-is-dead")
-    output = one.output
-    if one.told.committer == "manifest":
-        if one.told.problem:
-            raise CommitFailed(f"job {job} cannot be committed: {one.told.problem}")
-    else:
-        output = await job_output.load_listed(engine, one.context, one.cluster)  # once more, for its errors
-        if output.without_write_id < output.files:
-            raise ended(location.url, job)
-    if not driver_is_dead:
-        raise promise_missing(one)
-    refuse_gone(location.url, job, one.fates)
-    return Found(one.context, None, output, one)
+    return Found(one.context, None, await one.output(driver_is_dead=driver_is_dead), one)
 
 
 async def work_of(
@@ -208,11 +173,6 @@ async def work_of(
     layout = WorkLayout(location.key, job, 0, name)
     prefix = paths.prefix_of(layout.job_directory)
     return layout, [info.key async for info in engine.store.list(prefix)]
-
-
-def hadoop_keys(layout: WorkLayout, keys: Sequence[str]) -> list[str]:
-    """Those keys of a job's work that only Hadoop's S3A committer writes."""
-    return [key for key in keys if layout.is_hadoops(key)]
 
 
 def _no_tasks(location: Location, layout: WorkLayout, committer: str = "", vow: str = "") -> UsageError:

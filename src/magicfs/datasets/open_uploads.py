@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from magicfs.datasets.finders import finders
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, StoreError
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
@@ -40,7 +41,7 @@ class OpenUpload:
     own_path: str | None = None
     """Key of the directory of a user's own below a magic element that records it; None if none does."""
     destination: str | None = None  # the job's, as a key; None if no work of the job was found
-    hadoops: bool = False  # whether the job is one of Hadoop's, which has no job object
+    is_foreign: bool = False  # whether the job is one of another program, which has no job object
     quarantined: bool = False  # whether the job's audit has failed, and it waits to be accepted or aborted
     unjudged: bool = False  # whether the job is open, and rules have still to judge it
 
@@ -73,7 +74,7 @@ class _Records:
     uploads: dict[tuple[str, str], tuple[int, str | None]] = field(default_factory=dict)
     own_paths: dict[tuple[str, str], str] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)  # the destination of each job that works there
-    hadoops: set[str] = field(default_factory=set)  # jobs in which tasks of Hadoop's have worked
+    foreign: set[str] = field(default_factory=set)  # jobs in which tasks of other programs have worked
     ours: set[str] = field(default_factory=set)  # jobs that have a job object
     unreadable: list[FormatError] = field(default_factory=list)
     seen: dict[str, float] = field(default_factory=dict)  # when work of each was written last
@@ -175,12 +176,12 @@ def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
     if upload.job_id is None:
         return ()
     promise = "--driver-is-dead"
-    if upload.destination is None and not upload.hadoops:
+    if upload.destination is None and not upload.is_foreign:
         # Only its name tells: the job has ended, or nobody knows whose it is.
         return (f"magicfs abort {url(location.key)} --job {shlex.quote(upload.job_id)} {promise}",)
     destination = location.key if upload.destination is None else upload.destination
     job = f"{url(destination)} --job {shlex.quote(upload.job_id)}"
-    if upload.hadoops:
+    if upload.is_foreign:
         return f"magicfs recover {job}", f"magicfs commit {job} {promise}", f"magicfs abort {job} {promise}"
     if upload.quarantined:
         return f"magicfs commit {job} --accept REASON", f"magicfs abort {job}"
@@ -207,7 +208,7 @@ def _describe(upload: UploadInfo, records: _Records, jobs: Mapping[str, OtherJob
         name,
         own_path,
         records.jobs.get(name or "") if found is None else found.layout.destination,
-        hadoops=found is None and name in records.hadoops and name not in records.ours,
+        is_foreign=found is None and name in records.foreign and name not in records.ours,
         quarantined=job is not None and job.is_quarantined,
         unjudged=job is not None and job.is_unjudged,
     )
@@ -238,7 +239,7 @@ async def _read_records(store: Store, directories: Iterable[str], records: _Reco
 
 
 def _note_whose(records: _Records, job: str, key: str) -> None:
-    """Note what a key among the work of a job tells: that it has an object of ours, or that a JVM worked."""
+    """Note what a key among the work of a job tells: that it has an object of ours, or whose tasks worked."""
     destination, _, rest = key.partition(f"{MAGIC_JOB}{job}/{_JOB}{job}/")
     name: LayoutName = "__magic_job" if rest else "__magic"
     if not rest:
@@ -246,8 +247,8 @@ def _note_whose(records: _Records, job: str, key: str) -> None:
     layout = WorkLayout(destination.rstrip("/"), JobId(job), 0, name)
     if layout.is_job_object(key):
         records.ours.add(job)
-    elif layout.is_hadoops(key):
-        records.hadoops.add(job)
+    elif any(finder.writes(layout, key) for finder in finders().values()):
+        records.foreign.add(job)
 
 
 async def _read(store: Store, key: str, records: _Records) -> None:

@@ -15,10 +15,7 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import context_of, on_destination, was_published
-from magicfs.datasets.foreign_jobs import magic, manifest, staging
-from magicfs.datasets.foreign_jobs.discard import refuse_half_published
-from magicfs.datasets.foreign_jobs.job import as_left, promise_missing
-from magicfs.datasets.foreign_jobs.staging import Cluster
+from magicfs.datasets.finders import Cluster, finders
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
@@ -120,17 +117,16 @@ async def _foreign(
     *,
     acting: bool,
 ) -> list[RecoveredJob]:
-    """Jobs of Hadoop's, which have no job object: they are told, for only a promise can end them."""
+    """Jobs of other programs, which have no job object: they are listed, for only a promise can end them."""
     if any(one.job_id == job for one in found):
         return []
-    dead = [*await magic.find_all(engine, location), *await manifest.find_all(engine, location)]
-    dead += await staging.find_all(engine, location, cluster)
+    dead = [one for finder in finders().values() for one in await finder.find_all(engine, location, cluster)]
     listed = [one for one in dead if job in {None, one.context.job}]
-    # One that a command has begun to finish is told as that job.
+    # One that a command has begun to finish is listed as that job.
     listed = [one for one in listed if one.context.job not in {each.job_id for each in found}]
     if listed and acting and (job is not None or not found):
-        raise promise_missing(listed[0], f"{location.url} --job {listed[0].context.job}")
-    return [] if acting else [as_left(one) for one in listed]
+        raise listed[0].promise_missing(f"{location.url} --job {listed[0].context.job}")
+    return [] if acting else [one.as_left() for one in listed]
 
 
 async def finish_job(engine: Engine, location: Location, found: OtherJob) -> RecoveredJob:
@@ -196,10 +192,9 @@ async def _bring_to_an_end(
         return _as_recovered_job(found, would)
     layout = WorkLayout(location.key, one.job_id, found.attempt, one.layout.name)
     context = context_of(location, layout)
-    if decision is Decision.MOVE_TO_ABORTING and (
-        found.options.committer == "magic" or found.options.hadoop.begun_by
-    ):
-        await refuse_half_published(engine, location, context.of(found))
+    if decision is Decision.MOVE_TO_ABORTING:
+        for finder in finders().values():
+            await finder.refuse_abort(engine, context.of(found))
     job = JobTransaction(engine, context)
     done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
     if done is None:

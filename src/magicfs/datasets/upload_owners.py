@@ -130,7 +130,7 @@ def _signs(found: Survey) -> dict[str, float]:
 def _owner(upload: OpenUpload, found: Survey, silent_s: float) -> Owner:
     if upload.quarantined:
         return Owner.QUARANTINED
-    if upload.own_path or upload.hadoops or upload.job_id in found.jobs:
+    if upload.own_path or upload.is_foreign or upload.job_id in found.jobs:
         return Owner.RUNNING if silent_s < _SILENT_S else Owner.DEAD
     return Owner.NOBODY if upload.job_id is None else Owner.ENDED
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from magicfs.datasets.connection import context_of, was_published
-from magicfs.datasets.foreign_jobs.fates import Fates
-from magicfs.datasets.foreign_jobs.job import DeadJob
+from magicfs.datasets.connection import was_published
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.pending import Pending, Source
+from magicfs.hadoop.fates import Fates
+from magicfs.hadoop.job import HadoopJob, context_begun
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
@@ -50,7 +50,7 @@ class _Found:
     etags: dict[str, str] = field(default_factory=dict)  # of each file, by the key that it was written to
 
 
-async def find_all(engine: Engine, location: Location) -> list[DeadJob]:
+async def find_all(engine: Engine, location: Location) -> list[HadoopJob]:
     """Every job of Hadoop's manifest committer at a destination, the oldest first."""
     if engine.store.capabilities.rename == "copy":
         return []
@@ -64,14 +64,14 @@ async def find_all(engine: Engine, location: Location) -> list[DeadJob]:
     return sorted(found, key=lambda one: (one.modified, one.context.job))
 
 
-async def find_one(engine: Engine, location: Location, job: JobId) -> DeadJob | None:
+async def find_one(engine: Engine, location: Location, job: JobId) -> HadoopJob | None:
     """A job of Hadoop's manifest committer; None if nothing of it is there, or it is ours, or published."""
     if engine.store.capabilities.rename == "copy":
         return None
     layout = WorkLayout(location.key, job)
     if await read_unfinished(engine, layout) is not None or await was_published(engine, location, job):
         return None
-    context = context_of(location, layout, committer="manifest", begun_by=BEGUN_BY)
+    context = context_begun(location, layout, BEGUN_BY, "manifest")
     directory = paths.prefix_of(context.temporary.job_directory)
     listed = engine.store.list_directories(directory)
     names = [one.removeprefix(directory).rstrip("/") async for one in listed]
@@ -83,7 +83,7 @@ async def find_one(engine: Engine, location: Location, job: JobId) -> DeadJob | 
     return await examined(engine, context)
 
 
-async def examined(engine: Engine, context: JobContext) -> DeadJob:
+async def examined(engine: Engine, context: JobContext) -> HadoopJob:
     """What a job has come to. Nothing is changed."""
     sets, listed, problem = TaskManifests(engine, context), list[ObjectInfo](), ""
     prefix = paths.prefix_of(context.temporary.manifests_directory)
@@ -98,20 +98,10 @@ async def examined(engine: Engine, context: JobContext) -> DeadJob:
     except MagicError as error:
         found, problem = await _looked(engine, files), str(error)
     fates = found.fates
-    told = ForeignJob(
-        committer="manifest",
-        attempt=context.layout.attempt,
-        tasks=output.tasks,
-        files=output.files,
-        bytes=output.bytes,
-        published=len(fates.published),
-        uploads=len(fates.open),
-        gone=len(fates.gone),
-        doubtful=len(fates.doubtful),
-        problem=problem,
-    )
+    seen = ForeignJob("manifest", uploads=len(fates.open), problem=problem)
     modified = max((one.modified or 0.0 for one in listed), default=0.0)
-    return DeadJob(context, output, fates, told, modified, look=partial(_again, engine, files))
+    job = HadoopJob.of(engine, context, seen, output, fates, modified)
+    return replace(job, look=partial(_again, engine, files))
 
 
 async def _again(engine: Engine, files: Sequence[Pending]) -> Fates:

@@ -9,22 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from dataclasses import replace
+from typing import Any, Final
 
 from fsspec.core import url_to_fs
 
 from magicfs.committers.options import StagingOptions
 from magicfs.committers.staging.cluster import ClusterSets
 from magicfs.committers.staging.cluster_files import ClusterFiles, ClusterLayout
-from magicfs.datasets.connection import context_of, was_published
-from magicfs.datasets.foreign_jobs.fates import OpenUploads, fates_of, open_uploads
-from magicfs.datasets.foreign_jobs.job import DeadJob
+from magicfs.datasets.connection import was_published
+from magicfs.datasets.finders import Cluster
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, UsageError
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.hadoop.fates import OpenUploads, fates_of, open_uploads
+from magicfs.hadoop.job import HadoopJob, context_begun
 from magicfs.hadoop.options import HadoopOptions, cluster_url
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
@@ -35,57 +36,37 @@ from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["BEGUN_BY", "Cluster", "clear", "find_all", "find_one", "sets_of"]
+__all__ = ["BEGUN_BY", "clear", "cluster_directory", "find_all", "find_one", "sets_of"]
 
 BEGUN_BY: Final = "hadoop-staging"
 _PARTITION: Final = "partition: "
 _PLACE: Final = "fs.s3a.committer.staging.tmp.path"
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Where Hadoop's staging committers keep the pending sets of their jobs.
-
-    Attributes:
-        directory: fsspec URL of the directory, ``fs.s3a.committer.staging.tmp.path``.
-        user: Whose jobs; None for those of all users.
-        storage_options: Options of its filesystem, as for fsspec.
+def cluster_directory(conf: Mapping[str, str]) -> str:
+    """The URL where a configuration puts it: without ``fs.s3a.committer.staging.tmp.path``, as Hadoop does,
+    ``tmp/staging`` in the user's home of ``fs.defaultFS``.
     """
-
-    directory: str
-    user: str | None = None
-    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, given: Cluster | str | None) -> Cluster | None:
-        """What was given, a URL or the whole."""
-        return cls(given) if isinstance(given, str) else given
-
-    @classmethod
-    def from_hadoop_conf(cls, conf: Mapping[str, str]) -> Self:
-        """Where a configuration of Hadoop's puts it: without ``fs.s3a.committer.staging.tmp.path``, as Hadoop
-        does, to ``tmp/staging`` in the user's home of ``fs.defaultFS``.
-        """
-        options = HadoopOptions(conf)
-        return cls(cluster_url(options, options.get(_PLACE) or "tmp/staging"))
+    options = HadoopOptions(conf)
+    return cluster_url(options, options.get(_PLACE) or "tmp/staging")
 
 
-async def find_all(engine: Engine, location: Location, cluster: Cluster | None) -> list[DeadJob]:
+async def find_all(engine: Engine, location: Location, cluster: Cluster) -> list[HadoopJob]:
     """Every job in a cluster directory whose files belong to a destination. Raises UsageError if the
     directory cannot be read.
     """
-    found, there = list[DeadJob](), None
-    for user, job in [] if cluster is None else await _jobs(cluster):
+    found, there = list[HadoopJob](), None
+    for user, job in await _jobs(cluster):
         there = there or await open_uploads(engine, location.key)
         one = await _examined(engine, location, cluster, user, job, there)
-        if one is not None and one.told.files and not await was_published(engine, location, job):
+        if one is not None and one.report.files and not await was_published(engine, location, job):
             found.append(one)
     return sorted(found, key=lambda one: (one.modified, one.context.job))
 
 
-async def find_one(engine: Engine, location: Location, cluster: Cluster | None, job: JobId) -> DeadJob | None:
+async def find_one(engine: Engine, location: Location, cluster: Cluster, job: JobId) -> HadoopJob | None:
     """A job in a cluster directory; None if it is not there, is ours, or is published."""
-    for user, name in [] if cluster is None else await _jobs(cluster):
+    for user, name in await _jobs(cluster):
         if name == job and not await was_published(engine, location, job):
             there = await open_uploads(engine, location.key)
             return await _examined(engine, location, cluster, user, job, there)
@@ -104,15 +85,14 @@ async def sets_of(engine: Engine, context: JobContext, cluster: Cluster | None) 
     )
 
 
-async def clear(cluster: Cluster | None, job: JobId) -> None:
+async def clear(cluster: Cluster, job: JobId) -> None:
     """Remove the directory of a job that has ended. A second call does nothing."""
 
     def work(place: ClusterFiles) -> None:
         for user in _users(place, cluster):
             place.remove(ClusterLayout(user, job).job_directory)
 
-    if cluster is not None:
-        await _in_thread(cluster, work)
+    await _in_thread(cluster, work)
 
 
 async def _jobs(cluster: Cluster) -> list[tuple[str, JobId]]:
@@ -130,8 +110,8 @@ async def _jobs(cluster: Cluster) -> list[tuple[str, JobId]]:
     return found
 
 
-def _users(place: ClusterFiles, cluster: Cluster | None) -> list[str]:
-    if cluster is not None and cluster.user is not None:
+def _users(place: ClusterFiles, cluster: Cluster) -> list[str]:
+    if cluster.user is not None:
         return [cluster.user]
     return [name for name in place.names("") if not name.startswith(".")]
 
@@ -159,19 +139,13 @@ def _sets(engine: Engine, context: JobContext, cluster: Cluster, user: str) -> C
 
 
 async def _examined(
-    engine: Engine,
-    location: Location,
-    cluster: Cluster | None,
-    user: str,
-    job: JobId,
-    there: OpenUploads,
-) -> DeadJob | None:
-    assert cluster is not None
+    engine: Engine, location: Location, cluster: Cluster, user: str, job: JobId, there: OpenUploads
+) -> HadoopJob | None:
     directory = ClusterLayout(user, job).attempts_directory
     names = await _in_thread(cluster, lambda place: place.names(directory))
     numbers = [int(name) for name in names if name.isdecimal()]
     layout = WorkLayout(location.key, job, max(numbers, default=0))
-    context = context_of(location, layout, committer="directory", begun_by=BEGUN_BY)
+    context = context_begun(location, layout, BEGUN_BY, "directory")
     sets = _sets(engine, context, cluster, user)
     pendings = await _recorded(sets)
     if any(write_id_of(one) is not None or _place_of(one) != location.path for one in pendings):
@@ -182,20 +156,9 @@ async def _examined(
     except MagicError as error:
         problem = str(error)
     fates = await fates_of(engine, pendings, there)
-    told = ForeignJob(
-        committer="staging",
-        attempt=layout.attempt,
-        tasks=output.tasks,
-        files=output.files,
-        bytes=output.bytes,
-        published=len(fates.published),
-        uploads=len(fates.open),
-        gone=len(fates.gone),
-        doubtful=len(fates.doubtful),
-        problem=problem,
-    )
+    seen = ForeignJob("staging", uploads=len(fates.open), problem=problem)
     modified = max((one.created_ms / 1000 for one in pendings), default=0.0)
-    return DeadJob(context, output, fates, told, modified, sets)
+    return replace(HadoopJob.of(engine, context, seen, output, fates, modified), cluster=sets)
 
 
 async def _recorded(sets: ClusterSets) -> list[Pending]:

@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, get_args
 
-from magicfs.datasets.connection import context_of, was_published
-from magicfs.datasets.foreign_jobs.fates import Fates, OpenUploads, fates_of, open_uploads
-from magicfs.datasets.foreign_jobs.job import DeadJob
+from magicfs.datasets.connection import was_published
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.hadoop.fates import Fates, OpenUploads, fates_of, open_uploads
+from magicfs.hadoop.job import HadoopJob, context_begun, marker_of
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
@@ -30,11 +30,11 @@ from magicfs.report import ForeignJob
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
 from magicfs.transaction import output as job_output
-from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
+from magicfs.transaction.attempt_output import TaskOutput, read_pending
 from magicfs.transaction.others import unfinished_among
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["BEGUN_BY", "fates_of_sets", "find_all", "find_one", "is_set", "remove_marker"]
+__all__ = ["BEGUN_BY", "fates_of_sets", "find_all", "find_one", "is_set"]
 
 BEGUN_BY: Final = "hadoop-magic"
 # <NN>/<task>.pendingset, and <NN>/tasks/<attempt>/...; our own attempts begin with "attempt-".
@@ -43,12 +43,12 @@ _ATTEMPT: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/")
 _OURS: Final = re.compile(r"facts/|[0-9]{2,4}/(sets/|tasks/attempt-)")
 
 
-async def find_all(engine: Engine, location: Location) -> list[DeadJob]:
+async def find_all(engine: Engine, location: Location) -> list[HadoopJob]:
     """Every job of Hadoop's magic committer at a destination, the oldest first."""
     prefix, places = paths.prefix_of(location.key), list[str]()
     listed = [one async for one in engine.store.list_directories(prefix + MAGIC)]
     await unfinished_among(engine, location.key, listed, visitors=False, gone=places)
-    found, there = list[DeadJob](), None
+    found, there = list[HadoopJob](), None
     for place in sorted(places):
         magic, _, job = place.removeprefix(prefix).rstrip("/").partition("/")
         layout = layout_of(location.key, magic, job)
@@ -59,7 +59,7 @@ async def find_all(engine: Engine, location: Location) -> list[DeadJob]:
     return sorted(found, key=lambda one: (one.modified, one.context.job))
 
 
-async def find_one(engine: Engine, location: Location, job: JobId) -> DeadJob | None:
+async def find_one(engine: Engine, location: Location, job: JobId) -> HadoopJob | None:
     """A job of Hadoop's magic committer; None if nothing of it is there, or it is ours, or published."""
     for name in get_args(LayoutName):
         layout = WorkLayout(location.key, job, 0, name)
@@ -72,7 +72,7 @@ async def find_one(engine: Engine, location: Location, job: JobId) -> DeadJob | 
 
 async def _work_of(engine: Engine, layout: WorkLayout) -> list[ObjectInfo]:
     """All objects of a job's work if Hadoop began it; else none."""
-    marker = _marker(layout)
+    marker = marker_of(layout)
     whole = layout.job_directory if marker is None else layout.magic_directory
     listed = [info async for info in engine.store.list(paths.prefix_of(whole))]
     names = [one.key.removeprefix(f"{layout.job_directory}/") for one in listed]
@@ -84,12 +84,11 @@ async def _work_of(engine: Engine, layout: WorkLayout) -> list[ObjectInfo]:
 
 async def _examined(
     engine: Engine, location: Location, layout: WorkLayout, work: Sequence[ObjectInfo], there: OpenUploads
-) -> DeadJob:
+) -> HadoopJob:
     names = [one.key[len(layout.job_directory) + 1 :] for one in work]
     attempts = [int(match["attempt"]) for match in map(_ATTEMPT.match, names) if match]
     layout = replace(layout, attempt=max(attempts, default=0))
-    # Its names are Hadoop's: they need not contain the job, nor differ from names that are taken.
-    context = context_of(location, layout, begun_by=BEGUN_BY)
+    context = context_begun(location, layout, BEGUN_BY, "magic")
     output, problem = JobOutput(), ""
     try:
         output = await job_output.load_listed(engine, context)
@@ -101,19 +100,9 @@ async def _examined(
     pending = [key for key in keys if key.endswith(PENDING)]
     await read_pending(engine, pending, engine.store.bucket, ("",), files)
     ids = {one.upload_id for one in [*files.pendings, *await _in_sets(engine, layout, keys)]}
-    told = ForeignJob(
-        committer="magic",
-        attempt=layout.attempt,
-        tasks=output.tasks,
-        files=output.files,
-        bytes=output.bytes,
-        published=len(fates.published),
-        uploads=len(ids & there.ids),
-        gone=len(fates.gone),
-        doubtful=len(fates.doubtful),
-        problem=problem,
-    )
-    return DeadJob(context, output, fates, told, max(one.modified or 0.0 for one in work))
+    seen = ForeignJob("magic", uploads=len(ids & there.ids), problem=problem)
+    modified = max(one.modified or 0.0 for one in work)
+    return HadoopJob.of(engine, context, seen, output, fates, modified)
 
 
 async def fates_of_sets(engine: Engine, layout: WorkLayout, keys: Sequence[str], there: OpenUploads) -> Fates:
@@ -150,14 +139,3 @@ async def _in_sets(engine: Engine, layout: WorkLayout, keys: Sequence[str]) -> l
 def is_set(layout: WorkLayout, key: str) -> bool:
     """Whether a key is a pending set where Hadoop's job commit looks for it."""
     return _SET.fullmatch(key[len(layout.job_directory) + 1 :]) is not None
-
-
-def _marker(layout: WorkLayout) -> str | None:
-    """The directory marker that S3A's ``mkdirs`` makes at a job's setup; None where it is for all jobs."""
-    return paths.prefix_of(layout.magic_directory) if layout.name == "__magic_job" else None
-
-
-async def remove_marker(engine: Engine, layout: WorkLayout) -> list[MagicError]:
-    """Remove the marker, which lies beside a job's work; a second call does nothing."""
-    marker = _marker(layout)
-    return [] if marker is None else await delete_keys(engine.for_cleanup(), [marker])
