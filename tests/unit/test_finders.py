@@ -64,6 +64,15 @@ def test_finder_that_cannot_be_loaded_is_named_where_jobs_are_looked_for(
     assert (bucket.objects(), bucket.uploads()) == before
 
 
+def test_doctor_says_how_to_mend_a_finder(bucket: Bucket, install: Callable[..., None]) -> None:
+    HadoopJob(bucket, DESTINATION)
+    install(hadoop="magicfs_of_nobody.finder:Finder")
+    found = magicfs.doctor(bucket.url(DESTINATION), read_only=True).findings
+    [one] = [one for one in found if one.subject == "list uploads"]
+    assert (one.verdict, one.error) == ("wrong", "UsageError")
+    assert one.advice.startswith("run pip install --force-reinstall ")
+
+
 def test_error_names_the_distribution(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = tmp_path / "elephants-1.0.dist-info"
     home.mkdir()
