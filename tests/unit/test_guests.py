@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -14,9 +14,11 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import commands_of, main
+from magicfs.runtime import registered
 
 ROOT = Path(__file__).parents[2]
 GROUPS = ("magicfs.commands", "magicfs.recover")
+ALL_GROUPS = (*GROUPS, "magicfs.extensions", "magicfs.finders")
 COMMAND = """
 HELP = "say what was given"
 
@@ -40,7 +42,7 @@ Install = Callable[..., None]
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Installs the distribution ``joinery`` 1.2, whose module of a given text is in a group."""
 
     def install(group: str, name: str, text: str) -> None:
@@ -52,11 +54,13 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
             file.write(f"[{group}]\n{name} = joinery_{name}\n")
         monkeypatch.delitem(sys.modules, f"joinery_{name}", raising=False)
         monkeypatch.syspath_prepend(tmp_path)
+        registered.load.cache_clear()
 
-    return install
+    yield install
+    registered.load.cache_clear()
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", ALL_GROUPS)
 def test_what_is_installed_is_what_the_project_says(group: str) -> None:
     said = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][group]
     found = {one.name: one.value for one in entry_points(group=group) if one.value.startswith("magicfs.")}

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from magicfs.cli import guests
 from magicfs.errors import UsageError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from magicfs.runtime import registered
 
 __all__ = ["GROUP", "commands"]
 
@@ -44,10 +41,10 @@ def commands(asked: str | None = None) -> dict[str, ModuleType]:
     """
     if asked in _OWN:
         return {asked: _own(asked)}
-    points = {name: one for name, one in guests.registered(GROUP).items() if name not in _OWN}
-    if asked in points:
-        return {asked: _of(points[asked])}
-    found = {name: _own(name) for name in _OWN} | {name: _line_of(one) for name, one in points.items()}
+    guests = {*registered.names(GROUP)} - _OWN.keys()
+    if asked in guests:
+        return {asked: _of(asked)}
+    found = {name: _own(name) for name in _OWN} | {name: _line_of(name) for name in guests}
 
     def place(name: str) -> tuple[float, str]:
         return _OWN.get(name, getattr(found[name], "PLACE", math.inf)), name
@@ -59,15 +56,16 @@ def _own(name: str) -> ModuleType:
     return import_module(f"magicfs.cli.{name}")
 
 
-def _of(point: EntryPoint) -> ModuleType:
-    return guests.load(point, "HELP", "configure", "run")
+def _of(name: str) -> ModuleType:
+    module: ModuleType = registered.load(GROUP, name, "HELP", "configure", "run")
+    return module
 
 
-def _line_of(point: EntryPoint) -> ModuleType:
+def _line_of(name: str) -> ModuleType:
     try:
-        return _of(point)
+        return _of(name)
     except UsageError:
-        lost = ModuleType(point.name)
-        says = f"cannot be loaded; magicfs {point.name} says why"
+        lost = ModuleType(name)
+        says = f"cannot be loaded; magicfs {name} says why"
         vars(lost).update(HELP=says, configure=lambda _: None, run=None)
         return lost

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from magicfs.cli import guests
 from magicfs.cli.cluster import add_cluster, parse_cluster
+from magicfs.cli.guests import Mended
 from magicfs.cli.printing import print_recovered, printable
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 from magicfs.errors import UsageError
+from magicfs.runtime import registered
 
 __all__ = ["HELP", "configure", "run"]
 
@@ -36,9 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="discard a job that is still open; its driver can no longer commit",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
-    for point in guests.registered(_GROUP).values():
+    for name in registered.names(_GROUP):
         with suppress(UsageError):  # run says so
-            guests.load(point, "configure", "run").configure(parser)
+            registered.load(_GROUP, name, "configure", "run").configure(parser)
     add_cluster(parser)
     add_storage_options(parser)
 
@@ -66,13 +67,13 @@ def run(arguments: argparse.Namespace) -> int:
     return print_recovered(report, nothing, mended, as_json=arguments.json)
 
 
-def _mended(arguments: argparse.Namespace) -> Iterator[guests.Mended]:
+def _mended(arguments: argparse.Namespace) -> Iterator[Mended]:
     """What guests mend. Of one that cannot be loaded a line on stderr says so, and somebody has to look."""
-    for point in guests.registered(_GROUP).values():
+    for name in registered.names(_GROUP):
         try:
-            guest = guests.load(point, "configure", "run")
+            guest = registered.load(_GROUP, name, "configure", "run")
         except UsageError as error:
             sys.stderr.write(f"magicfs: {printable(str(error))}\n")
-            yield guests.Mended("", undecided=True)
+            yield Mended("", undecided=True)
         else:
             yield guest.run(arguments)

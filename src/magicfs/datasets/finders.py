@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
 from magicfs.engine import Engine
@@ -21,6 +20,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import ForeignJob, RecoveredJob
+from magicfs.runtime import registered
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob
 from magicfs.transaction.output import JobOutput
@@ -129,17 +129,7 @@ class Finder(Protocol):
 @cache
 def finders() -> Mapping[str, Finder]:
     """All finders by their names. Raises UsageError for one that cannot be loaded."""
-    found: dict[str, Finder] = {}
-    for entry in sorted(entry_points(group=_GROUP)):
-        try:
-            found[entry.name] = entry.load()()
-        except Exception as error:
-            package = entry.dist.name if entry.dist else entry.value
-            raise UsageError(
-                f"{package} finds jobs of {entry.name}, and its finder cannot be loaded: {error!r}; nothing "
-                f"was changed; run pip install --force-reinstall {package}, or pip uninstall it"
-            ) from error
-    return found
+    return {name: registered.load(_GROUP, name)() for name in registered.names(_GROUP)}
 
 
 async def find_one(engine: Engine, location: Location, job: JobId, cluster: Cluster | None) -> DeadJob | None:
@@ -158,9 +148,4 @@ def finder_of(options: JobOptions) -> Finder | None:
 
 def finder_named(name: str) -> Finder:
     """The finder of a program. Raises UsageError if none is installed."""
-    if (found := finders().get(name)) is None:
-        raise UsageError(
-            f"no finder of jobs of {name} is installed; nothing was changed; install the package that has "
-            f"the entry point {name!r} of the group {_GROUP!r}"
-        )
-    return found
+    return finders().get(name) or registered.load(_GROUP, name)()

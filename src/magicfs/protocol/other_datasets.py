@@ -65,10 +65,10 @@ def other_of(key: str, destination: str) -> Other | None:
     if _SIGN.search(relative) is None:
         return None
     names = relative.split("/")
-    for depth, name in enumerate(names[:-1]):
+    for depth in range(len(names) - 1):
         directory = prefix + "/".join(names[:depth]) if depth else prefix.removesuffix("/")
         below = "/".join(names[depth:])
-        if name.startswith(MAGIC) or name in {MANIFESTS, TEMPORARY}:
+        if below.startswith((MAGIC, f"{MANIFESTS}/", f"{TEMPORARY}/")):
             return _of_job(key, directory, below) if any(names[:depth]) else None
         if (table := table_of(below)) is not None:
             return Other(directory, "table", table, key)

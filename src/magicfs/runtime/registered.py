@@ -1,58 +1,68 @@
-"""What is registered by entry points: found by its name, and imported when somebody asks for it.
+"""What distributions register by entry points: found by its name, and imported when somebody asks for it.
 
-Guests of this distribution register as those of any other do.
+::
+
+    [project.entry-points."magicfs.extensions"]
+    keep = "magicfs.past.extension:Past"
+
+The groups are ``magicfs.committers``, ``magicfs.extensions``, ``magicfs.finders``, ``magicfs.commands`` and
+``magicfs.recover``. Guests of this distribution register as those of any other do.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["load", "names"]
 
 
-@cache
-def _found(group: str) -> dict[str, list[EntryPoint]]:
-    found: dict[str, list[EntryPoint]] = {}
-    for one in entry_points(group=group):
-        if one not in found.setdefault(one.name, []):
-            found[one.name].append(one)
-    return found
-
-
 def names(group: str) -> list[str]:
     """All names that are registered in a group, sorted. Nothing is imported."""
-    return sorted(_found(group))
+    return sorted({one.name for one in _points(group)})
 
 
-def load(group: str, name: str) -> Any:
+@cache
+def load(group: str, name: str, *needed: str) -> Any:
     """What is registered under a name. A second call returns the same.
 
-    Raises UsageError if nothing is, if two distributions register it, or if it cannot be imported.
+    Raises UsageError if nothing is, if two distributions register different things, or if it cannot be
+    imported, or lacks one of the names that are ``needed``.
     """
-    found = _found(group).get(name, [])
-    if not found:
-        known = ", ".join(names(group)) or "none"
+    points = {one.value: one for one in reversed(_points(group)) if one.name == name}
+    if not points:
         raise UsageError(
-            f"{name!r} is none of the entry points {group!r}, which are {known}; install the "
-            "distribution that brings it, or a newer magicfs"
+            f"{name!r} of {group} is not installed; nothing was changed; install the distribution that "
+            "brings it, or a newer magicfs"
         )
-    if len(found) > 1:
-        registered = " and ".join(map(_said, found))
-        raise UsageError(
-            f"{name!r} of the entry points {group!r} is registered twice, as {registered}; uninstall one"
-        )
+    if len(points) > 1:
+        said = " and ".join(sorted(f"{value} of {_distribution(one)}" for value, one in points.items()))
+        raise UsageError(f"{name!r} of {group} is registered twice, as {said}; uninstall one of them")
+    [point] = points.values()
     try:
-        return found[0].load()
-    except (ImportError, AttributeError) as error:
+        loaded = point.load()
+        for one in needed:
+            getattr(loaded, one)
+    except Exception as error:  # whatever a guest raises; all others work without it
+        named = point.dist.name if point.dist else point.value
         raise UsageError(
-            f"{name!r} of the entry points {group!r}, {_said(found[0])}, cannot be imported: {error}; "
-            "install what it needs, or uninstall it"
+            f"{name!r} of {group} comes from {_distribution(point)}, and cannot be loaded "
+            f"({type(error).__name__}: {error}); everything else works; install it again: "
+            f"python -m pip install --force-reinstall {named}"
         ) from error
+    return loaded
 
 
-def _said(one: EntryPoint) -> str:
-    return f"{one.value} of {'an unknown distribution' if one.dist is None else one.dist.name}"
+def _points(group: str) -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=group))
+
+
+def _distribution(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
