@@ -80,10 +80,8 @@ def abort(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: Something could not be discarded; call again.
     """
-    how: dict[str, Any] = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run}
-    how["cluster"] = Cluster.of(cluster)
-    report: RecoverReport = on_destination(abort_job, url, storage_options, filesystem, **how)
-    return report
+    how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run, "cluster": Cluster.of(cluster)}
+    return on_destination(abort_job, url, storage_options, filesystem, **how)
 
 
 async def abort_job(

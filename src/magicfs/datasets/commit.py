@@ -113,10 +113,9 @@ def commit(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
-    how: dict[str, Any] = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead}
-    how |= {"allow_empty": allow_empty, "cluster": Cluster.of(cluster), "accept": accept}
-    report: JobReport = on_destination(commit_listed, url, storage_options, filesystem, **how)
-    return report
+    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
+    asked = {"allow_empty": allow_empty, "accept": accept}
+    return on_destination(commit_listed, url, storage_options, filesystem, **how, **asked)
 
 
 def preview_commit(
@@ -132,10 +131,9 @@ def preview_commit(
     filesystem: AbstractFileSystem | None = None,
 ) -> ListedJob:
     """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
-    how: dict[str, Any] = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead}
-    how |= {"allow_empty": allow_empty, "cluster": Cluster.of(cluster), "accept": accept}
-    listed: ListedJob = on_destination(preview_listed, url, storage_options, filesystem, **how)
-    return listed
+    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
+    asked = {"allow_empty": allow_empty, "accept": accept}
+    return on_destination(preview_listed, url, storage_options, filesystem, **how, **asked)
 
 
 async def preview_listed(

@@ -71,10 +71,9 @@ def recover(
         FormatError: The job object, or a fact that it names, is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
-    how: dict[str, Any] = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
-    how["cluster"] = Cluster.of(cluster)
-    report: RecoverReport = on_destination(recover_jobs, url, storage_options, filesystem, **how)
-    return report
+    how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
+    own = Cluster.of(cluster)
+    return on_destination(recover_jobs, url, storage_options, filesystem, cluster=own, **how)
 
 
 async def recover_jobs(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import product
 from operator import itemgetter
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.pending_entry import Body, Source, UploadedPart
@@ -25,6 +25,7 @@ _NO_STATISTICS: Final = _EMPTY.to_document()
 _NO_KEY: Final = frozenset({"", "/"})
 _ONLY_TEXT: Final = frozenset({str})
 _Types = type | tuple[type, ...]
+_Members = dict[str, Any]
 
 
 class _Shape:
@@ -35,7 +36,7 @@ class _Shape:
         self._values = itemgetter(*types)
         self._types = {*product(*(one if isinstance(one, tuple) else (one,) for one in types.values()))}
 
-    def fits(self, found: object) -> bool:
+    def fits(self, found: object) -> TypeGuard[_Members]:
         return (
             type(found) is dict
             and found.keys() == self._names
@@ -62,7 +63,7 @@ _RENAMED: Final = _Shape(**_EACH, source=dict)
 _SOURCE: Final = _Shape(key=str, etag=str)
 
 
-def read(fields: Fields) -> dict[str, Any] | None:
+def read(fields: Fields) -> _Members | None:
     """The arguments of ``Pending`` for an object; None if anything about it is unusual."""
     found = fields.members
     if _UPLOAD.fits(found):
@@ -82,7 +83,7 @@ def read(fields: Fields) -> dict[str, Any] | None:
     return own if "source" in own else _written(found, own)
 
 
-def _written(found: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any] | None:
+def _written(found: _Members, own: _Members) -> _Members | None:
     """With what is said of a file that was written, and of none that is renamed."""
     created, saved, extra = found["created"], found["saved"], found["extraData"]
     is_usual = (
@@ -96,12 +97,12 @@ def _written(found: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any] | 
     return own if is_usual else None
 
 
-def _upload(upload_id: str, elements: list[object]) -> dict[str, Any] | None:
+def _upload(upload_id: str, elements: list[object]) -> _Members | None:
     parts = tuple(map(_part, elements))
     return {"upload_id": upload_id, "parts": parts} if upload_id and parts and None not in parts else None
 
 
-def _part(element: Any) -> UploadedPart | None:
+def _part(element: object) -> UploadedPart | None:
     if type(element) is str:
         return UploadedPart(element) if element else None
     if not _PART.fits(element) or not element["etag"]:
@@ -109,15 +110,11 @@ def _part(element: Any) -> UploadedPart | None:
     return UploadedPart(element["etag"], element["checksumAlgorithm"], element["checksum"])
 
 
-def _body(found: Any) -> dict[str, Any] | None:
-    is_usual = (
-        _BODY.fits(found)
-        and found["bundle"]
-        and 0 <= found["offset"] <= LONG_MAX
-        and _SHA256.fullmatch(found["sha256"])
-    )
-    return {"body": Body(**found)} if is_usual else None
+def _body(found: object) -> _Members | None:
+    if not _BODY.fits(found) or not found["bundle"] or not _SHA256.fullmatch(found["sha256"]):
+        return None
+    return {"body": Body(**found)} if 0 <= found["offset"] <= LONG_MAX else None
 
 
-def _source(found: Any) -> dict[str, Any] | None:
+def _source(found: object) -> _Members | None:
     return {"source": Source(**found)} if _SOURCE.fits(found) and found["key"] else None

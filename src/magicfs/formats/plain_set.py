@@ -64,9 +64,7 @@ class PlainFile(NamedTuple):
     extra_data: Mapping[str, str]
     upload_id: str  # empty for a file with a body
     etags: tuple[str, ...]
-    checksums: tuple[
-        tuple[str | None, str | None], ...
-    ]  # algorithm and value of each part; empty without any
+    checksums: _Checksums  # algorithm and value of each part; empty without any
     body: Body | None
 
 

@@ -136,7 +136,12 @@ async def expire_kept(
     if dry_run:
         return await _would_expire(engine, location, pointer, now)
     store = (await told_as_newest(engine, location)).store
-    conditions = await _conditions(store, destination)
+    conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
+    if not conditions.put_if_absent:
+        raise UsageError(
+            f"the store {store.name!r} ignores conditional writes, so a rollback at the same moment could "
+            "lose files; nothing was deleted; use another store"
+        )
     if now_ms is None and any(_is_over(one, now) and not one.expires for one in pointer.keeping):
         now = min(now, await _now_by_store(store, destination, conditions) or now)
     over = await _over(engine, location, pointer.keeping, now)
@@ -154,16 +159,6 @@ async def _would_expire(engine: Engine, location: Location, pointer: Pointer, no
     gone = await _still_there(engine, kept, pointer.expiring)
     left = [one for one in pointer.keeping if one.job_id not in over]
     return _report(location, left, [one for one in pointer.keeping if one.job_id in over], gone)
-
-
-async def _conditions(store: Store, destination: str) -> Conditions:
-    conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
-    if not conditions.put_if_absent:
-        raise UsageError(
-            f"the store {store.name!r} ignores conditional writes, so a rollback at the same moment could "
-            "lose files; nothing was deleted; use another store"
-        )
-    return conditions
 
 
 async def _expire(

@@ -120,16 +120,8 @@ class Register:
                 continue
             if is_pair:
                 undecided = not number and first.metadata.get(_NUMBERED) == _UNDECIDED
-                return Entry(
-                    info.key,
-                    body,
-                    info.etag,
-                    number,
-                    numbered,
-                    undecided,
-                    first.modified,
-                    first.version,
-                )
+                seen = first.modified, first.version
+                return Entry(info.key, body, info.etag, number, numbered, undecided, *seen)
             if not left:
                 raise Unavailable(
                     "get", self._shown(self.key), f"others moved it each time it was read, {_LOOKS} times"

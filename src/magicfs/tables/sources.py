@@ -79,7 +79,7 @@ def _source(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
     return _of_arrow(data) or _of_engine(data, schema, index) or _of_many(data, schema, index)
 
 
-def _of_arrow(data: Any) -> Source | None:
+def _of_arrow(data: object) -> Source | None:
     match data:
         case pa.Table():
             rows = _piece_rows(data.num_rows, data.nbytes)
@@ -95,7 +95,7 @@ def _of_arrow(data: Any) -> Source | None:
     return None
 
 
-def _of_engine(data: Any, schema: pa.Schema | None, index: bool | None) -> Source | None:
+def _of_engine(data: object, schema: pa.Schema | None, index: bool | None) -> Source | None:
     match type(data).__module__.partition(".")[0], type(data).__name__:
         case "pandas", "DataFrame":
             return _pandas(data, schema, index)
@@ -112,7 +112,7 @@ def _of_engine(data: Any, schema: pa.Schema | None, index: bool | None) -> Sourc
     return None
 
 
-def _of_many(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
+def _of_many(data: object, schema: pa.Schema | None, index: bool | None) -> Source:
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
         return Source(reader.schema, lambda: iter(reader), _itself)

@@ -185,16 +185,17 @@ class Traffic:
             raise Crash(f"{actor.name} is dead")
 
 
-class FaultyStore:
-    """One actor's way to a store; every method of the port passes through the traffic.
-
-    The methods are made by ``generate`` below. Where a ``Store`` is asked for, ``faulty`` makes one.
-    """
+class _Faulty:
+    """One actor's way to a port; ``generate`` below makes its methods, which pass through the traffic."""
 
     def __init__(self, inner: Any, traffic: Traffic, actor: Actor) -> None:
         self.inner = inner
         self.traffic = traffic
         self.actor = actor
+
+
+class FaultyStore(_Faulty):
+    """One actor's way to a store. Where a ``Store`` is asked for, ``faulty`` makes one."""
 
     def tree(self) -> Any:
         """The tree of the store within, whose requests pass through the same traffic."""
@@ -209,31 +210,18 @@ class FaultyStore:
         return FaultyVersions(self.inner.versions(), self.traffic, self.actor)
 
 
-class FaultyFolders:
-    """One actor's way to the folders of a bucket; made as ``FaultyStore`` is."""
-
-    def __init__(self, inner: Folders, traffic: Traffic, actor: Actor) -> None:
-        self.inner = inner
-        self.traffic = traffic
-        self.actor = actor
+class FaultyFolders(_Faulty):
+    """One actor's way to the folders of a bucket."""
 
 
-class FaultyVersions:
-    """One actor's way to the versions of a store; made as ``FaultyStore`` is."""
-
-    def __init__(self, inner: Versions, traffic: Traffic, actor: Actor) -> None:
-        self.inner = inner
-        self.traffic = traffic
-        self.actor = actor
+class FaultyVersions(_Faulty):
+    """One actor's way to the versions of a store."""
 
 
-class FaultyTree:
-    """One actor's way to the tree of a store in which a rename is one step; made as ``FaultyStore`` is."""
+class FaultyTree(_Faulty):
+    """One actor's way to the tree of a store in which a rename is one step."""
 
-    def __init__(self, inner: Tree, traffic: Traffic, actor: Actor) -> None:
-        self.inner = inner
-        self.traffic = traffic
-        self.actor = actor
+    inner: Tree
 
     async def is_atomic(self) -> bool:
         """No request: a tree of this kind knows."""

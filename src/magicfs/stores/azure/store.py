@@ -30,6 +30,7 @@ from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.runtime.parallel import gathered
+from magicfs.stores import port
 from magicfs.stores.azure import blocks, errors
 from magicfs.stores.azure import metadata as azure_metadata
 from magicfs.stores.azure.folders import AzureFolders
@@ -47,18 +48,7 @@ from magicfs.stores.azure.requests import (
     uncommitted,
 )
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import (
-    Body,
-    Capabilities,
-    Checksums,
-    ObjectInfo,
-    Part,
-    PartBody,
-    PutMode,
-    Update,
-    UploadInfo,
-    Uploads,
-)
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.trees import folders as folder_tree
 
 __all__ = ["AzureStore"]
@@ -72,10 +62,10 @@ _CAPABILITIES: Final = Capabilities(
     rename="by bucket",
     # Azure Storage, "Scalability and performance targets for Blob storage".
     parts=PartLimits(size_min=1, size_max=4000 * 2**20, count_max=50_000, object_max=50_000 * 4000 * 2**20),
-    uploads=Uploads(options=_UPLOAD_OPTIONS, apart=False, days=7),
+    uploads=port.Uploads(options=_UPLOAD_OPTIONS, apart=False, days=7),
     bulk_delete_max=256,
     list_page_max=PAGE_MAX,
-    checksums=Checksums(of_put="MD5"),
+    checksums=port.Checksums(of_put="MD5"),
 )
 
 

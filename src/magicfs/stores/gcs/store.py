@@ -29,6 +29,7 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
+from magicfs.stores import port
 from magicfs.stores.answer_rules import REACH, WHOLE_BYTES_MAX, Malformed, number, whole, words
 from magicfs.stores.gcs import batch
 from magicfs.stores.gcs import errors as gcs_errors
@@ -39,18 +40,7 @@ from magicfs.stores.gcs.layout import layout_of
 from magicfs.stores.gcs.objects import DESCRIPTION, described, generation_in, listed
 from magicfs.stores.gcs.uploads import HEADERS, GcsUploads, crc32c_of
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import (
-    Body,
-    Capabilities,
-    Checksums,
-    ObjectInfo,
-    Part,
-    PartBody,
-    PutMode,
-    Update,
-    UploadInfo,
-    Uploads,
-)
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.trees import folders as folder_tree
 
 if TYPE_CHECKING:
@@ -62,9 +52,9 @@ _CAPABILITIES = Capabilities(
     rename="by bucket",
     bulk_delete_max=batch.CALLS_MAX,
     parts=PartLimits(object_max=5 * 2**40),
-    uploads=Uploads(options=frozenset({METADATA, *HEADERS})),
+    uploads=port.Uploads(options=frozenset({METADATA, *HEADERS})),
     guesses_content_type=True,
-    checksums=Checksums(("CRC32C",)),
+    checksums=port.Checksums(("CRC32C",)),
 )
 # Generations count microseconds: none is 1, and 0 means that nothing is there.
 _OF_NOTHING = "1"

@@ -18,20 +18,10 @@ from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, Sto
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import checksums
+from magicfs.stores import checksums, port
 from magicfs.stores.memory.buckets import Bucket, Held, HeldUpload, Versioning
 from magicfs.stores.memory.versions import MemoryVersions
-from magicfs.stores.port import (
-    Body,
-    Capabilities,
-    ObjectInfo,
-    Part,
-    PartBody,
-    PutMode,
-    Update,
-    UploadInfo,
-    Uploads,
-)
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 __all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
 
@@ -59,7 +49,7 @@ class World:
     ) -> None:
         self.capabilities = capabilities or Capabilities(
             parts=PartLimits(size_min=1),
-            uploads=Uploads(options=frozenset({METADATA, *DESCRIPTION})),
+            uploads=port.Uploads(options=frozenset({METADATA, *DESCRIPTION})),
             versions=True,
         )
         self.clock = clock

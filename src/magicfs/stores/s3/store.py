@@ -24,21 +24,11 @@ from magicfs.errors import (
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import object_settings
+from magicfs.stores import object_settings, port
 from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole, words
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import (
-    Body,
-    Capabilities,
-    ObjectInfo,
-    Part,
-    PartBody,
-    PutMode,
-    Update,
-    UploadInfo,
-    Uploads,
-)
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.client import connections_of, is_r2
@@ -101,7 +91,7 @@ class S3Store:
         self._arguments_of_records = object_settings.arguments(records, options)
         self.capabilities = Capabilities(
             parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size) or is_r2(filesystem)),
-            uploads=Uploads(options=_UPLOAD_OPTIONS),
+            uploads=port.Uploads(options=_UPLOAD_OPTIONS),
             # What is put is a record, unless records are what files are.
             puts_files=records == self.object_settings and METADATA not in options,
             checksums=checksums.known(options),

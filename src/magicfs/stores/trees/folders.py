@@ -36,16 +36,9 @@ class FolderTree:
     """
 
     def __init__(self, store: Store, folders: Folders) -> None:
+        self.name, self.bucket = store.name, store.bucket
         self._store = store
         self._folders = folders
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    @property
-    def bucket(self) -> str:
-        return self._store.bucket
 
     async def is_atomic(self) -> bool:
         return True

@@ -72,16 +72,9 @@ class ObjectTree:
     """
 
     def __init__(self, store: Store, concurrency: int = CONCURRENCY) -> None:
+        self.name, self.bucket = store.name, store.bucket
         self._store = store
         self._concurrency = concurrency
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    @property
-    def bucket(self) -> str:
-        return self._store.bucket
 
     async def is_atomic(self) -> bool:
         return False
