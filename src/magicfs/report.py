@@ -25,7 +25,13 @@ __all__ = [
     "html_table",
     "human_bytes",
     "job_report",
+    "plain_fields",
 ]
+
+
+def plain_fields(self) -> dict[str, Any]:  # type: ignore[no-untyped-def]  # a method of several reports
+    """Plain values, ready for JSON."""
+    return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

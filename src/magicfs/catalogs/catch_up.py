@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from magicfs.formats.registration import Registration, differs, metastore_of
 from magicfs.manifests import registrations
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
+from magicfs.report import plain_fields
 from magicfs.stores import resolve
 from magicfs.transaction.others import find_unfinished_jobs
 
@@ -46,9 +47,7 @@ class CaughtUp:
     line: str = ""
     problem: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
+    to_dict = plain_fields
 
 
 def catch_up(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from typing import Any, Final
@@ -22,7 +22,7 @@ from magicfs.manifests import registrations
 from magicfs.past.history import publications
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
-from magicfs.report import JobReport
+from magicfs.report import JobReport, plain_fields
 
 __all__ = ["RegisterReport", "Registers", "register", "show"]
 
@@ -53,9 +53,7 @@ class RegisterReport:
     removed: int
     files: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
+    to_dict = plain_fields
 
 
 class Registers:

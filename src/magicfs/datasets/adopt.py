@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 from uuid import uuid4
@@ -32,6 +32,7 @@ from magicfs.manifests.restore import LostPointer, lost_pointer, point_to, probl
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
+from magicfs.report import plain_fields
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
@@ -68,9 +69,7 @@ class AdoptReport:
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
+    to_dict = plain_fields
 
 
 def adopt(

@@ -7,7 +7,7 @@ the job's last attempt is published, of each task the last commit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
 from typing import Any
@@ -23,7 +23,7 @@ from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
-from magicfs.report import JobReport
+from magicfs.report import JobReport, plain_fields
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.extension import Accepted, extensions_of
 from magicfs.transaction.output import JobOutput
@@ -61,9 +61,7 @@ class ListedJob:
     replaced: int = 0
     published: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
+    to_dict = plain_fields
 
 
 def commit(

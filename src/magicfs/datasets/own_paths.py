@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fsspec.spec import AbstractFileSystem
@@ -27,7 +27,7 @@ from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.protocol.magic import PENDING, MagicPath, locate
 from magicfs.protocol.paths import Location
-from magicfs.report import JobReport, human_bytes
+from magicfs.report import JobReport, human_bytes, plain_fields
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.parallel import raise_first
 from magicfs.stores import resolve
@@ -67,10 +67,6 @@ class PathReport:
     manifest: str = ""
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
     def __str__(self) -> str:
         files = f"{self.files} file{'' if self.files == 1 else 's'}"
         files = f"{files} ({human_bytes(self.bytes)}) of {self.path}"
@@ -78,6 +74,8 @@ class PathReport:
         if self.action == "published before":
             told = f"{files} had been published before; nothing was replaced"
         return "\n".join([told, *(f"warning: {one}" for one in self.warnings)])
+
+    to_dict = plain_fields
 
 
 def publish(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid4, uuid5
@@ -34,6 +34,7 @@ from magicfs.past.log_growth import LogWriter, News
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.paths import Location
+from magicfs.report import plain_fields
 from magicfs.stores.conditions import conditions_of
 
 __all__ = ["CompactReport", "compact", "compact_chain"]
@@ -63,9 +64,7 @@ class CompactReport:
     bytes: int = 0
     runs: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
+    to_dict = plain_fields
 
 
 def compact(

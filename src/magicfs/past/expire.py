@@ -16,7 +16,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Final
 from uuid import uuid4
@@ -44,6 +44,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.paths import Location
+from magicfs.report import plain_fields
 from magicfs.runtime.parallel import at_once, drained, gathered
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching, sweep_probes
 from magicfs.stores.port import Store
@@ -84,9 +85,7 @@ class ExpireReport:
     keeping: int = 0
     next_ms: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
+    to_dict = plain_fields
 
 
 def expire(

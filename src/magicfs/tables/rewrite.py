@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +32,7 @@ from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import kept_for
 from magicfs.protocol.rewriting import Group, groups_of
-from magicfs.report import JobReport
+from magicfs.report import JobReport, plain_fields
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve
 from magicfs.transaction import output as job_output
@@ -89,9 +89,7 @@ class RewriteReport:
     published_before: bool = False
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
+    to_dict = plain_fields
 
 
 def rewrite(

@@ -58,11 +58,12 @@ def _json(array: Any) -> Any:
         return _bracketed(array, entries, members, "{}")
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _bracketed(array, array, pc.fill_null(_json(array.flatten()), "null"), "[]")
-    return _plain(array, kind)
+    return _plain(array)
 
 
-def _plain(array: Any, kind: Any) -> Any:
+def _plain(array: Any) -> Any:
     """The same of values that are not nested."""
+    kind = array.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         encoded = [None if one is None else b64encode(one).decode() for one in array.to_pylist()]
         return _quoted(pa.array(encoded, pa.string()))

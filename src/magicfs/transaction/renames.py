@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -36,13 +36,34 @@ async def copy_files(
     return await _Copying(engine, completed, looks_first=looks_first).run(steps)
 
 
-class _Copying:
+class _Moving:
+    """Steps, and what has become of them."""
+
     def __init__(self, engine: Engine, completed: Completed, *, looks_first: bool) -> None:
         self._engine = engine
         self._completed = completed
         self._looks_first = looks_first
         self._result = BatchResult()
 
+    def _done(self, number: int, step: Rename, etag: str) -> bool:
+        """Note that a file is visible; True: others may go on."""
+        self._result.done += 1
+        self._completed(number, etag)
+        self._engine.tell(Event("rename", step, Outcome.DONE))
+        return True
+
+    def _failed(self, step: Rename, outcome: Outcome, error: MagicError) -> bool:
+        """Note that one is not, or that nobody knows; True: what has begun comes to its end."""
+        self._result.failures.append(Failure(step, outcome, error))
+        self._engine.tell(Event("rename", step, outcome))
+        return True
+
+    def _changed(self, step: Rename, problem: str) -> bool:
+        text = f"{step.key} is not the file that its task committed: {problem}"
+        return self._failed(step, Outcome.FAILED, CommitFailed(text, failed=[step.key]))
+
+
+class _Copying(_Moving):
     async def run(self, steps: Iterable[Rename]) -> BatchResult:
         async def one(item: tuple[int, Rename]) -> bool:
             if self._result.failures:
@@ -54,7 +75,7 @@ class _Copying:
         await drained(enumerate(steps), one, self._engine.concurrency)
         return self._result
 
-    async def _copy(self, number: int, step: Rename) -> None:
+    async def _copy(self, number: int, step: Rename) -> bool:
         store = self._engine.store
         try:
             try:
@@ -71,11 +92,7 @@ class _Copying:
             return self._failed(step, outcome, error)
         if found.size == step.length:
             return self._done(number, step, found.etag)
-        problem = f"it has {found.size} bytes, and had {step.length}"
-        changed = CommitFailed(
-            f"{step.key} is not the file that its task committed: {problem}", failed=[step.key]
-        )
-        return self._failed(step, Outcome.FAILED, changed)
+        return self._changed(step, f"it has {found.size} bytes, and had {step.length}")
 
     async def _found(self, step: Rename) -> str | None:
         """The ETag of what lies at the key, if it can be the file."""
@@ -84,15 +101,6 @@ class _Copying:
         except ObjectNotFound:
             return None
         return info.etag if info.size == step.length else None
-
-    def _done(self, number: int, step: Rename, etag: str) -> None:
-        self._result.done += 1
-        self._completed(number, etag)
-        self._engine.tell(Event("rename", step, Outcome.DONE))
-
-    def _failed(self, step: Rename, outcome: Outcome, error: MagicError) -> None:
-        self._result.failures.append(Failure(step, outcome, error))
-        self._engine.tell(Event("rename", step, outcome))
 
 
 _AT_ONCE: Final = 1000
@@ -141,9 +149,8 @@ async def rename_files(
     """
     if not await tree_of(engine.store).is_atomic():
         return await copy_files(engine, steps, completed, looks_first=looks_first)
-    renaming = _Renaming(engine, completed, verify=verify, pace=pace or Pace())
-    renaming.looks_first = looks_first
-    return await renaming.run(steps)
+    renaming = _Renaming(engine, completed, looks_first=looks_first)
+    return await renaming.run(steps, pace or Pace(), verify=verify)
 
 
 async def is_there(engine: Engine, step: Rename) -> bool:
@@ -154,19 +161,19 @@ async def is_there(engine: Engine, step: Rename) -> bool:
     return _is_file(there, step) if step.etag else there.size == step.length
 
 
-class _Renaming:
-    def __init__(self, engine: Engine, completed: Completed, *, verify: bool, pace: Pace) -> None:
-        self._engine = engine
+class _Renaming(_Moving):
+    def __init__(self, engine: Engine, completed: Completed, *, looks_first: bool) -> None:
+        super().__init__(engine, completed, looks_first=looks_first)
         self._tree: Tree = tree_of(engine.store)
-        self._completed = completed
-        self._verify = verify
-        self._pace = pace
-        self._result = BatchResult()
-        self.looks_first = False
+        self._verify = False
 
-    async def run(self, steps: Iterable[Rename]) -> BatchResult:
-        for group in _groups(enumerate(steps), self._pace.group):
-            await self._pace.wait(len(group))
+    def _done(self, number: int, step: Rename, etag: str | None) -> bool:
+        return super()._done(number, step, etag or step.etag)
+
+    async def run(self, steps: Iterable[Rename], pace: Pace, *, verify: bool) -> BatchResult:
+        self._verify = verify
+        for group in _groups(enumerate(steps), pace.group):
+            await pace.wait(len(group))
             left = await self._free(group)
             while left and not self._result.failures:
                 left = await self._group(left)
@@ -188,14 +195,14 @@ class _Renaming:
         if not self._verify:
             for number, step, etag in renamed:
                 self._done(number, step, etag)
-        await self._for_each(met, self._read_back)
+        await drained(met, self._read_back, self._engine.concurrency)
         if self._verify and not self._result.failures:
-            await self._for_each([(number, step, None) for number, step, _ in renamed], self._confirm)
+            await drained([one[:2] for one in renamed], self._confirm, self._engine.concurrency)
         return [one for place, one in enumerate(free) if place not in found]
 
     async def _free(self, group: Sequence[tuple[int, Rename]]) -> Sequence[tuple[int, Rename]]:
         """Those whose places nobody has taken; what has been renamed already is done."""
-        if not self.looks_first and not any(step.if_absent for _, step in group):
+        if not self._looks_first and not any(step.if_absent for _, step in group):
             return group
         absent = await self._absent(group)
         there: dict[int, Entry | None] = {}
@@ -205,7 +212,7 @@ class _Renaming:
             try:
                 there[number] = await self._tree.look(step.key)
             except StoreError as error:
-                self._failed(number, step, _outcome(error), error)
+                self._failed(step, _outcome(error), error)
             return True
 
         looked = [one for one in group if _parent(one[1]) not in absent]
@@ -220,7 +227,7 @@ class _Renaming:
             else:
                 place = f"{self._tree.bucket}/{step.key}"
                 error = ObjectExists("rename", place, "something is there", hint="use other file names")
-                self._failed(number, step, Outcome.CONFLICT, error)
+                self._failed(step, Outcome.CONFLICT, error)
         return [one for one in group if _parent(one[1]) in absent or there.get(one[0], _UNKNOWN) is None]
 
     async def _absent(self, group: Sequence[tuple[int, Rename]]) -> set[str]:
@@ -237,61 +244,32 @@ class _Renaming:
         await drained(several, look, self._engine.concurrency)
         return absent
 
-    async def _for_each(
-        self,
-        items: Sequence[tuple[int, Rename, StoreError | None]],
-        work: Callable[[tuple[int, Rename, StoreError | None]], object],
-    ) -> None:
-        async def one(item: tuple[int, Rename, StoreError | None]) -> bool:
-            await work(item)  # type: ignore[misc]
-            return True
-
-        await drained(items, one, self._engine.concurrency)
-
-    async def _read_back(self, item: tuple[int, Rename, StoreError | None]) -> None:
+    async def _read_back(self, item: tuple[int, Rename, StoreError]) -> bool:
         number, step, error = item
-        assert error is not None
         try:
             there = await self._tree.look(step.key)
             if there is not None and _is_file(there, step):
-                self._done(number, step, there.listed_etag)
-                return
+                return self._done(number, step, there.listed_etag)
             if isinstance(error, ObjectNotFound) and await self._tree.look(step.source) is not None:
                 # Somebody has removed the directory since it was made.
                 await self._tree.make_directory(step.key.rpartition("/")[0])
                 await self._tree.rename(step.source, step.key)
                 there = await self._tree.look(step.key)
-                self._done(number, step, there.listed_etag if there else None)
-                return
+                return self._done(number, step, there.listed_etag if there else None)
         except StoreError as second:
             error.add_note(f"and reading it back failed: {second}")
-            self._failed(number, step, Outcome.UNKNOWN, error)
-            return
-        self._failed(number, step, _outcome(error), error)
+            return self._failed(step, Outcome.UNKNOWN, error)
+        return self._failed(step, _outcome(error), error)
 
-    async def _confirm(self, item: tuple[int, Rename, StoreError | None]) -> None:
-        number, step, _ = item
+    async def _confirm(self, item: tuple[int, Rename]) -> bool:
+        number, step = item
         try:
             found = await self._tree.look(step.key)
         except StoreError as unread:
-            self._failed(number, step, Outcome.UNKNOWN, unread)
-            return
-        if (problem := _difference(found, step)) is None:
-            self._done(number, step, found.listed_etag if found else None)
-            return
-        error = CommitFailed(
-            f"{step.key} is not the file that its task committed: {problem}", failed=[step.key]
-        )
-        self._failed(number, step, Outcome.FAILED, error)
-
-    def _done(self, number: int, step: Rename, etag: str | None = None) -> None:
-        self._result.done += 1
-        self._completed(number, etag or step.etag)
-        self._engine.tell(Event("rename", step, Outcome.DONE))
-
-    def _failed(self, number: int, step: Rename, outcome: Outcome, error: MagicError) -> None:  # noqa: ARG002
-        self._result.failures.append(Failure(step, outcome, error))
-        self._engine.tell(Event("rename", step, outcome))
+            return self._failed(step, Outcome.UNKNOWN, unread)
+        if (problem := _difference(found, step)) is not None:
+            return self._changed(step, problem)
+        return self._done(number, step, found.listed_etag if found else None)
 
 
 def _groups(steps: Iterator[tuple[int, Rename]], length: int) -> Iterator[list[tuple[int, Rename]]]:

@@ -106,6 +106,8 @@ class Swept:
     check: Callable[[], Awaitable[None]] | None = None
     published: JobOutput | None = None  # whose uploads are completed
     settled: set[str] = field(default_factory=set)  # ids of uploads that are completed or aborted
+    looked: Looked | None = None  # what the first round works on
+    reads_documents: bool = False  # whether the job's own files are read for the ids of uploads
 
     async def may_go_on(self) -> None:
         """Awaited before anything goes: raises if it is not the job's any more."""
@@ -133,26 +135,27 @@ async def sweep(
     by raising: who stood still may find a job of this id that was set up once the old one had ended. With
     ``looked`` the first round removes what was seen then. Whether the job has ended is always looked at now.
     """
-    swept = Swept(check=check, published=published, settled=set(settled))
+    swept = Swept(check=check, published=published, settled=set(settled), looked=looked)
+    swept.reads_documents = read_documents
     apart, was_probe = engine.store.capabilities.uploads.apart, False
     for number in range(_ROUNDS):
-        if looked is None:
+        if swept.looked is not None:
+            keys = swept.looked.keys
+        else:
             keys, ended = await _work(engine, context)
             swept.ended = swept.ended or ended
-        else:
-            keys = looked.keys
         if number and not keys and (apart or not was_probe):
             break
         # Where uploads are not apart, that of a probe shows only when the probe's object is gone.
         was_probe = any(map(is_probe, keys))
-        await _abort_all(engine, context, keys, swept, looked, read_documents=read_documents)
+        await _abort_all(engine, context, keys, swept)
         if swept.problems:
-            if looked is not None:
+            if swept.looked is not None:
                 _, swept.ended = await _work(engine, context)
             break
         await swept.may_go_on()
         swept.problems += await delete_keys(engine, [*keys, *_marker(context, keys)])
-        looked = None
+        swept.looked = None
     if not swept.problems:
         await swept.may_go_on()
         swept.problems += await delete_keys(engine, location_keys(context))
@@ -174,33 +177,25 @@ async def _work(engine: Engine, context: JobContext) -> tuple[list[str], bool]:
     return keys, len(keys) == len(listed)
 
 
-async def _abort_all(
-    engine: Engine,
-    context: JobContext,
-    keys: list[str],
-    swept: Swept,
-    looked: Looked | None,
-    *,
-    read_documents: bool,
-) -> None:
+async def _abort_all(engine: Engine, context: JobContext, keys: list[str], swept: Swept) -> None:
     """Abort the uploads that a listing shows, and those that the job's own files record."""
     try:
         if swept.unlisted is None:
-            await _abort_listed(engine, context, swept, looked)
+            await _abort_listed(engine, context, swept)
     except (PermissionDenied, Unsupported) as error:
         # Not everybody may list uploads (HADOOP-17547); what is on record can be aborted all the same.
         swept.unlisted = error
     # Tasks of Hadoop's in a job of ours: the names of their files do not tell whose they are.
     hadoops = [key for key in keys if context.layout.is_hadoops(key)]
-    read_all = read_documents or swept.unlisted or not context.uploads_found_by_name
+    read_all = swept.reads_documents or swept.unlisted or not context.uploads_found_by_name
     if records := keys if read_all else hadoops:
         await _abort(engine, await _recorded(engine, context, records), swept)
 
 
-async def _abort_listed(engine: Engine, context: JobContext, swept: Swept, looked: Looked | None) -> None:
+async def _abort_listed(engine: Engine, context: JobContext, swept: Swept) -> None:
     for destination in context.destinations:
         prefix = paths.prefix_of(destination)
-        seen = None if looked is None else looked.uploads[prefix]
+        seen = None if swept.looked is None else swept.looked.uploads[prefix]
         while True:
             listed, ours = seen or await _listed(engine, context, prefix)
             aborted, seen = await _abort(engine, ours, swept), None
