@@ -119,8 +119,7 @@ async def abort_job(
 class _Left:
     """What is left of a job that has no job object."""
 
-    layouts: Sequence[WorkLayout]  # in which it worked
-    plans: Sequence[SweepPlan]  # of each of these
+    plans: Sequence[SweepPlan]  # of each layout in which it worked
     warnings: tuple[str, ...]
     versions: Sequence[str]  # of its job object, whose first is gone
     work: str | None  # the directory of work files
@@ -142,7 +141,7 @@ class _Left:
         for plan in self.plans:
             await _carry_out(engine, plan)
         if self.versions:
-            await _clear(engine, self.layouts)
+            await _clear(engine, [plan.context.layout for plan in self.plans])
         if self.work is not None:
             await tree_of(engine.for_cleanup().store).delete_tree(self.work)
 
@@ -181,15 +180,6 @@ async def _sweep(
     )
 
 
-def _refuse_hadoops(job: JobId, keys: Sequence[str]) -> None:
-    if keys:
-        raise UsageError(
-            f"job {job} is one of Hadoop's S3A committer, as {keys[0]} shows; nothing was changed; its "
-            "driver cannot be kept from committing at the same time, so make sure that no process of it "
-            "lives and pass driver_is_dead=True, on the command line --driver-is-dead"
-        )
-
-
 async def _left(
     engine: Engine, location: Location, job: JobId, works: Sequence[tuple[WorkLayout, Sequence[str]]]
 ) -> _Left:
@@ -197,7 +187,6 @@ async def _left(
     found = [await _plan(engine, context_of(location, layout)) for layout in layouts]
     published = await _is_published(engine, location, job)
     return _Left(
-        layouts,
         plans=[plan for plan, _ in found],
         warnings=tuple(dict.fromkeys(warning for _, warning in found if warning)),
         versions=[key for layout, keys in works for key in keys if layout.is_job_object(key)],

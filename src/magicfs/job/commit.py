@@ -131,14 +131,9 @@ class _Order:
     def _told(self, report: JobReport) -> JobReport:
         spec, meter = self.spec, self.meter
         troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
-        _LOGGER.info(
-            "%s: job %s is published: %d files, %d bytes, in %.2f s",
-            spec.location.url,
-            spec.job,
-            report.files,
-            report.bytes,
-            report.seconds,
-        )
+        text = "%s: job %s is published: %d files, %d bytes, in %.2f s"
+        done = report.files, report.bytes, report.seconds
+        _LOGGER.info(text, spec.location.url, spec.job, *done)
         figures = () if report.published_before else _figures(self.commits)
         warnings = (*report.warnings, *troubles, *self.warnings())
         return replace(report, warnings=warnings, task_figures=figures)

@@ -16,6 +16,16 @@ LISTED_MAX = 20
 
 _LOGGER = logging.getLogger("magicfs")
 
+_BY_VERSION = (
+    "%s: job %s deletes the files that it replaces, and the bucket keeps them by the versions that manifests "
+    "name; those without one stay where they are until magicfs expire, beside the new ones"
+)
+_IN_PLACE = (
+    "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them beside "
+    "the new ones until magicfs expire; readers of manifests do not (magicfs.dataset, "
+    "spark.read.format('magic'))"
+)
+
 
 def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
     """Log unfinished jobs and pending uploads, one line each, at INFO; as a warning that nothing will be
@@ -40,22 +50,11 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
         )
     if many := crowded(url, len(found.jobs)):
         _LOGGER.warning("%s", many)
-    keeps = spec.options.keep.ms is not None
-    if keeps and found.keeps_versions and not spec.options.keep.in_place:
-        _LOGGER.info(
-            "%s: job %s deletes the files that it replaces, and the bucket keeps them by the versions that "
-            "manifests name; those without one stay where they are until magicfs expire, beside the new ones",
-            url,
-            job,
-        )
-    elif keeps:
-        _LOGGER.warning(
-            "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them "
-            "beside the new ones until magicfs expire; readers of manifests do not (magicfs.dataset, "
-            "spark.read.format('magic'))",
-            url,
-            job,
-        )
+    keep = spec.options.keep
+    if keep.ms is not None and found.keeps_versions and not keep.in_place:
+        _LOGGER.info(_BY_VERSION, url, job)
+    elif keep.ms is not None:
+        _LOGGER.warning(_IN_PLACE, url, job)
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
     _LOGGER.info("%s: job %s is set up", url, job)

@@ -49,14 +49,13 @@ class Uploads:
     """What the multipart uploads of a store are like.
 
     Attributes:
-        delayed: Whether one process can open an upload and another one complete it. Where none can, nothing
-            else here means anything.
+        delayed: Whether one process can open an upload and another one complete it; else the rest is moot.
         options: Names of the options that ``create_upload`` takes, as in S3's API.
         apart: Whether an upload is nothing to others of its key, and to objects there. Where it is not,
             whatever is written to a key drops its other uploads, which are then not found; an upload is not
-            listed while an object has its key; an upload that was aborted stays, unlisted, until it expires,
+            listed while an object has its key; one that was aborted stays, unlisted, until it expires,
             cannot be completed by who looks after the abort, and costs until then; a part that is sent late
-            is taken and forgotten; and a part that was sent twice completes as either of them.
+            is taken and forgotten; and one that was sent twice completes as either of them.
         days: How many days an upload lives if nobody writes to it; None for as long as the bucket's owner
             likes.
         placed: Whether a file can be written at its place while it is open, without a body in memory

@@ -89,14 +89,8 @@ class GcsFolders:
         if await self._is_folder("make_directory", path):
             return
         try:
-            await self._ask(
-                "make_directory",
-                path,
-                "POST",
-                f"{self._root}/folders",
-                {"recursive": "true"},
-                {"name": f"{path}/"},
-            )
+            target, named = f"{self._root}/folders", {"name": f"{path}/"}
+            await self._ask("make_directory", path, "POST", target, {"recursive": "true"}, named)
         except StoreError:
             # Somebody else was faster, or the answer to an earlier request was lost.
             if not await self._is_folder("make_directory", path):

@@ -133,16 +133,11 @@ class GcsStore:
             case Update(etag):
                 params["ifGenerationMatch"] = _generation(etag)
         kind, content = _related(key, bytes(body), dict(metadata or {}))
+        headers = {"Content-Type": kind}
         target = f"/upload/storage/v1/b/{quote(self.bucket)}/o"
         try:
             answer = await self._client.ask(
-                "put",
-                self._path(key),
-                "POST",
-                target,
-                params=params,
-                headers={"Content-Type": kind},
-                body=content,
+                "put", self._path(key), "POST", target, params=params, headers=headers, body=content
             )
         except PreconditionFailed as error:
             if isinstance(mode, Update):
