@@ -75,14 +75,12 @@ def warn_of_names(location: Location, keys: Iterable[str]) -> None:
         return
     lost = next((key for key in keys if _ENCODED.search(key)), None)
     if lost is not None:
-        _LOGGER.warning(
+        text = (
             "%s: pl.read_delta of Polars does not find files below %s in this Delta table, for it looks for "
-            "%s; use pl.scan_pyarrow_dataset(magicfs.dataset(%r)); deltalake, DuckDB and Spark find them",
-            location.url,
-            lost.rpartition("/")[0] or lost,
-            quote(lost, safe=_UNENCODED),
-            location.url,
+            "%s; use pl.scan_pyarrow_dataset(magicfs.dataset(%r)); deltalake, DuckDB and Spark find them"
         )
+        below = lost.rpartition("/")[0] or lost
+        _LOGGER.warning(text, location.url, below, quote(lost, safe=_UNENCODED), location.url)
 
 
 async def mark(engine: Engine, location: Location) -> None:

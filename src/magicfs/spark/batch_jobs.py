@@ -160,12 +160,8 @@ def abort_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCom
 def _told(report: JobReport, sink_id: str, batch_id: int) -> JobReport:
     log_report(report)
     if report.published_before:
-        _LOG.warning(
-            "batch %s of sink %s was published before, by job %s; what was written now was discarded",
-            batch_id,
-            sink_id,
-            report.job_id,
-        )
+        text = "batch %s of sink %s was published before, by job %s; what was written now was discarded"
+        _LOG.warning(text, batch_id, sink_id, report.job_id)
     return report
 
 

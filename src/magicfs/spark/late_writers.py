@@ -84,11 +84,8 @@ def _sweep_later(job: Job) -> None:
     except ProtocolViolation as error:
         _LOG.info("late uploads of job %s were not looked for: %s", job.id, error)
     except MagicError as error:
-        _LOG.warning(
+        text = (
             "uploads that late attempts of job %s may have left were not discarded: %s; once none of them "
-            "runs any more, magicfs abort %s --job %s --driver-is-dead discards them",
-            job.id,
-            error,
-            job.url,
-            job.id,
+            "runs any more, magicfs abort %s --job %s --driver-is-dead discards them"
         )
+        _LOG.warning(text, job.id, error, job.url, job.id)

@@ -114,12 +114,8 @@ class _Sink:
             log_report(report)
             published = report.job_id if report.published_before else None
         if published is not None:
-            _LOG.warning(
-                "batch %s of sink %s was published before, by job %s; nothing was written now",
-                batch_id,
-                self.sink_id,
-                published,
-            )
+            text = "batch %s of sink %s was published before, by job %s; nothing was written now"
+            _LOG.warning(text, batch_id, self.sink_id, published)
 
 
 def batches(

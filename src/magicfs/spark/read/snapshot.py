@@ -114,22 +114,11 @@ def share(
         if needed[place]:
             kept[key] = place
     limit = _bytes_of_task([found[key].size for key in kept], options.bytes_per_task)
-    whole = [
-        Piece(
-            key,
-            one.size,
-            files.format_of(key, options.file_format),
-            0,
-            one.size,
-            place,
-            one.version,
-            one.etag,
-            one.write_id,
-        )
-        for key, place in kept.items()
-        for one in [found[key]]
-    ]
-    pieces = [piece for one in whole for piece in _pieces(one, limit)]
+    pieces = list[Piece]()
+    for key, place in kept.items():
+        one, kind = found[key], files.format_of(key, options.file_format)
+        whole = Piece(key, one.size, kind, 0, one.size, place, one.version, one.etag, one.write_id)
+        pieces += _pieces(whole, limit)
     return [FilesOfTask(tuple(one)) for one in _packed(pieces, limit)]
 
 
