@@ -48,11 +48,11 @@ CEILINGS: Final = {
     "capabilities of a store": 12,
     "public names": 42,
     "commands": 21,
-    "functions above complexity 10": 148,
-    "functions above complexity 17": 16,
+    "functions above complexity 10": 132,
+    "functions above complexity 17": 3,
     "lines with Any": 1051,
-    "literal tuples that are unpacked where they stand": 82,
-    "lines with words of the budget": 755,
+    "literal tuples that are unpacked where they stand": 60,
+    "lines with words of the budget": 782,
 }
 
 

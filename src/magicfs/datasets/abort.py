@@ -184,11 +184,11 @@ async def _left(
     engine: Engine, location: Location, job: JobId, works: Sequence[tuple[WorkLayout, Sequence[str]]]
 ) -> _Left:
     layouts = [layout for layout, keys in works if keys] or [WorkLayout(location.key, job)]
-    found = [await _plan(engine, context_of(location, layout)) for layout in layouts]
+    plans, warnings = zip(*[await _plan(engine, context_of(location, one)) for one in layouts], strict=True)
     published = await _is_published(engine, location, job)
     return _Left(
-        plans=[plan for plan, _ in found],
-        warnings=tuple(dict.fromkeys(warning for _, warning in found if warning)),
+        plans=plans,
+        warnings=tuple(dict.fromkeys(filter(None, warnings))),
         versions=[key for layout, keys in works for key in keys if layout.is_job_object(key)],
         work=await _work_files(engine, location, job, published=published),
         is_published=published,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields, check_format
@@ -78,7 +78,7 @@ def metastore_of(uri: str) -> str | None:
         return None
     if at.scheme != "thrift" or not _HOST.fullmatch(host):
         return None
-    if "@" in at.netloc or at.path not in {"", "/"} or at.query or at.fragment:
+    if "@" in at.netloc or urlunsplit(at._replace(scheme="", netloc="")) not in {"", "/"}:
         return None
     return f"thrift://[{host}]:{port}" if ":" in host else f"thrift://{host}:{port}"
 

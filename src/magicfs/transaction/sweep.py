@@ -143,7 +143,7 @@ async def sweep(
             keys = swept.looked.keys
         else:
             keys, ended = await _work(engine, context)
-            swept.ended = swept.ended or ended
+            swept.ended |= ended
         if number and not keys and (apart or not was_probe):
             break
         # Where uploads are not apart, that of a probe shows only when the probe's object is gone.
