@@ -40,7 +40,7 @@ CEILINGS: Final = {
     "modules on the spine of one file": 77,
     "modules on the way of one file": 117,
     "functions on the spine of one file": 674,
-    "lines of the core": 56_245,
+    "lines of the core": 56_251,
     "lines shipped": 75_541,
     "arguments of Job": 30,
     "fields of the job object": 30,

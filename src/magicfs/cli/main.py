@@ -92,9 +92,8 @@ def exit_code(error: MagicError) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
-    asked = next((one for one in words if not one.startswith("-")), None)
     try:
-        parser = _parser({} if "--version" in words and not {*words} - _NO_COMMAND else commands(asked))
+        parser = _parser(_meant(words))
         arguments = parser.parse_args(words)
     except SystemExit as end:  # argparse has said why
         return end.code if isinstance(end.code, int) else _USAGE
@@ -111,6 +110,13 @@ def _run(argv: Sequence[str] | None) -> int:
     except MagicError as error:
         return _failed(error)
     return code
+
+
+def _meant(words: Sequence[str]) -> Mapping[str, ModuleType]:
+    """The commands to be described: others than the one that is called are not imported."""
+    if "--version" in words and not {*words} - _NO_COMMAND:
+        return {}
+    return commands(next((one for one in words if not one.startswith("-")), None))
 
 
 def _failed(error: MagicError) -> int:
