@@ -82,8 +82,8 @@ LOG_MUTANTS: Final = (
     WrongLog(
         "new jobs come into the log the newest first",
         _GROWTH,
-        "return found[::-1], _runs_beside(found, dict(past.pointer.runs), summed)",
-        "return found, _runs_beside(found, dict(past.pointer.runs), summed)",
+        "return found[::-1], named",
+        "return found, named",
     ),
     WrongLog(
         "who meets a log that is superseded does not ask again",

@@ -119,7 +119,7 @@ def test_as_of_reads_exactly_what_was_published(scene: JobScene) -> None:
 def test_the_lists_name_versions_and_older_ones_cannot_be_misread(scene: JobScene) -> None:
     _, second = replaced(scene)
     raw = next(body for key, (body, _, _) in scene.objects().items() if "/kept-" in key)
-    assert b'"format":"magicfs.deletions/3"' in raw
+    assert b'"requires":["relative","versions"]' in raw
     listed = deletions.read("p", raw)
     assert {(one.key, one.version) for one in listed} == {
         (name, version) for name, version, is_marker in kept(scene) if not is_marker and name in gone(scene)

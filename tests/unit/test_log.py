@@ -17,9 +17,9 @@ from magicfs.datasets.adopt import adopt_files
 from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound
-from magicfs.formats.manifest import Manifest, ManifestFile, PublishedRun
+from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain, log, log_names
-from magicfs.manifests.chain import COMPACT, READING
+from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run
 from magicfs.past import log_growth
 from magicfs.past.compact import compact_chain
@@ -253,60 +253,6 @@ class TestHistory:
         compact(plain)
         assert jobs(plain) == down(4)
         assert [run_of(plain, f"run {n}/día") for n in range(5)] == [*reversed(down(4)), None]
-
-
-class TestOlderSums:
-    """Sums that list runs themselves, and no log."""
-
-    @staticmethod
-    def summed_by_an_older_magicfs(scene: JobScene) -> None:
-        async def link(engine: Engine) -> None:
-            seen = await chain.read_pointer(engine.store, DEST, READING)
-            assert seen is not None
-            newest = seen[0].job_id
-            view = await chain.view(engine.store, DEST, READING)
-            assert view is not None
-            runs = tuple(
-                PublishedRun(run_id=f"run {n}/día", job_id=f"job-{n}", files=1, size=1, committed_ms=n)
-                for n in reversed(range(4))
-            )
-            total = Manifest(
-                job_id="compact-of-old",
-                bucket="bucket",
-                destination=DEST,
-                conflict=COMPACT,
-                committed_ms=1,
-                previous=newest,
-                hides="all",
-                replaced=newest,
-                files=tuple(view.files.values()),
-                runs=runs,
-            )
-            assert b'"magicfs.manifest/1"' in total.to_bytes()
-            assert await chain.link(engine.store, scene.conditions, DEST, total, seen)
-
-        scene.elsewhere(link)
-
-    def test_they_are_read_and_the_next_compaction_takes_all_of_them_over(self, scene: JobScene):
-        published(scene, 0, 4)
-        self.summed_by_an_older_magicfs(scene)
-        for last in (4, 6):
-            published(scene, 4, last)
-            assert jobs(scene) == down(last)
-            assert [run_of(scene, f"run {n}/día") for n in range(last)] == [f"job-{n}" for n in range(last)]
-        assert compact(scene).runs == 6
-        assert jobs(scene) == down(6)
-        assert [run_of(scene, f"run {n}/día") for n in range(7)] == [*(f"job-{n}" for n in range(6)), None]
-        assert as_of(scene, "job:job-2") == "job-2"
-
-    def test_what_is_lost_below_them_is_taken_over_as_far_as_they_tell(self, scene: JobScene):
-        published(scene, 0, 4)
-        self.summed_by_an_older_magicfs(scene)
-        scene.delete("_magicfs/job-1.json")
-        published(scene, 4, 5)
-        assert compact(scene).runs == 5
-        assert jobs(scene) == ["job-4", "job-3", "job-2"]
-        assert [run_of(scene, f"run {n}/día") for n in range(5)] == [f"job-{n}" for n in range(5)]
 
 
 def requests(scene: JobScene, work: Callable[[Engine], Coroutine[Any, Any, _T]]) -> tuple[int, int, _T]:

@@ -9,7 +9,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import FormatError
-from magicfs.formats.manifest import MANIFEST_IN_PARTS_FORMAT, Manifest
+from magicfs.formats.manifest import Manifest
 from magicfs.job.job import Job
 from magicfs.manifests import chain, parts
 from magicfs.report import VerifyReport
@@ -41,7 +41,7 @@ def verify(scene: JobScene) -> VerifyReport:
 def manifest_of(scene: JobScene, job: Job) -> tuple[Manifest, list[str]]:
     objects = scene.objects()
     raw = objects[f"sales/_magicfs/{job.id}.json"][0]
-    assert json.loads(raw)["format"] == MANIFEST_IN_PARTS_FORMAT
+    assert json.loads(raw)["requires"] == ["parts"]
     listed = sorted(key for key in objects if key.startswith(f"sales/_magicfs/{job.id}/"))
     return Manifest.from_bytes("m", raw), listed
 

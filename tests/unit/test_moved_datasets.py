@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 
 import magicfs
 from magicfs.datasets.connection import open_destination
-from magicfs.formats import deletions
-from magicfs.formats.deletions import OldObject
 from magicfs.past.expire import ExpireReport, expire_kept
 
 HOUR_MS = 3_600_000
@@ -29,27 +26,11 @@ def expired(directory: Path, hours: float) -> ExpireReport:
     return destination.run(expire_kept, now_ms=int(time.time() * 1000 + hours * HOUR_MS))
 
 
-def write_whole_keys(objects: Sequence[OldObject], *, destination: str | None = None) -> bytes:
-    """A list as an older magicfs has written it."""
-    del destination
-    return _WRITE(objects)
-
-
-_WRITE = deletions.write
-
-
-@pytest.fixture(params=["relative", "whole"])
-def keys(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "whole":
-        monkeypatch.setattr("magicfs.manifests.kept.deletions.write", write_whole_keys)
-
-
 def names(directory: Path) -> list[str]:
     return sorted(one.name.partition("-")[0] for one in directory.glob("*.csv"))
 
 
 @pytest.mark.parametrize("how", ["moved", "by a link"])
-@pytest.mark.usefixtures("keys")
 def test_what_it_keeps_is_kept_and_expires_at_its_time(tmp_path: Path, how: str) -> None:
     old, new = tmp_path / "old" / "t", tmp_path / "new"
     first = published(old, "a")
@@ -71,7 +52,6 @@ def test_what_it_keeps_is_kept_and_expires_at_its_time(tmp_path: Path, how: str)
     assert names(new) == ["d", "e"]
 
 
-@pytest.mark.usefixtures("keys")
 def test_pointer_is_made_again_after_a_move(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     published(old, "a")

@@ -1,9 +1,7 @@
 """Old objects that a job is going to delete, in chunks beside its job object: ``magicfs.deletions/1``.
 
-Those that name versions are ``magicfs.deletions/2``: an older magicfs, which knows none, refuses them.
-
-Lists of kept files are ``magicfs.deletions/3``: their keys are relative to the destination, so that a dataset
-can be moved, copied, or reached by another path.
+Those that name versions require ``versions`` of their readers. Lists of kept files require ``relative``:
+their keys are relative to the destination, so a dataset can be moved, copied, or reached by another path.
 """
 
 from __future__ import annotations
@@ -12,15 +10,13 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from magicfs.formats.document import parse, render
-from magicfs.formats.fields import LONG_MAX, Fields, check_format
+from magicfs.formats.fields import LONG_MAX, Fields, check_format, heading
 from magicfs.formats.limits import DELETIONS_SIZE_LIMIT, within
 from magicfs.protocol import paths
 
 __all__ = [
     "CHUNK_LENGTH",
     "DELETIONS_FORMAT",
-    "DELETIONS_IN_DESTINATION_FORMAT",
-    "DELETIONS_OF_VERSIONS_FORMAT",
     "DELETIONS_SIZE_LIMIT",
     "OldObject",
     "read",
@@ -29,8 +25,8 @@ __all__ = [
 ]
 
 DELETIONS_FORMAT: Final = "magicfs.deletions/1"
-DELETIONS_OF_VERSIONS_FORMAT: Final = "magicfs.deletions/2"
-DELETIONS_IN_DESTINATION_FORMAT: Final = "magicfs.deletions/3"
+_RELATIVE: Final = "relative"
+_VERSIONS: Final = "versions"
 CHUNK_LENGTH: Final = 1000
 """Most objects of one chunk: as many as one bulk delete takes."""
 _MEMBERS: Final = frozenset({"key", "etag", "size"})
@@ -52,50 +48,25 @@ def write(objects: Sequence[OldObject], *, destination: str | None = None) -> by
     listed = [{"key": one.key[start:], "etag": one.etag, "size": one.size} for one in objects]
     if has_versions := any(one.version for one in objects):
         listed = [{**shown, **_version(one)} for shown, one in zip(listed, objects, strict=True)]
-    whole = DELETIONS_OF_VERSIONS_FORMAT if has_versions else DELETIONS_FORMAT
-    raw = render(
-        {
-            "format": whole if destination is None else DELETIONS_IN_DESTINATION_FORMAT,
-            "objects": listed,
-        }
-    )
+    needs = [name for name, used in ((_RELATIVE, destination is not None), (_VERSIONS, has_versions)) if used]
+    raw = render({**heading(DELETIONS_FORMAT, needs), "objects": listed})
     return within(raw, DELETIONS_SIZE_LIMIT, f"a list of {len(objects):,} old files", "choose shorter names")
 
 
 def read(path: str, raw: bytes) -> tuple[OldObject, ...]:
     """Read one chunk, with the keys that it has: whole ones, or relative ones."""
-    return _objects(_fields(path, raw))
-
-
-def read_below(path: str, raw: bytes, destination: str, written_at: str | None) -> tuple[OldObject, ...]:
-    """Read one chunk of what a dataset keeps, with whole keys at the destination where it is now.
-
-    ``written_at`` is the destination that its job had. Older lists have whole keys below that one; they are
-    refused if it is None.
-    """
-    fields = _fields(path, raw)
-    objects = _objects(fields)
-    if fields.text("format") == DELETIONS_IN_DESTINATION_FORMAT:
-        prefix = paths.prefix_of(destination)
-        return tuple([one._replace(key=prefix + one.key) for one in objects])
-    if written_at is None:
-        raise fields.error("format", "an older list, which only the manifest of its job explains")
-    if written_at == destination:
-        return objects
-    return tuple([one._replace(key=_moved(one.key, destination, written_at)) for one in objects])
-
-
-def _fields(path: str, raw: bytes) -> Fields:
     fields = Fields(path, parse(path, raw, size_limit=DELETIONS_SIZE_LIMIT))
-    check_format(fields, DELETIONS_FORMAT, DELETIONS_OF_VERSIONS_FORMAT, DELETIONS_IN_DESTINATION_FORMAT)
-    return fields
+    check_format(fields, DELETIONS_FORMAT, {_RELATIVE, _VERSIONS})
+    return _objects(fields)
 
 
-def _moved(key: str, destination: str, written_at: str) -> str:
-    """Where a file lies now that lay below another destination; a key elsewhere is left for the gate."""
-    if not paths.is_under(key, written_at):
-        return key
-    return paths.prefix_of(destination) + paths.relative_to(key, written_at)
+def read_below(path: str, raw: bytes, destination: str) -> tuple[OldObject, ...]:
+    """Read one chunk of what a dataset keeps, with whole keys at the destination where it is now."""
+    fields = Fields(path, parse(path, raw, size_limit=DELETIONS_SIZE_LIMIT))
+    if _RELATIVE not in check_format(fields, DELETIONS_FORMAT, {_RELATIVE, _VERSIONS}):
+        raise fields.error("requires", f"without {_RELATIVE!r}: no list of files that a dataset keeps")
+    prefix = paths.prefix_of(destination)
+    return tuple([one._replace(key=prefix + one.key) for one in _objects(fields)])
 
 
 def _objects(fields: Fields) -> tuple[OldObject, ...]:

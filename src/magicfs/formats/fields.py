@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 from magicfs.errors import FormatError, UsageError
@@ -11,7 +11,7 @@ from magicfs.formats.document import kind_of, member, shown, too_large, unreadab
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 
-__all__ = ["LONG_MAX", "LONG_MIN", "Fields", "check_format", "check_requires"]
+__all__ = ["LONG_MAX", "LONG_MIN", "Fields", "check_format", "heading"]
 
 _T = TypeVar("_T")
 
@@ -234,25 +234,25 @@ class Fields:
         return self.error(field, f"expected {expected}, found {kind_of(found)}")
 
 
-def check_format(fields: Fields, *versions: str) -> None:
-    """Check ``format``, which names the format and its version, such as ``magicfs.manifest/1``.
+def check_format(fields: Fields, expected: str, known: Collection[str] = ()) -> frozenset[str]:
+    """Check ``format``, which names the format and its version, such as ``magicfs.manifest/1``, and
+    ``requires``, which names what a reader must know to understand the rest. Returns that; absent is nothing.
 
-    ``versions`` are those that can be read, the newest last. Raises FormatError for another one or none; the
-    message says so if it is of a newer version.
+    Raises FormatError for another format or none, and for what is not ``known``; the message says so if it
+    is of a newer version.
     """
-    found, expected = fields.required_text("format"), versions[-1]
-    if found in versions:
-        return
-    name = expected.rpartition("/")[0]
-    if re.fullmatch(rf"{re.escape(name)}/[0-9]{{1,9}}", found):
-        raise fields.error("format", f"{found}, and this magicfs reads {expected}; use a newer magicfs")
-    raise fields.error("format", f"{shown(found)}, where {expected} is understood")
-
-
-def check_requires(fields: Fields, known: Collection[str]) -> None:
-    """Check ``requires``, which names what a reader must know to understand the rest; absent is nothing.
-
-    Raises FormatError if it names anything else.
-    """
-    if unknown := sorted({*fields.texts("requires")} - {*known}):
+    found, name = fields.required_text("format"), expected.rpartition("/")[0]
+    if found != expected:
+        if re.fullmatch(rf"{re.escape(name)}/[0-9]{{1,9}}", found):
+            raise fields.error("format", f"{found}, and this magicfs reads {expected}; use a newer magicfs")
+        raise fields.error("format", f"{shown(found)}, where {expected} is understood")
+    requires = frozenset(fields.texts("requires"))
+    if unknown := sorted(requires.difference(known)):
         raise fields.error("requires", f"{shown(unknown[0])}, which this magicfs lacks; use a newer magicfs")
+    return requires
+
+
+def heading(name: str, needs: Iterable[str]) -> dict[str, object]:
+    """How a file begins: its format, and what its readers must know."""
+    requires = sorted(needs)
+    return {"format": name, "requires": requires} if requires else {"format": name}

@@ -14,7 +14,7 @@ from typing import Any, Final
 from magicfs.formats.audit import Audit
 from magicfs.formats.chunk import Chunk, chunk_document, read_chunk, required_sha256
 from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields, check_format, check_requires
+from magicfs.formats.fields import Fields, check_format, heading
 from magicfs.formats.job_options import ALL_NEEDS, JobOptions, choice
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, within
 from magicfs.protocol.conflict import REMOVALS
@@ -132,8 +132,7 @@ class JobObject:
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> JobObject:
         fields = Fields(path, parse(path, raw, size_limit=JOB_OBJECT_SIZE_LIMIT))
-        check_format(fields, JOB_FORMAT)
-        check_requires(fields, _KNOWN)
+        check_format(fields, JOB_FORMAT, _KNOWN)
         partitions = fields.texts("partitions") if fields.has("partitions") else None
         return cls(
             job_id=fields.required_job_id(),
@@ -170,10 +169,8 @@ class JobObject:
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
-        requires = sorted(self.needs())
         document: dict[str, object] = {
-            "format": JOB_FORMAT,
-            **({"requires": requires} if requires else {}),
+            **heading(JOB_FORMAT, self.needs()),
             "jobId": self.job_id,
             "bucket": self.bucket,
             "destination": self.destination,

@@ -267,7 +267,6 @@ JOB_ROWS: Final = (
     Row("pointer.etag", "nothing: only compared with the pointer"),
     Row("olderFiles", "nothing: a warning to readers"),
     Row("olderExtra[]", "nothing: a warning to readers"),
-    Row("requires[]", "what this magicfs knows", by="formats.fields.check_requires"),
     Row("options.rerun", "`skip`, `replace` or `fail`"),
     Row("options.hadoop.sets", "true or false"),
     Row("options.rollback.partitions[]", "as `partitions[]`", _rolled_back),

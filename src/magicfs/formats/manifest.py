@@ -1,10 +1,8 @@
 """The manifest of a published job: exactly which files it brought, and what it hid. ``magicfs.manifest/1``.
 
-That of a job of very many files, ``magicfs.manifest/2``, lists them in parts beside it, each of which it
-names with its SHA-256: ``magicfs.manifest-files/1``. So nobody has to hold all of it to write it.
-
-A sum of older manifests is ``magicfs.manifest/3``, and names the log that tells of their jobs and runs. Older
-sums, ``magicfs.manifest/1``, list the runs themselves.
+That of a job of very many files lists them in parts beside it, each of which it names with its SHA-256:
+``magicfs.manifest-files/1``. So nobody has to hold all of it to write it, and it requires ``parts`` of its
+readers. A sum of older manifests names the log of their jobs and runs, and requires ``log``.
 
 Manifests form a chain, each naming the job published before it; the pointer names the newest.
 ``magicfs.manifests.chain`` says what a reader of the chain sees; ``docs/manifests.md`` describes every field.
@@ -18,17 +16,14 @@ from typing import Final, Literal, cast, get_args
 
 from magicfs.formats.audit import Audit
 from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.fields import Fields, check_format, heading
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, MANIFEST_VALUE_LIMIT, within
 from magicfs.formats.log import LogFile
-from magicfs.formats.published_run import PublishedRun
 
 __all__ = [
     "FILES_IN_PART",
     "MANIFEST_FILES_FORMAT",
     "MANIFEST_FORMAT",
-    "MANIFEST_IN_PARTS_FORMAT",
-    "MANIFEST_LOG_FORMAT",
     "MANIFEST_SIZE_LIMIT",
     "FilesPart",
     "Footers",
@@ -37,13 +32,10 @@ __all__ = [
     "Manifest",
     "ManifestFile",
     "ManifestFiles",
-    "PublishedRun",
 ]
 
 MANIFEST_FORMAT: Final = "magicfs.manifest/1"
 MANIFEST_FILES_FORMAT: Final = "magicfs.manifest-files/1"
-MANIFEST_IN_PARTS_FORMAT: Final = "magicfs.manifest/2"
-MANIFEST_LOG_FORMAT: Final = "magicfs.manifest/3"
 
 FILES_IN_PART: Final = 20_000
 """Most files of one part: some megabytes."""
@@ -112,7 +104,7 @@ class KeptFiles:
 
     until_ms: int  # when the promise ends
     lists: tuple[FilesPart, ...]
-    """Where they are listed, with their ETags: ``magicfs.deletions/3``."""
+    """Where they are listed, with their ETags: ``magicfs.deletions/1``."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -153,8 +145,6 @@ class Manifest:
     """No two have the same key. Of one in parts those of its parts, or none if these were not read."""
     parts: tuple[FilesPart, ...] = ()
     """Where the files are listed, if they are not listed in the manifest itself."""
-    runs: tuple[PublishedRun, ...] = ()
-    """The runs of older manifests, the newest first, in a sum that an older magicfs has made; else none."""
     log: LogFile | None = None
     """Where the log is that tells of the jobs of older manifests, in one that sums them up; else None."""
     object_settings: Mapping[str, str] = field(default_factory=dict)
@@ -186,11 +176,9 @@ class Manifest:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Manifest:
-        format_ = fields.required_text("format")
-        if format_ != MANIFEST_FORMAT:
-            check_format(fields, MANIFEST_IN_PARTS_FORMAT, MANIFEST_LOG_FORMAT)
-        log = LogFile.from_fields(fields.required_child("log")) if format_ == MANIFEST_LOG_FORMAT else None
-        parts = _parts(fields, format_)
+        requires = check_format(fields, MANIFEST_FORMAT, {"log", "parts"})
+        log = LogFile.from_fields(fields.required_child("log")) if "log" in requires else None
+        parts = _parts(fields) if "parts" in requires else ()
         hides, replaced = _hides(fields)
         job, previous = fields.required_job_id(), fields.nullable_job_id("previous")
         if job == previous:
@@ -210,7 +198,6 @@ class Manifest:
             older_files=fields.flag("olderFiles", default=False),
             files=() if parts else _files(fields),
             parts=parts,
-            runs=tuple(map(PublishedRun.from_fields, fields.optional_objects("runs"))),
             log=log,
             object_settings=fields.text_map("objectSettings"),
             kept=fields.optional("kept", _kept),
@@ -222,9 +209,9 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
-        format_ = MANIFEST_IN_PARTS_FORMAT if self.parts else MANIFEST_FORMAT
+        needs = [name for name, used in (("log", self.log), ("parts", self.parts)) if used]
         document: dict[str, object] = {
-            "format": format_ if self.log is None else MANIFEST_LOG_FORMAT,
+            **heading(MANIFEST_FORMAT, needs),
             "jobId": self.job_id,
             "runId": self.run_id,
             "bucket": self.bucket,
@@ -251,7 +238,6 @@ class Manifest:
     def _special(self) -> dict[str, object]:
         """What only some manifests have; the fields of the others are left out."""
         special = {
-            "runs": [run.to_document() for run in self.runs],
             "log": self.log and self.log.to_document(),
             "objectSettings": self.object_settings,
             "kept": self.kept and _kept_document(self.kept),
@@ -262,9 +248,7 @@ class Manifest:
         return {name: value for name, value in special.items() if value}
 
 
-def _parts(fields: Fields, format_: str) -> tuple[FilesPart, ...]:
-    if format_ != MANIFEST_IN_PARTS_FORMAT and not (format_ == MANIFEST_LOG_FORMAT and fields.has("parts")):
-        return ()
+def _parts(fields: Fields) -> tuple[FilesPart, ...]:
     parts = tuple(map(_part, fields.objects("parts")))
     if not parts:
         raise fields.error("parts", "empty")

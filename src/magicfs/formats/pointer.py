@@ -1,8 +1,7 @@
 """The manifest pointer of a destination: the newest published job. Format ``magicfs.pointer/1``.
 
-While replaced files are kept it is ``magicfs.pointer/2``, which an older magicfs refuses: its jobs would
-delete them. Once a log tells of the older runs it is ``magicfs.pointer/3``: one who does not read that would
-publish them again.
+While replaced files are kept it requires ``keeping`` of its readers, whose jobs would delete them. Once a log
+has the older runs it requires ``log``: a reader without it would publish them again.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.fields import Fields, check_format, heading
 from magicfs.formats.limits import POINTER_SIZE_LIMIT, within
 from magicfs.formats.log import LogFile
 
 __all__ = [
     "POINTER_FORMAT",
-    "POINTER_KEEPING_FORMAT",
-    "POINTER_LOG_FORMAT",
     "POINTER_SIZE_LIMIT",
     "RUNS_KEPT",
     "Keeping",
@@ -31,8 +28,6 @@ __all__ = [
 ]
 
 POINTER_FORMAT: Final = "magicfs.pointer/1"
-POINTER_KEEPING_FORMAT: Final = "magicfs.pointer/2"
-POINTER_LOG_FORMAT: Final = "magicfs.pointer/3"
 
 RUNS_KEPT: Final = 1000
 """How many of the last published runs are written down."""
@@ -134,7 +129,7 @@ class Pointer:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Pointer:
-        check_format(fields, POINTER_FORMAT, POINTER_KEEPING_FORMAT, POINTER_LOG_FORMAT)
+        check_format(fields, POINTER_FORMAT, {"keeping", "log"})
         runs = tuple(_run(fields, place, one) for place, one in enumerate(fields.elements("runs")))
         seen: set[str] = set()
         for place, (run, _) in enumerate(runs):
@@ -146,7 +141,7 @@ class Pointer:
             nonce=fields.required_text("nonce"),
             changed_ms=fields.required_integer("changed", minimum=0),
             runs=runs,
-            forgotten=_forgotten(fields, len(runs)),
+            forgotten=_forgotten(fields),
             keeping=tuple(map(_keeping, fields.optional_objects("keeping"))),
             log=fields.optional("log", LogFile.from_fields),
             unknown=fields.rest(),
@@ -154,15 +149,15 @@ class Pointer:
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
-        format_ = POINTER_KEEPING_FORMAT if self.keeping else POINTER_FORMAT
+        needs = [name for name, used in (("keeping", self.keeping), ("log", self.log)) if used]
         document: dict[str, object] = {
-            "format": format_ if self.log is None else POINTER_LOG_FORMAT,
+            **heading(POINTER_FORMAT, needs),
             "jobId": self.job_id,
             "nonce": self.nonce,
             "changed": self.changed_ms,
             "runs": self.runs,
         }
-        if self.forgotten or len(self.runs) >= RUNS_KEPT:
+        if self.forgotten:
             document["forgottenRuns"] = self.forgotten
         if self.keeping:
             document["keeping"] = _keeping_documents(self.keeping)
@@ -201,11 +196,8 @@ def _keeping_documents(keeping: Sequence[Keeping]) -> list[dict[str, object]]:
     return documents
 
 
-def _forgotten(fields: Fields, runs: int) -> str:
-    found = fields.nullable_text("forgottenRuns")
-    if found is None:
-        # An older magicfs wrote it, and forgot the runs before these.
-        return _UNKNOWN if runs >= RUNS_KEPT else ""
+def _forgotten(fields: Fields) -> str:
+    found = fields.text("forgottenRuns")
     try:
         whole = found == _UNKNOWN or len(base64.b64decode(found, validate=True)) % _DIGEST_SIZE == 0
     except (binascii.Error, ValueError):

@@ -358,8 +358,6 @@ async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> None:
     moved = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms)
     if manifest.log is not None:
         moved = moved.logged(manifest.log)
-    elif manifest.conflict == COMPACT:
-        moved = moved.knowing(run.run_id for run in manifest.runs)
     if manifest.kept is not None:
         lists = [one.sha256 for one in manifest.kept.lists]
         moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms, lists)

@@ -51,9 +51,7 @@ async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[Ol
     """
     if manifest.kept is None:
         return []
-    return await _listed(
-        store, destination, manifest.job_id, manifest.kept.lists, written_at=manifest.destination
-    )
+    return await _listed(store, destination, manifest.job_id, manifest.kept.lists)
 
 
 async def kept_by(
@@ -69,7 +67,7 @@ async def kept_by(
         if one.lists:
             named = [part_of(number, sha256, _PREFIX) for number, sha256 in enumerate(one.lists)]
             with suppress(FormatError):  # then the manifest decides
-                return await _listed(store, destination, job, named, written_at=None)
+                return await _listed(store, destination, job, named)
         manifest = await chain.read(store, destination, job, conditions, files=False, expected=True)
         if manifest is None:
             path = f"{store.bucket}/{chain.manifest_key(destination, job)}"
@@ -81,17 +79,15 @@ async def kept_by(
     return {one.job_id: objects for one, objects in zip(jobs, found, strict=True)}
 
 
-async def _listed(
-    store: Store, destination: str, job: str, lists: Iterable[FilesPart], *, written_at: str | None
-) -> list[OldObject]:
-    """What the lists of a job name. Older ones have whole keys below ``written_at``."""
+async def _listed(store: Store, destination: str, job: str, lists: Iterable[FilesPart]) -> list[OldObject]:
+    """What the lists of a job name."""
     found: list[OldObject] = []
     parts = read_lists(store, destination, job, lists, size_limit=DELETIONS_SIZE_LIMIT)
     async with aclosing(parts) as read:
         async for path, raw in read:
             # Which datasets below the job could replace is not known any more.
             place = Place(path, store.bucket, destination, also_replace=None)
-            found += admit("deletions", deletions.read_below(path, raw, destination, written_at), place)
+            found += admit("deletions", deletions.read_below(path, raw, destination), place)
     return found
 
 

@@ -16,7 +16,6 @@ from magicfs.formats.pointer import RUNS_KEPT, Keeping, Pointer
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
 from magicfs.manifests.kept import kept_of
-from magicfs.manifests.runs import published_runs
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS, is_data
 from magicfs.protocol.final_names import job_named
@@ -62,8 +61,8 @@ class LostPointer:
         keeping: list[Keeping] = []
         summed, log = False, None
         for one in self.known:
-            if not summed:
-                runs += [(run.run_id, run.job_id) for run in published_runs(one)]
+            if not summed and one.run_id is not None:
+                runs.append((one.run_id, one.job_id))
             if one.conflict == chain.COMPACT and has_log and not summed:
                 summed, log = True, one.log
             # Which of them have expired is not known any more; expire finds nothing of those.

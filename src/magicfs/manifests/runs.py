@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-from magicfs.formats.manifest import Manifest, PublishedRun
 from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain, log
-from magicfs.manifests.chain import COMPACT
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 
-__all__ = ["job_of_run", "job_of_run_by", "published_runs"]
-
-
-def published_runs(manifest: Manifest) -> tuple[PublishedRun, ...]:
-    """The runs that a manifest names: its own, or in a sum of an older magicfs those of all that it stands
-    for.
-    """
-    if manifest.run_id is None:
-        return manifest.runs
-    own = PublishedRun(
-        run_id=manifest.run_id,
-        job_id=manifest.job_id,
-        files=manifest.count,
-        size=manifest.size,
-        committed_ms=manifest.committed_ms,
-    )
-    return (own, *manifest.runs)
+__all__ = ["job_of_run", "job_of_run_by"]
 
 
 async def job_of_run(store: Store, destination: str, conditions: Conditions, run_id: str) -> str | None:
@@ -55,9 +37,6 @@ async def job_of_run_by(
     if forgotten:
         async with aclosing(log.above(store, destination, conditions, past)) as manifests:
             async for manifest in manifests:
-                for run in published_runs(manifest):
-                    if run.run_id == run_id:
-                        return run.job_id
-                if manifest.conflict == COMPACT and manifest.log is None:
-                    break  # it names all older ones
+                if manifest.run_id == run_id:
+                    return manifest.job_id
     return await log.job_of_run(store, destination, conditions, past, run_id)

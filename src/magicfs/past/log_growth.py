@@ -22,7 +22,6 @@ from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.log import Past, above, logged
 from magicfs.manifests.log_files import AT_ONCE, NAMED_BY, At, file_of_names, key_of, whose
 from magicfs.manifests.log_names import Names, number_of, read_set
-from magicfs.manifests.runs import published_runs
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.runtime.parallel import gathered
@@ -68,12 +67,11 @@ class News:
         self._read: dict[str, Manifest] = {}
 
     async def of(self, store: Store, destination: str, past: Past) -> tuple[list[LoggedJob], dict[str, str]]:
-        """The jobs, the oldest first; and jobs by the runs that only the pointer or an older sum tells of.
+        """The jobs, the oldest first; and jobs by the runs that only the pointer names.
 
         Raises FormatError if the chain is broken. What lies below a sum may be.
         """
         found: list[LoggedJob] = []
-        summed: dict[str, str] = {}
         is_below = False
         known = {**self._read, **self._known}
         try:
@@ -84,12 +82,12 @@ class News:
                         found.append(logged(one))
                         continue
                     is_below = True
-                    for run in published_runs(one):
-                        summed.setdefault(run.run_id, run.job_id)
         except FormatError as error:
             if "newer magicfs" in error.problem or not is_below:
                 raise
-        return found[::-1], _runs_beside(found, dict(past.pointer.runs), summed)
+        logged_runs = {one.run_id for one in found}
+        named = {run: job for run, job in past.pointer.runs if run not in logged_runs}
+        return found[::-1], named
 
 
 class LogWriter:
@@ -243,15 +241,6 @@ async def delete_outdated(store: Store, destination: str, log: Log) -> tuple[str
             await store.delete(keys[start : start + at_once])
         return ()
     return log.outdated
-
-
-def _runs_beside(jobs: list[LoggedJob], *named: Mapping[str, str]) -> dict[str, str]:
-    """The runs that somebody names and of which none of these jobs is; the first who names one counts."""
-    told = {one.run_id for one in jobs}
-    found: dict[str, str] = {}
-    for runs in named:
-        found |= {run: job for run, job in runs.items() if run not in told and run not in found}
-    return found
 
 
 def _part(content: LoggedPart, at: At, sha256: str) -> LogPart:

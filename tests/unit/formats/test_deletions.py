@@ -27,26 +27,18 @@ class TestKeptFiles:
     def test_keys_follow_the_dataset(self, destination: str):
         raw = deletions.write([self.FILE], destination="old/t")
         assert b"old/t" not in raw
-        (found,) = deletions.read_below(PATH, raw, destination, "old/t")
+        (found,) = deletions.read_below(PATH, raw, destination)
         assert found == self.FILE._replace(key=f"{destination}/p=1/a.csv".lstrip("/"))
 
-    @pytest.mark.parametrize("destination", ["old/t", "new", ""])
-    def test_whole_keys_of_an_older_list_follow_it(self, destination: str):
-        raw = deletions.write([self.FILE])
-        (found,) = deletions.read_below(PATH, raw, destination, "old/t")
-        assert found == self.FILE._replace(key=f"{destination}/p=1/a.csv".lstrip("/"))
-
-    def test_a_whole_key_below_the_place_where_it_is_now_stays(self):
-        (found,) = deletions.read_below(PATH, deletions.write([self.FILE]), "old/t", "elsewhere")
-        assert found == self.FILE
+    def test_a_list_of_whole_keys_is_none_of_what_a_dataset_keeps(self):
+        with pytest.raises(FormatError, match="requires: without 'relative'"):
+            deletions.read_below(PATH, deletions.write([self.FILE]), "old/t")
 
     @pytest.mark.parametrize(
         "relative", ["../a.csv", "p=1/../../a", "_SUCCESS", "_magicfs/current.json", "__magic_job-1/a"]
     )
-    @pytest.mark.parametrize("is_older", [False, True])
-    def test_what_no_job_keeps_is_refused(self, relative: str, is_older: bool):
-        listed = [OldObject(f"old/{relative}", '"e"', 1)]
-        raw = deletions.write(listed) if is_older else deletions.write(listed, destination="old")
+    def test_what_no_job_keeps_is_refused(self, relative: str):
+        raw = deletions.write([OldObject(f"old/{relative}", '"e"', 1)], destination="old")
         place = Place(PATH, "b", "new", also_replace=None)
         with pytest.raises(FormatError, match=r"objects\[\]\.key: .*nothing was changed"):
-            admit("deletions", deletions.read_below(PATH, raw, "new", "old"), place)
+            admit("deletions", deletions.read_below(PATH, raw, "new"), place)

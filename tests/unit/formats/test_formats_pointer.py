@@ -47,18 +47,6 @@ def test_a_pointer_knows_which_runs_it_has_forgotten(monkeypatch: pytest.MonkeyP
     assert [run for run in "abcdefgh" if again.may_have_forgotten(run)] == ["a", "b", "c", "d"]
 
 
-def test_a_pointer_of_an_older_magicfs_may_have_forgotten_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    pointer = moved(Pointer(job_id="x", nonce="n", changed_ms=0), *"abc")
-    raw = pointer.to_bytes()
-    monkeypatch.setattr(sys.modules[Pointer.__module__], "RUNS_KEPT", 3)
-    old = Pointer.from_bytes("p", raw)
-    assert old.may_have_forgotten("never")
-    old = Pointer.from_bytes("p", moved(old, "d").to_bytes())
-    assert old.may_have_forgotten("never")
-    known = Pointer.from_bytes("p", old.knowing("abcd").to_bytes())
-    assert [run for run in "abcd?" if known.may_have_forgotten(run)] == ["a"]
-
-
 def test_a_pointer_with_more_runs_than_it_can_know_asks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[Pointer.__module__]
     monkeypatch.setattr(module, "RUNS_KEPT", 2)

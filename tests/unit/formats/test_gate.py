@@ -18,8 +18,8 @@ from magicfs.formats.kinds import KINDS, detect, load
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"
-_UNSAID = {"format", "version"}
-"""What names a format."""
+_UNSAID = {"format", "requires", "version"}
+"""What names a format, and what a reader has to know of it: ``formats.fields.check_format``."""
 _NOT_IN_THE_GATE = {
     "datasets/open_uploads.py": "lists what is pending; nothing is done by its word",
     "committers/classic.py": "reads the `_SUCCESS` of its own job before it writes another",

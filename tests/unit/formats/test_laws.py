@@ -32,8 +32,6 @@ from magicfs.formats import deletions, limits
 from magicfs.formats.audit import Audit, Verdict
 from magicfs.formats.deletions import (
     DELETIONS_FORMAT,
-    DELETIONS_IN_DESTINATION_FORMAT,
-    DELETIONS_OF_VERSIONS_FORMAT,
     OldObject,
 )
 from magicfs.formats.document import member
@@ -67,22 +65,17 @@ from magicfs.formats.log import (
 from magicfs.formats.manifest import (
     MANIFEST_FILES_FORMAT,
     MANIFEST_FORMAT,
-    MANIFEST_IN_PARTS_FORMAT,
-    MANIFEST_LOG_FORMAT,
     FilesPart,
     Footers,
     KeptFiles,
     Manifest,
     ManifestFile,
     ManifestFiles,
-    PublishedRun,
 )
 from magicfs.formats.pending import Body, EtagFormat, Pending, Source, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import (
     POINTER_FORMAT,
-    POINTER_KEEPING_FORMAT,
-    POINTER_LOG_FORMAT,
     Keeping,
     Pointer,
 )
@@ -318,10 +311,6 @@ SUM = replace(
     replaced="5f1e",
     deleted=(),
     partitions=None,
-    runs=(
-        PublishedRun(run_id="día 1", job_id="5f1e", files=2, size=8388725, committed_ms=1700000000000),
-        PublishedRun(run_id="día 0", job_id="4e0d", files=0, size=0, committed_ms=1600000000000),
-    ),
 )
 
 MANIFEST_OF_FOOTERS = replace(
@@ -369,7 +358,7 @@ POINTER = Pointer(
 
 _SUM_ID = "compact-7d0e2f2c-5b7a-5f5e-9a52-6d1f0f7b8e11-0123456789ab"
 LOG_FILE = LogFile(job_id=_SUM_ID, name="log-00002-0123456789abcdef.json", sha256="0123456789abcdef" * 4)
-SUM_OF_LOG = replace(SUM, runs=(), log=LOG_FILE)
+SUM_OF_LOG = replace(SUM, log=LOG_FILE)
 LOGGED_POINTER = replace(
     POINTER,
     runs=(("día 2", JOB_ID),),
@@ -718,7 +707,7 @@ PUBLISHED = Format(
     value=MANIFEST,
     read=Manifest.from_bytes,
     write=Manifest.to_bytes,
-    made=any_value(Manifest).map(lambda one: replace(one, files=(), runs=()) if one.parts else one),
+    made=any_value(Manifest).map(lambda one: replace(one, files=()) if one.parts else one),
     required=(
         *("format", "jobId", "bucket", "conflict", "committed", "hides", "files"),
         *("files[0].key", "files[0].size"),
@@ -871,13 +860,12 @@ FORMATS = [
     ),
     replace(
         PUBLISHED,
-        own=MANIFEST_IN_PARTS_FORMAT,
-        golden="magicfs_manifest_2.json",
+        golden="magicfs_manifest_1_parts.json",
         value=MANIFEST_IN_PARTS,
         made=None,
         required=(
             *(one for one in PUBLISHED.required if not one.startswith("files")),
-            *("parts", *(f"parts[0].{field}" for field in ("name", "sha256", "files", "size"))),
+            *("requires", "parts", *(f"parts[0].{field}" for field in ("name", "sha256", "files", "size"))),
         ),
         refused={
             "parts": [[]],
@@ -956,20 +944,6 @@ FORMATS = [
         kept=("files[0]",),
         text="job_id",
     ),
-    replace(
-        PUBLISHED,
-        golden="magicfs_manifest_1_sum.json",
-        value=SUM,
-        made=None,
-        required=tuple(f"runs[0].{field}" for field in ("runId", "jobId", "files", "size", "committed")),
-        refused={
-            "replaced": ["."],
-            "runs[0].jobId": _NO_JOB,
-            "runs[0].runId": [""],
-            **{f"runs[1].{field}": _NO_SIZE for field in ("files", "size", "committed")},
-        },
-        kept=("files[0]", "runs[1]"),
-    ),
     Format(
         kind="pointer",
         own=POINTER_FORMAT,
@@ -999,8 +973,8 @@ FORMATS = [
     ),
     Format(
         kind="pointer",
-        own=POINTER_KEEPING_FORMAT,
-        golden="magicfs_pointer_2.json",
+        own=POINTER_FORMAT,
+        golden="magicfs_pointer_1_keeping.json",
         value=KEEPING_POINTER,
         read=Pointer.from_bytes,
         write=Pointer.to_bytes,
@@ -1012,8 +986,8 @@ FORMATS = [
     ),
     Format(
         kind="pointer",
-        own=POINTER_KEEPING_FORMAT,
-        golden="magicfs_pointer_2_lists.json",
+        own=POINTER_FORMAT,
+        golden="magicfs_pointer_1_lists.json",
         value=POINTER_OF_LISTS,
         read=Pointer.from_bytes,
         write=Pointer.to_bytes,
@@ -1027,8 +1001,7 @@ FORMATS = [
     ),
     replace(
         PUBLISHED,
-        own=MANIFEST_LOG_FORMAT,
-        golden="magicfs_manifest_3.json",
+        golden="magicfs_manifest_1_log.json",
         value=SUM_OF_LOG,
         made=None,
         required=(*PUBLISHED.required, "log", *(f"log.{field}" for field in ("jobId", "name", "sha256"))),
@@ -1037,8 +1010,8 @@ FORMATS = [
     ),
     Format(
         kind="pointer",
-        own=POINTER_LOG_FORMAT,
-        golden="magicfs_pointer_3.json",
+        own=POINTER_FORMAT,
+        golden="magicfs_pointer_1_log.json",
         value=LOGGED_POINTER,
         read=Pointer.from_bytes,
         write=Pointer.to_bytes,
@@ -1230,8 +1203,8 @@ FORMATS = [
     ),
     Format(
         kind="deletions",
-        own=DELETIONS_OF_VERSIONS_FORMAT,
-        golden="magicfs_deletions_2.json",
+        own=DELETIONS_FORMAT,
+        golden="magicfs_deletions_1_versions.json",
         value=DELETIONS_OF_VERSIONS,
         read=deletions.read,
         write=deletions.write,
@@ -1246,8 +1219,8 @@ FORMATS = [
     ),
     Format(
         kind="deletions",
-        own=DELETIONS_IN_DESTINATION_FORMAT,
-        golden="magicfs_deletions_3.json",
+        own=DELETIONS_FORMAT,
+        golden="magicfs_deletions_1_relative.json",
         value=DELETIONS_OF_VERSIONS,
         read=deletions.read,
         write=partial(deletions.write, destination=""),
