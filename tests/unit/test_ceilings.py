@@ -52,7 +52,7 @@ CEILINGS: Final = {
     "functions above complexity 17": 3,
     "lines with Any": 1051,
     "literal tuples that are unpacked where they stand": 60,
-    "lines with words of the budget": 782,
+    "lines with words of the budget": 679,
 }
 
 

@@ -90,10 +90,10 @@ class RowChange:
             return False, f"how many rows job {before.job_id} published before is not known"
         change = seen.rows - before.rows
         share = f"{change / before.rows:+.1%}" if before.rows else "none before"
-        told = f"{seen.rows} rows after {before.rows} ({share})"
+        text = f"{seen.rows} rows after {before.rows} ({share})"
         is_less = self.less is not None and -change > self.less * before.rows
         is_more = self.more is not None and change > self.more * before.rows
-        return not (is_less or is_more), told
+        return not (is_less or is_more), text
 
 
 @dataclass(frozen=True)
@@ -188,12 +188,12 @@ class Range:
         if bounds is None:
             return True, "no values"
         least, greatest = bounds
-        told = f"from {least} to {greatest}"
+        text = f"from {least} to {greatest}"
         try:
             passed = (self.min is None or self.min <= least) and (self.max is None or greatest <= self.max)
         except TypeError:
-            return False, f"{told}, which cannot be compared with the bounds"
-        return bool(passed), told
+            return False, f"{text}, which cannot be compared with the bounds"
+        return bool(passed), text
 
 
 def _has_no_values(footer: Footer, column: Column | None) -> bool:

@@ -94,14 +94,14 @@ async def _look(engine: Engine, key: str, file: ManifestFile) -> _Seen:
     info = await engine.store.head(key)
     if not is_file(info, file):
         return _Seen("written over since it was published", "")
-    told = await _told(engine, info)
+    stored = await _told(engine, info)
     written = checksums.split(file.checksum)
-    if written is None or written[0] not in told:
-        return await _read(engine, info, told, written)
+    if written is None or written[0] not in stored:
+        return await _read(engine, info, stored, written)
     algorithm, value = written
-    if told[algorithm] != value:
+    if stored[algorithm] != value:
         return _Seen(
-            f"its {algorithm} is {told[algorithm]} in the store, and was {value} as written", "store"
+            f"its {algorithm} is {stored[algorithm]} in the store, and was {value} as written", "store"
         )
     if not key.endswith(".parquet"):
         return _Seen("", "store", False)
@@ -119,9 +119,9 @@ async def _told(engine: Engine, info: ObjectInfo) -> Mapping[str, str]:
 
 
 async def _read(
-    engine: Engine, info: ObjectInfo, told: Mapping[str, str], written: tuple[str, str] | None
+    engine: Engine, info: ObjectInfo, stored: Mapping[str, str], written: tuple[str, str] | None
 ) -> _Seen:
-    known = dict(told) | ({} if written is None else dict([written]))
+    known = dict(stored) | ({} if written is None else dict([written]))
     sums = {name: checksums.running(name) for name in {"MD5", *known} if checksums.can_make(name)}
     size, head, tail = 0, b"", b""
     while size < info.size:
@@ -135,7 +135,7 @@ async def _read(
     if size != info.size:
         return _Seen(f"has {info.size} bytes, and the store gives {size} of them", "read")
     found = {name: one.value() for name, one in sums.items()}
-    if problem := _difference(found, told, written):
+    if problem := _difference(found, stored, written):
         return _Seen(problem, "read")
     is_confirmed = bool(known.keys() & found.keys()) or _is_etag(info.etag, found["MD5"])
     if not info.key.endswith(".parquet"):
@@ -143,9 +143,9 @@ async def _read(
     return _Seen(await _parquet(engine, info, head, tail), "read", is_confirmed)
 
 
-def _difference(found: Mapping[str, str], told: Mapping[str, str], written: tuple[str, str] | None) -> str:
+def _difference(found: Mapping[str, str], stored: Mapping[str, str], written: tuple[str, str] | None) -> str:
     """How the checksums of what was read differ from that which was written, or else from the store's."""
-    known = told.items() if written is None else [written]
+    known = stored.items() if written is None else [written]
     other = [(name, value) for name, value in known if found.get(name, value) != value]
     if not other:
         return ""

@@ -188,19 +188,19 @@ def _type(element: Mapping[int, Any], physical: int, length: int) -> tuple[str, 
     """The name of a column's type, and the scale of a decimal."""
     logical, converted = element.get(10), element.get(6)
     if logical:
-        [(number, told)] = logical.items()
+        [(number, stated)] = logical.items()
         if number in _LOGICAL:
             return _LOGICAL[number], 0
         match number:
             case 5:
-                return _decimal(told[2], told[1])
+                return _decimal(stated[2], stated[1])
             case 7 | 8:
-                [unit] = told[2]
-                zone = ",UTC" if told[1] else ""
+                [unit] = stated[2]
+                zone = ",UTC" if stated[1] else ""
                 return f"{'time' if number == 7 else 'timestamp'}[{_UNITS[unit]}{zone}]", 0
             case 10:
-                _require(told[1] in _BITS and physical in (_INT32, _INT64))
-                return f"{'' if told[2] else 'u'}int{told[1]}", 0
+                _require(stated[1] in _BITS and physical in (_INT32, _INT64))
+                return f"{'' if stated[2] else 'u'}int{stated[1]}", 0
     if converted == _CONVERTED_DECIMAL:
         return _decimal(element[8], element.get(7, 0))
     if type(converted) is int and converted in _CONVERTED:
@@ -238,15 +238,15 @@ def _add(total: _Sum, leaf: _Leaf, chunk: Mapping[int, Any], *, is_ordered: bool
     if column is None or 8 in chunk or column[1] != leaf.physical:
         total.nulls, total.is_known = None, False
         return
-    told = column.get(12, {})
-    nulls = told.get(3)
+    stated = column.get(12, {})
+    nulls = stated.get(3)
     if type(nulls) is not int or not 0 <= nulls <= column[5]:
         nulls = None
     total.nulls = None if nulls is None or total.nulls is None else total.nulls + nulls
     _require(total.nulls is None or total.nulls <= LONG_MAX)
     if nulls == column[5]:
         return  # there is nothing to compare
-    bounds = _bounds(leaf, told, is_ordered=is_ordered)
+    bounds = _bounds(leaf, stated, is_ordered=is_ordered)
     if bounds is None:
         total.is_known = False
         return
@@ -258,17 +258,17 @@ def _add(total: _Sum, leaf: _Leaf, chunk: Mapping[int, Any], *, is_ordered: bool
     total.exact = total.exact and exact
 
 
-def _bounds(leaf: _Leaf, told: Mapping[int, Any], *, is_ordered: bool) -> tuple[Any, Any, bool] | None:
+def _bounds(leaf: _Leaf, stated: Mapping[int, Any], *, is_ordered: bool) -> tuple[Any, Any, bool] | None:
     """The least and the greatest value, in a form that can be compared, and whether they are exact."""
     kind = leaf.field.type
     if kind in _WITHOUT_ORDER:
         return None
     is_binary = leaf.physical in (_BYTES, _FIXED)
-    if 5 in told and 6 in told and is_ordered:
-        least, greatest = told[6], told[5]
-        exact = told.get(7, not is_binary) is True and told.get(8, not is_binary) is True
-    elif 1 in told and 2 in told and not is_binary and not kind.startswith("uint"):
-        least, greatest, exact = told[2], told[1], True  # in the order of signed numbers
+    if 5 in stated and 6 in stated and is_ordered:
+        least, greatest = stated[6], stated[5]
+        exact = stated.get(7, not is_binary) is True and stated.get(8, not is_binary) is True
+    elif 1 in stated and 2 in stated and not is_binary and not kind.startswith("uint"):
+        least, greatest, exact = stated[2], stated[1], True  # in the order of signed numbers
     else:
         return None
     pair = _comparable(leaf, least), _comparable(leaf, greatest)

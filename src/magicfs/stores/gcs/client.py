@@ -130,10 +130,10 @@ class GcsClient:
     def _timeout(self) -> aiohttp.ClientTimeout:
         import aiohttp
 
-        told = self.filesystem.requests_timeout
-        if isinstance(told, aiohttp.ClientTimeout):
-            return told
-        return aiohttp.ClientTimeout(total=told, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
+        given = self.filesystem.requests_timeout
+        if isinstance(given, aiohttp.ClientTimeout):
+            return given
+        return aiohttp.ClientTimeout(total=given, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
 
     async def _session(self) -> aiohttp.ClientSession:
         """A session of the filesystem's own arguments, which lives and ends with it."""
@@ -144,15 +144,15 @@ class GcsClient:
             return found  # type: ignore[no-any-return]
         has_credentials = filesystem.credentials.credentials is not None
         warn_of_exposure(self.location, has_credentials=has_credentials)
-        told = filesystem.session_kwargs
-        if "connector" in told or getattr(filesystem, "_use_client_cert", False):
+        own = filesystem.session_kwargs
+        if "connector" in own or getattr(filesystem, "_use_client_cert", False):
             # Certificates of clients, and connections that others own, are the filesystem's affair.
             if (make := getattr(filesystem, "_set_session", None)) is not None:
                 return await make()  # type: ignore[no-any-return]
             log_missing("gcsfs's GCSFileSystem._set_session", "connections are made without a certificate")
-            told = {"connector_owner": "connector" not in told, **told}
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS) if "connector" not in told else told["connector"]
-        made = aiohttp.ClientSession(auto_decompress=False, **{**told, "connector": connector})
+            own = {"connector_owner": "connector" not in own, **own}
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS) if "connector" not in own else own["connector"]
+        made = aiohttp.ClientSession(auto_decompress=False, **{**own, "connector": connector})
         send_once(made)
         filesystem.__dict__[_PLACE] = made
         weakref.finalize(filesystem, filesystem.close_session, filesystem.loop, made, filesystem.asynchronous)

@@ -92,19 +92,19 @@ def check(answer: Answer, operation: str, path: str) -> None:
 
 def refused(answer: Answer, operation: str, path: str) -> StoreError:
     """The error of the port for an answer of either API."""
-    reason, told = _told(answer.content)
+    reason, message = _told(answer.content)
     kind = _KINDS.get(reason) or _BY_STATUS.get(answer.status)
     if kind is None:
         failed = answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         kind = Unavailable if failed else StoreError
-    if _is_kept(reason, told):
+    if _is_kept(reason, message):
         kind = StoreError
     if kind is ObjectNotFound and operation in _OF_UPLOADS and not is_about_the_bucket(answer):
-        kind, told = UploadNotFound, _LIFECYCLE
+        kind, message = UploadNotFound, _LIFECYCLE
     if kind is ObjectNotFound and is_about_the_bucket(answer):
         path = path.partition("/")[0]  # the key is one that the caller may never have named
-    problem = f"{told or 'no message'} ({answer.status} {words(reason)})".replace(" )", ")")
-    error = kind(operation, path, problem, hint=_hint(kind, answer, reason, told))
+    problem = f"{message or 'no message'} ({answer.status} {words(reason)})".replace(" )", ")")
+    error = kind(operation, path, problem, hint=_hint(kind, answer, reason, message))
     if isinstance(error, Unavailable) and answer.status in {429, 503}:
         error.throttled = True
     return error
@@ -112,8 +112,8 @@ def refused(answer: Answer, operation: str, path: str) -> StoreError:
 
 def is_about_the_bucket(answer: Answer) -> bool:
     """Whether an answer of 404 is about the bucket, and not about an object in it."""
-    reason, told = _told(answer.content)
-    return reason == "NoSuchBucket" or "bucket does not exist" in told
+    reason, message = _told(answer.content)
+    return reason == "NoSuchBucket" or "bucket does not exist" in message
 
 
 def is_about_credentials(error: StoreError) -> bool:
@@ -186,16 +186,16 @@ def _told(content: bytes) -> tuple[str, str]:
         return "", ""
 
 
-def _is_kept(reason: str, told: str) -> bool:
+def _is_kept(reason: str, message: str) -> bool:
     """Whether a retention policy or a hold forbids it: no matter of credentials."""
     named = {"objectUnderActiveHold", "retentionPolicyNotMet"}
-    return reason in named or "retention policy" in told or "under active" in told
+    return reason in named or "retention policy" in message or "under active" in message
 
 
-def _hint(kind: type[StoreError], answer: Answer, reason: str, told: str) -> str:
-    if _is_kept(reason, told):
+def _hint(kind: type[StoreError], answer: Answer, reason: str, message: str) -> str:
+    if _is_kept(reason, message):
         return _KEPT
-    if "requester pays" in told.lower() or reason == "UserProjectMissing":
+    if "requester pays" in message.lower() or reason == "UserProjectMissing":
         return _PAYER
     if kind is PermissionDenied:
         return _CREDENTIALS if answer.status == HTTPStatus.UNAUTHORIZED else _ROLES

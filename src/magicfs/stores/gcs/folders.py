@@ -53,11 +53,11 @@ class GcsFolders:
 
     async def look(self, path: str) -> Entry | None:
         try:
-            told = await self._ask("look", path, "GET", self._object(path), {"fields": _FIELDS})
+            answer = await self._ask("look", path, "GET", self._object(path), {"fields": _FIELDS})
         except ObjectNotFound:
             return Entry(path, "directory") if await self._is_folder("look", path) else None
         with errors.reading("look", self._place(path)):
-            found = _entry(told)
+            found = _entry(answer)
             if found.path != path:
                 raise Malformed(f"the answer is about {words(found.path)!r}")
             return found
@@ -72,14 +72,14 @@ class GcsFolders:
         }
 
         async def page(position: dict[str, str]) -> Page[Entry]:
-            told = await self._ask(
+            answer = await self._ask(
                 "entries", path, "GET", f"{self._root}/o", wanted | position, kind=_OBJECTS
             )
-            files = [_entry(item) for item in told.get("items", ()) if item["name"] != prefix]
-            folders = [Entry(name[:-1], "directory") for name in told.get("prefixes", ())]
+            files = [_entry(item) for item in answer.get("items", ()) if item["name"] != prefix]
+            folders = [Entry(name[:-1], "directory") for name in answer.get("prefixes", ())]
             if path and not position and not files and not folders:
                 await self._require_folder("entries", path)
-            token = told.get("nextPageToken")
+            token = answer.get("nextPageToken")
             found = [*files, *folders]
             return Page(found, {"pageToken": token} if token else None, not found)
 
@@ -99,9 +99,9 @@ class GcsFolders:
     async def move(self, source: str, destination: str) -> str | None:
         await self._require_free("rename", destination)
         target = f"{self._object(source)}/moveTo/o/{_quoted(destination)}"
-        told = await self._ask("rename", source, "POST", target)
+        answer = await self._ask("rename", source, "POST", target)
         with errors.reading("rename", self._place(source)):
-            return str(number(str(told["generation"]), "generation"))
+            return str(number(str(answer["generation"]), "generation"))
 
     async def _require_free(self, operation: str, destination: str) -> None:
         """Raise ObjectExists where a folder is at the destination, ObjectNotFound without a folder above."""
@@ -119,12 +119,12 @@ class GcsFolders:
     async def rename(self, source: str, destination: str) -> None:
         target = f"{self._folder(source)}/renameTo/folders/{_quoted(f'{destination}/')}"
         try:
-            told = await self._ask("rename", source, "POST", target)
+            answer = await self._ask("rename", source, "POST", target)
         except StoreError as error:
             if error.retryable:
                 raise
             raise await self._why(error, source, destination) from error
-        await self._finish(told, source)
+        await self._finish(answer, source)
 
     async def _why(self, error: StoreError, source: str, destination: str) -> StoreError:
         """What stood in the way of renaming a folder: the service's own words are the same for all of it."""
@@ -159,8 +159,8 @@ class GcsFolders:
                 if silent == _POLLS_UNANSWERED_MAX:
                     raise
         if failed := operation.get("error"):
-            told = failed.get("message", failed) if isinstance(failed, Mapping) else failed
-            problem = f"the service stopped renaming: {words(told)}"
+            answer = failed.get("message", failed) if isinstance(failed, Mapping) else failed
+            problem = f"the service stopped renaming: {words(answer)}"
             raise Unavailable("rename", self._place(source), problem, hint="look which of the two is there")
 
     async def delete(self, path: str) -> bool:
@@ -209,19 +209,19 @@ class GcsFolders:
     async def _names(self, target: str, prefix: str, position: dict[str, str]) -> Page[str]:
         wanted = {"prefix": prefix, "fields": "kind,items(name),nextPageToken", **position}
         kind = _OBJECTS if target.endswith("/o") else "storage#folders"
-        told = await self._ask("delete_tree", prefix, "GET", target, wanted, kind=kind)
-        token = told.get("nextPageToken")
-        found = [item["name"] for item in told.get("items", ())]
+        answer = await self._ask("delete_tree", prefix, "GET", target, wanted, kind=kind)
+        token = answer.get("nextPageToken")
+        found = [item["name"] for item in answer.get("items", ())]
         return Page(found, {"pageToken": token} if token else None, not found)
 
     async def _is_folder(self, operation: str, path: str) -> bool:
         try:
-            told = await self._ask(operation, path, "GET", self._folder(path), {"fields": "name"})
+            answer = await self._ask(operation, path, "GET", self._folder(path), {"fields": "name"})
         except ObjectNotFound:
-            return False  # of a bucket that is not there ``exist`` has told
+            return False  # of a bucket that is not there ``exist`` has said so
         with errors.reading(operation, self._place(path)):
-            if told["name"] != f"{path}/":
-                raise Malformed(f"the answer is about {words(told['name'])!r}")
+            if answer["name"] != f"{path}/":
+                raise Malformed(f"the answer is about {words(answer['name'])!r}")
         return True
 
     async def _require_folder(self, operation: str, path: str) -> None:

@@ -144,8 +144,8 @@ class GcsStore:
                 raise
             raise ObjectExists("put", error.key, "an object is there") from error
         with gcs_errors.reading("put", self._path(key)):
-            told = gcs_errors.document(answer, "put", self._path(key))
-            return ObjectInfo(key, len(body), generation_in(told))
+            document = gcs_errors.document(answer, "put", self._path(key))
+            return ObjectInfo(key, len(body), generation_in(document))
 
     async def copy(self, source: str, destination: str) -> int:
         if source == destination:  # a new generation of the same would be a change
@@ -157,10 +157,10 @@ class GcsStore:
                 "copy", self._path(source), "POST", target, params=params, body=b""
             )
             with gcs_errors.reading("copy", self._path(destination)):
-                told = gcs_errors.document(answer, "copy", self._path(destination))
-                if told.get("done"):
-                    return number(str(told["objectSize"]), "size")
-                params["rewriteToken"] = str(told["rewriteToken"])
+                document = gcs_errors.document(answer, "copy", self._path(destination))
+                if document.get("done"):
+                    return number(str(document["objectSize"]), "size")
+                params["rewriteToken"] = str(document["rewriteToken"])
         raise StoreError("copy", self._path(source), f"it is not over after {_REWRITES_MAX:,} requests")
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
@@ -189,10 +189,10 @@ class GcsStore:
         params = {"fields": "crc32c,md5Hash", "ifGenerationMatch": _generation(etag)}
         path = self._path(key)
         answer = await self._client.ask("checksums", path, "GET", self._target(key), params=params)
-        told = gcs_errors.document(answer, "checksums", path)
-        if not told.keys() & {"crc32c", "md5Hash"}:  # every object has one of them
+        document = gcs_errors.document(answer, "checksums", path)
+        if not document.keys() & {"crc32c", "md5Hash"}:  # every object has one of them
             raise Unavailable("checksums", path, "the answer has no checksum", hint=REACH)
-        found = {"CRC32C": told.get("crc32c"), "MD5": told.get("md5Hash")}
+        found = {"CRC32C": document.get("crc32c"), "MD5": document.get("md5Hash")}
         return {name: str(value) for name, value in found.items() if value}
 
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
@@ -200,8 +200,8 @@ class GcsStore:
         wanted = {"fields": "kind,items(name,size,generation,timeCreated),nextPageToken", **most}
 
         async def page(position: dict[str, str]) -> Page[ObjectInfo]:
-            told, following = await self._page("list", prefix, wanted | position)
-            found = [listed(item) for item in told.get("items", ())]
+            document, following = await self._page("list", prefix, wanted | position)
+            found = [listed(item) for item in document.get("items", ())]
             return Page(found, following, not found)
 
         return Pages(Listing("list", self.bucket, prefix), page, _KEY, limit)
@@ -210,9 +210,9 @@ class GcsStore:
         wanted = {"delimiter": "/", "fields": "kind,prefixes,items(generation),nextPageToken"}
 
         async def page(position: dict[str, str]) -> Page[str]:
-            told, following = await self._page("list_directories", prefix, wanted | position)
-            found = builtins.list(told.get("prefixes", ()))
-            return Page(found, following, not found and not told.get("items"))
+            document, following = await self._page("list_directories", prefix, wanted | position)
+            found = builtins.list(document.get("prefixes", ()))
+            return Page(found, following, not found and not document.get("items"))
 
         return Pages(Listing("list_directories", self.bucket, prefix), page, itself)
 
@@ -311,9 +311,9 @@ class GcsStore:
             f"/storage/v1/b/{quote(self.bucket)}/o",
             params={"prefix": prefix, **params},
         )
-        told = gcs_errors.document(answer, operation, self._path(prefix), "storage#objects")
-        token = told.get("nextPageToken")
-        return told, {"pageToken": token} if token else None
+        document = gcs_errors.document(answer, operation, self._path(prefix), "storage#objects")
+        token = document.get("nextPageToken")
+        return document, {"pageToken": token} if token else None
 
     async def _refuse_rapid(self, operation: str) -> None:
         """Raise UsageError before anything is written to a Rapid bucket; each is asked once what it is."""

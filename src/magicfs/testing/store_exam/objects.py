@@ -25,11 +25,11 @@ class PutExam(Examined):
     """``put``."""
 
     async def test_put_object_holds_the_body(self) -> None:
-        told = await self.store.put(_KEY, b"body")
+        written = await self.store.put(_KEY, b"body")
         head = await self.store.head(_KEY)
         assert self.peek(_KEY) == b"body"
-        assert (told.key, told.size) == (_KEY, 4)
-        assert told.etag in {head.etag, ""}
+        assert (written.key, written.size) == (_KEY, 4)
+        assert written.etag in {head.etag, ""}
 
     @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
     async def test_put_takes_every_kind_of_body(self, kind: type) -> None:
@@ -44,14 +44,14 @@ class PutExam(Examined):
 
     async def test_second_put_does_the_same_again(self) -> None:
         for _ in range(2):
-            told = await self.store.put(_KEY, b"body", metadata={"a": "1"})
-            assert told.etag in {(await self.store.head(_KEY)).etag, ""}
+            written = await self.store.put(_KEY, b"body", metadata={"a": "1"})
+            assert written.etag in {(await self.store.head(_KEY)).etag, ""}
         assert (self.peek(_KEY), await self.listed()) == (b"body", [_KEY])
 
     async def test_put_if_absent_writes_where_nothing_is(self) -> None:
-        told = await self.store.put(_KEY, b"body", mode=PutMode.CREATE)
-        assert (self.peek(_KEY), told.size) == (b"body", 4)
-        assert told.etag in {(await self.store.head(_KEY)).etag, ""}
+        written = await self.store.put(_KEY, b"body", mode=PutMode.CREATE)
+        assert (self.peek(_KEY), written.size) == (b"body", 4)
+        assert written.etag in {(await self.store.head(_KEY)).etag, ""}
 
     async def test_put_if_absent_onto_an_object_changes_nothing(self) -> None:
         self.poke(_KEY, b"old")
