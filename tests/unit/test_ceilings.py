@@ -48,7 +48,7 @@ CEILINGS: Final = {
     "capabilities of a store": 12,
     "public names": 42,
     "commands": 21,
-    "functions above complexity 10": 132,
+    "functions above complexity 10": 131,
     "functions above complexity 17": 3,
     "lines with Any": 1051,
     "literal tuples that are unpacked where they stand": 60,

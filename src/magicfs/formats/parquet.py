@@ -272,11 +272,11 @@ def _bounds(leaf: _Leaf, stated: Mapping[int, Any], *, is_ordered: bool) -> tupl
     else:
         return None
     pair = _comparable(leaf, least), _comparable(leaf, greatest)
-    if pair[0] is None or pair[1] is None:
+    if None in pair:
         return None
     if isinstance(pair[0], float):
         # A zero may stand for the other one.
-        pair = (-0.0 if pair[0] == 0 else pair[0], 0.0 if pair[1] == 0 else pair[1])
+        pair = pair[0] or -0.0, pair[1] or 0.0
     return None if pair[0] > pair[1] else (*pair, exact)
 
 
