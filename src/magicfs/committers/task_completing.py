@@ -67,17 +67,9 @@ class TaskCompletingCommitter(ClassicCommitter):
         """Speculation is safe only where the engine lets but one attempt of a task commit."""
         return Guarantees(
             speculative_tasks=True,
-            recoverable_job=False,
             abortable_task=True,
-            abortable_job=False,
-            uncommitted_output_observable=False,
             committed_task_output_observable=True,
-            atomic_task_commit=False,
-            atomic_job_commit_list=False,
-            atomic_job_commit_manifest=False,
-            partitioned_executor_resilience=False,
             repeatable_job_commit=True,
-            survives_driver_loss=False,
         )
 
     @property

@@ -43,18 +43,9 @@ class DirectCommitter(FinalFilesCommitter):
         There is nothing atomic about a task: its files are published one by one, as they are closed.
         """
         return Guarantees(
-            speculative_tasks=False,
-            recoverable_job=False,
-            abortable_task=False,
-            abortable_job=False,
             uncommitted_output_observable=True,
             committed_task_output_observable=True,
-            atomic_task_commit=False,
-            atomic_job_commit_list=False,
-            atomic_job_commit_manifest=False,
-            partitioned_executor_resilience=False,
             repeatable_job_commit=True,
-            survives_driver_loss=False,
         )
 
     def label(self, attempt: AttemptId) -> str:

@@ -78,15 +78,12 @@ class StocatorCommitter(FinalFilesCommitter):
         """For readers of the list in ``_SUCCESS`` zombies add nothing, either; LIST shows their files."""
         return Guarantees(
             speculative_tasks=True,
-            recoverable_job=False,
             abortable_task=True,
             abortable_job=True,
             uncommitted_output_observable=True,
             committed_task_output_observable=True,
             atomic_task_commit=True,
-            atomic_job_commit_list=False,
             atomic_job_commit_manifest=True,
-            partitioned_executor_resilience=False,
             repeatable_job_commit=True,
             survives_driver_loss=True,
         )
