@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, cast
 
 from magicfs.committers.file.committer import FileCommitter
 from magicfs.committers.magic import MagicCommitter
-from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.committers.renaming.base import RenamingCommitter
+from magicfs.committers.renaming.manifest import ManifestCommitter
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions
 from magicfs.protocol.conflict import Conflict

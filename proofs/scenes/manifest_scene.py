@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import magicfs
-from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.committers.options import ManifestOptions
+from magicfs.committers.renaming.manifest import ManifestCommitter
 from magicfs.engine import Engine, Event
 from magicfs.formats.job_options import JobOptions
 from magicfs.formats.success import SuccessData

@@ -13,8 +13,8 @@ import pytest
 import magicfs
 from magicfs.cli import main as cli
 from magicfs.committers import registry
-from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.committers.options import ManifestOptions, options_from
+from magicfs.committers.renaming.manifest import ManifestCommitter
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,

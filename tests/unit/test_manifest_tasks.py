@@ -226,7 +226,7 @@ def test_pauses_grow_with_every_failure(scene: ManifestScene, monkeypatch: pytes
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("magicfs.committers.renaming.save.asyncio.sleep", sleep)
+    monkeypatch.setattr("magicfs.committers.renaming.base.asyncio.sleep", sleep)
     scene.commit_task(0, {"a": b"1"}, driver=driver)
     assert [one for one in waited if one] == [0.5, 1.0, 1.5]
 

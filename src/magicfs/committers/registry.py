@@ -87,7 +87,7 @@ COMMITTERS: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
             driven=True,
         ),
         "manifest": CommitterInfo(
-            "magicfs.committers.manifest.committer:ManifestCommitter",
+            "magicfs.committers.renaming.manifest:ManifestCommitter",
             "work files",
             "rename",
             ("fail", "append", "replace", "replace_partitions"),

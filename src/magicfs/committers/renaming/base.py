@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from magicfs.committers.driven import DrivenCommitter
-from magicfs.committers.renaming import scan_objects
-from magicfs.committers.renaming.save import save
-from magicfs.committers.renaming.scan import NameCheck, scan
+from magicfs.committers.renaming.scan import NameCheck, scan, scan_objects
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
@@ -36,6 +36,7 @@ from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = ["RenamingCommitter", "in_the_way"]
 
+_SAVING = "task_stage_save_task_manifest"
 _NAME_BYTES_MAX = 255
 _TRIES = 5
 
@@ -150,10 +151,27 @@ class RenamingCommitter(DrivenCommitter):
         )
         if await self.tree.is_atomic():
             return await scan(self.tree, self.context, names, attempt, counters=counters)
-        return await scan_objects.scan(self.engine, self.context, names, attempt, counters=counters)
+        return await scan_objects(self.engine, self.context, names, attempt, counters=counters)
 
     async def _save(self, manifest: TaskManifest) -> TaskCommit:
-        return await save(self._manifests.save, manifest, self.save_attempts, self.pause_s)
+        """Save a manifest, and count in it how often that was tried. Raises what the last attempt met."""
+        failures = 0
+        while True:
+            counted = {**manifest.statistics.counters, _SAVING: failures + 1}
+            if failures:
+                counted[f"{_SAVING}.failures"] = failures
+            made = replace(manifest, statistics=replace(manifest.statistics, counters=counted))
+            raw = made.to_bytes()
+            try:
+                return await self._manifests.save(made, raw)
+            except ObjectNotFound:
+                raise
+            except StoreError as error:
+                failures += 1
+                if failures >= self.save_attempts:
+                    error.add_note(f"and so it was in each of {failures} attempts to save the manifest")
+                    raise
+            await asyncio.sleep(self.pause_s * failures)
 
     async def abort_task(self, attempt: AttemptId) -> None:
         """Delete what an attempt wrote, and its manifest. A second call does nothing. Raises

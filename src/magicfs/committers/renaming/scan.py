@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, ObjectNotFound
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.task_commit import Counters
@@ -17,7 +18,7 @@ from magicfs.stores.tree_port import Entry, Tree
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.task_manifests import Places
 
-__all__ = ["Found", "NameCheck", "scan"]
+__all__ = ["NameCheck", "scan", "scan_objects"]
 
 
 @dataclass(slots=True)
@@ -163,3 +164,21 @@ class _Scan:
         if entry is None:
             return EntryStatus.NOT_FOUND
         return EntryStatus.DIR if entry.kind == "directory" else EntryStatus.FILE
+
+
+async def scan_objects(
+    engine: Engine, context: JobContext, names: NameCheck, attempt: AttemptId, *, counters: Counters | None
+) -> TaskManifest:
+    """List what an attempt wrote where names are only keys, in one listing, without markers of directories.
+
+    No ETag is noted: a copy has another one, or the same. Nothing is changed. Raises CommitFailed as
+    ``NameCheck.add`` does.
+    """
+    found = Found(names, names.places.layout.task_attempt_directory(attempt))
+    prefix = paths.prefix_of(found.root)
+    async for info in engine.store.list(prefix):
+        if not info.key.endswith("/"):
+            name = info.key[len(prefix) :]
+            found.depth = max(found.depth, name.count("/"))
+            names.add(name, info.key, info.size, None)
+    return found.manifest(context, attempt, counters)

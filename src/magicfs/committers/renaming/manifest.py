@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from magicfs.committers import registry
-from magicfs.committers.manifest.reporting import own_key, save_summary, summary_of
 from magicfs.committers.options import ManifestOptions
 from magicfs.committers.renaming.base import RenamingCommitter
+from magicfs.committers.renaming.summaries import own_key, save_summary, summary_of
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied
 from magicfs.formats.task_commit import TaskCommit
