@@ -20,7 +20,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from benchmarks.latency_store import BUCKET, LatencyStore, Rates, Server, Tally
-from magicfs.committers.final.filesystem import FinalFileSystem
+from magicfs.classic.filesystem import FinalFileSystem
 from magicfs.committers.options import StagingOptions
 from magicfs.committers.registry import committer_info, options_of
 from magicfs.errors import MagicError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
-from magicfs.committers.registry import COMMITTERS, committer_info
+from magicfs.committers.registry import committer_info, committers
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId, TaskId
 from magicfs.protocol.temporary import RENAMING
@@ -22,7 +22,7 @@ from proofs.crash.writing import SMALL, START, Clock, context_of
 
 __all__ = ["DRIVEN", "DrawnJob", "again", "draw_jobs", "keep_small_files"]
 
-DRIVEN: Final = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
+DRIVEN: Final = tuple(name for name, traits in committers().items() if traits.driven)
 """Names of the committers whose jobs are driven by a job object, and simulated."""
 
 _SMALL: Final = 0.5

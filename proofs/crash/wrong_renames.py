@@ -65,7 +65,7 @@ RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a task publishes before it has claimed",
         "a",
-        "magicfs.committers.file.algorithm2",
+        "magicfs.classic.algorithm2",
         "claim = await self._manifests.claim(new)",
         "await self._publish(new); claim = await self._manifests.claim(new)",
         (_TASKS, _TASKS_COPY),

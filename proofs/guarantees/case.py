@@ -8,8 +8,8 @@ from typing import Any, Self
 from uuid import uuid4
 
 import magicfs
+from magicfs.classic.tracking import final_tracker
 from magicfs.committers.base import Committer
-from magicfs.committers.final.tracking import final_tracker
 from magicfs.errors import MagicError
 from magicfs.filesystem.tracking import tracker
 from magicfs.formats.success import SUCCESS_FILE, SuccessData

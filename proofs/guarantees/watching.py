@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from fsspec.asyn import get_loop, sync
 
+from magicfs.classic.reading import stocator_files
 from magicfs.committers.registry import committer_info
-from magicfs.datasets.stocator import stocator_files
 from magicfs.errors import MagicError, ObjectNotFound
 from magicfs.manifests.chain import READING, view
 from magicfs.stores.memory.filesystem import MemoryFileSystem

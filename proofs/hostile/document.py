@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from magicfs.formats.gate import ROWS, Row
+from magicfs.classic import records as classic
+from magicfs.formats import gate
+from magicfs.formats.rows import Row
 
 __all__ = ["table", "written"]
 
@@ -16,7 +18,7 @@ _END: Final = "<!-- end of the rows -->\n"
 def table() -> str:
     """The rows of all formats, those with equal words in one line."""
     lines = ["| record | field | compared with |\n| --- | --- | --- |\n"]
-    for kind, rows in ROWS.items():
+    for kind, rows in {**gate.ROWS, **classic.ROWS}.items():
         merged: dict[str, list[Row]] = {}
         for row in rows:
             merged.setdefault(row.compared, []).append(row)

@@ -13,11 +13,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from magicfs.classic.records import FileList
 from magicfs.cli import cluster, show, storage
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats import deletions, document, kinds
 from magicfs.formats.audit import FILE_AUDIT, said_in
-from magicfs.formats.file_list import FileList
 from magicfs.formats.footer import FileFooters, Schema
 from magicfs.formats.footer_texts import FOOTER, SCHEMA, carried_by, footers_in
 from magicfs.formats.parquet import read_footer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, cast
 
-from magicfs.committers.file.committer import FileCommitter
 from magicfs.committers.magic import MagicCommitter
 from magicfs.committers.renaming.base import RenamingCommitter
+from magicfs.committers.renaming.file import FileCommitter
 from magicfs.committers.renaming.manifest import ManifestCommitter
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions

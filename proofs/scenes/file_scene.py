@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
-from magicfs.committers.file.choose import make
-from magicfs.committers.file.committer import FileCommitter
+from magicfs.committers import registry
 from magicfs.committers.options import FileOptions
+from magicfs.committers.renaming.file import FileCommitter
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
@@ -128,7 +128,7 @@ class FileScene:
             committer_options=FileOptions(algorithm=algorithm, delete_obstacles=delete_obstacles),
         )
         engine = Engine(faulty(self.store, traffic, actor), concurrency)
-        return Process(self, make(context, engine), traffic, actor)
+        return Process(self, cast("FileCommitter", registry.make("file", context, engine)), traffic, actor)
 
     async def put(self, relative: str, body: bytes) -> None:
         """Write a file below the destination, as somebody else would."""

@@ -13,10 +13,10 @@ from uuid import uuid4
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.classic.filesystem import FinalFileSystem
+from magicfs.classic.tracking import final_tracker
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
-from magicfs.committers.final.filesystem import FinalFileSystem
-from magicfs.committers.final.tracking import final_tracker
 from magicfs.engine import Engine
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.job_options import JobOptions

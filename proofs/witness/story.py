@@ -25,7 +25,7 @@ from fsspec.asyn import get_loop
 
 import magicfs
 from magicfs import audit
-from magicfs.committers.registry import COMMITTERS, committer_info
+from magicfs.committers.registry import committer_info, committers
 from magicfs.datasets.commit import commit
 from magicfs.errors import MagicError
 from magicfs.stores.memory.filesystem import MemoryFileSystem
@@ -316,8 +316,8 @@ FEATURES: Final[Mapping[str, Feature]] = {
 def committer_and_feature(number: int) -> tuple[str, str]:
     """The committer and the feature of a story, by turns, so that consecutive numbers have each pair."""
     features = tuple(FEATURES)
-    committers = tuple(COMMITTERS)
-    return committers[number // len(features) % len(committers)], features[number % len(features)]
+    names = tuple(committers())
+    return names[number // len(features) % len(names)], features[number % len(features)]
 
 
 def play(number: int) -> Account:

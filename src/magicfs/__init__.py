@@ -19,6 +19,7 @@ from magicfs.version import __version__
 if TYPE_CHECKING:
     from magicfs.catalogs.register import RegisterReport as RegisterReport
     from magicfs.catalogs.register import register as register
+    from magicfs.classic.reading import stocator_files as stocator_files
     from magicfs.datasets import recover as recover
     from magicfs.datasets.adopt import AdoptReport as AdoptReport
     from magicfs.datasets.adopt import adopt as adopt
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from magicfs.datasets.own_paths import publish as publish
     from magicfs.datasets.read import dataset as dataset
     from magicfs.datasets.read import read_manifest as read_manifest
-    from magicfs.datasets.stocator import stocator_files as stocator_files
     from magicfs.datasets.verify import verify as verify
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
     from magicfs.formats.footer import Footer as Footer
@@ -92,7 +92,7 @@ _HOMES = {
     "register": "magicfs.catalogs.register",
     "rewrite": "magicfs.tables.rewrite",
     "rollback": "magicfs.past.rollback",
-    "stocator_files": "magicfs.datasets.stocator",
+    "stocator_files": "magicfs.classic.reading",
     "tag": "magicfs.past.tags",
     "untag": "magicfs.past.tags",
     "verify": "magicfs.datasets.verify",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 import magicfs
-from magicfs.committers.registry import COMMITTERS, committer_info
+from magicfs.committers.registry import committer_info, committers
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.stores.memory.store import default_world
 from magicfs.testing.exam_summary import ExamSummary
@@ -35,7 +35,7 @@ from proofs.doubles.servers import Server
 pytestmark = pytest.mark.sample
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
-DRIVEN = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
+DRIVEN = tuple(name for name, traits in committers().items() if traits.driven)
 
 
 class OnMemory(CommitterExam):

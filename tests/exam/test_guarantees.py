@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.committers.registry import COMMITTERS
+from magicfs.committers.registry import committers
 from proofs.guarantees import cost, document
 from proofs.guarantees.cost import Cost
 from proofs.guarantees.document import Cell
@@ -37,7 +37,7 @@ def test_the_table_has_every_committer_and_every_attribute() -> None:
         *("magic", "directory", "partitioned", "manifest", "file-v1", "file-v2", "direct", "stocator"),
         "task-completing",
     ]
-    assert {one.committer for one in SUBJECTS} == COMMITTERS.keys()
+    assert {one.committer for one in SUBJECTS} == committers().keys()
     assert list(declared(SUBJECTS[0])) == list(EXPERIMENTS)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import magicfs
-from magicfs.committers.registry import COMMITTERS
+from magicfs.committers.registry import committers
 from magicfs.errors import UsageError
 from magicfs.protocol.conflict import CONFLICTS
 
@@ -32,19 +32,19 @@ def rows(head: str) -> list[list[str]]:
 
 def test_every_committer_has_its_row() -> None:
     named = [re.findall(r"`([a-z-]+)`", row[0])[0] for row in rows("| committer | task attempts write")]
-    assert list(dict.fromkeys(named)) == list(COMMITTERS)
+    assert list(dict.fromkeys(named)) == list(committers())
 
 
 def test_conflict_modes_are_those_of_the_code() -> None:
     shown = {row[0].strip("`"): row[1:5] for row in rows("| | `fail`")}
     others = shown.pop("the others")
-    for name, traits in COMMITTERS.items():
+    for name, traits in committers().items():
         said = {mode for mode, cell in zip(CONFLICTS, shown.get(name, others), strict=True) if cell}
         assert said == set(traits.conflicts), name
 
 
 def test_every_option_is_told() -> None:
-    for name, traits in COMMITTERS.items():
+    for name, traits in committers().items():
         if name == "file":  # the others have pages of their own, or no options
             assert all(f"`{one.name}`" in TEXT for one in fields(traits.options)), name
 
@@ -62,7 +62,7 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 2
 
 
-@pytest.mark.parametrize("name", [name for name, traits in COMMITTERS.items() if not traits.driven])
+@pytest.mark.parametrize("name", [name for name, traits in committers().items() if not traits.driven])
 def test_a_run_id_needs_a_job_object(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="run_id finds an earlier job by its job object"):
         magicfs.Job(f"file://{tmp_path}/sales", committer=name, run_id="a run")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from magicfs.committers.final.tracking import final_tracker
+from magicfs.classic.records import FileList
+from magicfs.classic.tracking import final_tracker
 from magicfs.errors import (
     CommitFailed,
     Unavailable,
     UsageError,
 )
-from magicfs.formats.file_list import FileList
 from magicfs.formats.task_commit import pack, unpack
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.committer_exam.classic import ClassicExam

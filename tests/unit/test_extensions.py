@@ -37,9 +37,9 @@ def test_what_is_not_installed_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (("nowhere:Past",), "comes from nowhere:Past, and cannot be loaded .ModuleNotFoundError: No module"),
-        (("magicfs.past.extension:Lost",), "cannot be loaded .AttributeError: module 'magicfs.past.exten"),
-        (("one:A", "two:B"), "registered twice, as one:A of one:A and two:B of two:B; uninstall one of them"),
+        (("nowhere:Past",), "comes from nowhere:Past and cannot be used .ModuleNotFoundError: No module"),
+        (("magicfs.past.extension:Lost",), "cannot be used .AttributeError: module 'magicfs.past.exten"),
+        (("one:A", "two:B"), "is registered by one:A and two:B; nothing was changed; uninstall one"),
     ],
 )
 def test_what_cannot_be_loaded_is_said(

@@ -20,10 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from s3fs import S3FileSystem
 
-from magicfs.committers.final.filesystem import FinalFileSystem
-from magicfs.committers.final.tracking import FinalTracker, Scope, Written, final_tracker
+from magicfs.classic.filesystem import FinalFileSystem
+from magicfs.classic.records import attempts_named, is_unfinished, unfinished_name
+from magicfs.classic.tracking import FinalTracker, Scope, Written, final_tracker
 from magicfs.errors import MagicError, Unavailable, UsageError
-from magicfs.protocol.final_names import attempts_named, is_unfinished, unfinished_name, unique_name
+from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.protocol.paths import KEY_BYTES_MAX
 from magicfs.stores.memory.filesystem import MemoryFileSystem

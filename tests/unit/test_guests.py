@@ -18,7 +18,7 @@ from magicfs.runtime import registered
 
 ROOT = Path(__file__).parents[2]
 GROUPS = ("magicfs.commands", "magicfs.recover")
-ALL_GROUPS = (*GROUPS, "magicfs.extensions", "magicfs.finders")
+ALL_GROUPS = (*GROUPS, "magicfs.committers", "magicfs.extensions", "magicfs.finders")
 COMMAND = """
 HELP = "say what was given"
 
@@ -104,7 +104,7 @@ def test_a_command_that_cannot_be_loaded_says_what_to_install_and_leaves_the_oth
     for asked in (["echo"], ["echo", "hello"], ["echo", "--help"]):
         assert main(asked) == 2
         assert capsys.readouterr().err == (
-            f"magicfs: 'echo' of magicfs.commands comes from joinery 1.2, and cannot be loaded ({why}); "
+            f"magicfs: 'echo' of magicfs.commands comes from joinery and cannot be used ({why}); "
             "everything else works; install it again: python -m pip install --force-reinstall joinery\n"
         )
     assert main(["--help"]) == 0
@@ -139,7 +139,7 @@ def test_a_recovery_goes_on_without_what_cannot_be_loaded(
     assert main(["recover", url]) == 1
     said = capsys.readouterr()
     assert said.out == f"no unfinished job under {url}; nothing was changed\n"
-    assert "'shelves' of magicfs.recover comes from joinery 1.2, and cannot be loaded" in said.err
+    assert "'shelves' of magicfs.recover comes from joinery and cannot be used" in said.err
 
 
 def modules_after(*words: str) -> set[str]:

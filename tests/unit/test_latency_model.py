@@ -267,7 +267,7 @@ def test_plot_is_a_picture_with_every_name_and_no_two_on_each_other() -> None:
 def test_all_committers_are_compared() -> None:
     from magicfs.committers import registry
 
-    assert {one.committer for one in SUBJECTS} == set(registry.names())
+    assert {one.committer for one in SUBJECTS} == set(registry.committers())
     assert len(SUBJECTS) == len(BY_NAME) == 10
 
 

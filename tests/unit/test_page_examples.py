@@ -21,6 +21,7 @@ from magicfs.errors import AuditFailed
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
+    "adding-a-committer": "tests/unit/test_adding_a_committer.py",
     "catalogs": "tests/unit/catalogs/test_catalogs_document.py",
     "engines": "tests/integration/test_engines_document.py",
     "hadoop": "tests/unit/test_hadoop_document.py",

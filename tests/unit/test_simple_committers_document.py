@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import magicfs
-from magicfs.committers.final.tracking import final_tracker
+from magicfs.classic.tracking import final_tracker
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.memory.store import default_world
 from proofs.scenes.final_scene import FinalScene

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.committers.registry import COMMITTERS
+from magicfs.committers.registry import committers
 from magicfs.committers.staging.cluster_files import ClusterLayout
 from magicfs.protocol.ids import attempt_id, task_id
 
@@ -27,8 +27,8 @@ def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_conflict_modes_are_those_of_the_committers() -> None:
     rows = {row.split("|")[1].strip(" `"): row for row in TEXT.splitlines() if row.startswith("| ")}
     assert {"fail", "append"} <= rows.keys()
-    assert set(COMMITTERS["directory"].conflicts) == {"fail", "append", "replace"}
-    assert set(COMMITTERS["partitioned"].conflicts) == {"fail", "append", "replace_partitions"}
+    assert set(committers()["directory"].conflicts) == {"fail", "append", "replace"}
+    assert set(committers()["partitioned"].conflicts) == {"fail", "append", "replace_partitions"}
     assert "`replace`:" in rows["replacing"].split("|")[2]
     assert "`replace_partitions`:" in rows["replacing"].split("|")[3]
 

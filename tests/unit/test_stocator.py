@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.committers.final.tracking import final_tracker
+from magicfs.classic.records import WINNERS_FIELD, Winners, unfinished_name
+from magicfs.classic.tracking import final_tracker
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -23,8 +24,7 @@ from magicfs.errors import (
     ProtocolViolation,
     UsageError,
 )
-from magicfs.formats.success import WINNERS_FIELD, SuccessData, Winners
-from magicfs.protocol.final_names import unfinished_name
+from magicfs.formats.success import SuccessData
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import ObjectInfo, Update
@@ -219,7 +219,7 @@ def test_files_that_are_no_more_what_was_committed_fail_the_job(scene: FinalScen
 
 
 def test_a_list_that_grows_too_long_is_refused(memory: FinalScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    from magicfs.committers.final import stocator
+    from magicfs.classic import stocator
 
     monkeypatch.setattr(stocator, "SUCCESS_SIZE_LIMIT", 1000)
     job = memory.job().setup()

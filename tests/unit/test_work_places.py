@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from magicfs.committers.registry import COMMITTERS
+from magicfs.committers.registry import committers
 from magicfs.errors import ProtocolViolation, StoreError, UsageError
 from magicfs.job.job import Job, Task
 from magicfs.protocol import paths
@@ -59,7 +59,7 @@ def rows(job: Job) -> list[int]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("committer", ["auto", *COMMITTERS])
+@pytest.mark.parametrize("committer", ["auto", *committers()])
 def test_file_that_pyarrow_or_pandas_writes_into_a_task_is_published(
     committer: str, way: str, url: str
 ) -> None:

@@ -1,7 +1,8 @@
-"""What the committers under a job object share: magic, directory and partitioned."""
+"""What committers share, and those under a job object more."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.guarantees import Guarantees
-from magicfs.protocol.ids import JobId, TaskId
+from magicfs.protocol.ids import TaskId
 from magicfs.report import JobReport
 from magicfs.transaction import sets
 from magicfs.transaction.context import JobContext, JobSetup
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from magicfs.transaction.output import JobOutput
     from magicfs.transaction.record import IsCurrentDriver
 
-__all__ = ["DRIVEN", "DrivenCommitter"]
+__all__ = ["DRIVEN", "BoundCommitter", "DrivenCommitter"]
 
 DRIVEN = Guarantees(
     speculative_tasks=True,
@@ -37,14 +38,60 @@ DRIVEN = Guarantees(
 """What delayed uploads and a job object give."""
 
 
-class DrivenCommitter:
-    """A committer whose job is a ``JobTransaction``: it only says how tasks write and what they persist."""
+class BoundCommitter(ABC):
+    """A committer that ends its job, one way or the other, as the driver that the engine wants."""
 
     name = ""
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
         self.context = context
         self.engine = engine
+
+    @property
+    def is_task_commit_repeatable(self) -> bool:
+        return True
+
+    async def commit_job(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,
+        tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+    ) -> JobReport:
+        from magicfs.transaction.record import require_current_driver
+
+        await require_current_driver(is_current_driver, self.context.job)
+        return await self._commit(commits, driver, tasks)
+
+    @abstractmethod
+    async def _commit(
+        self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
+    ) -> JobReport:
+        """Commit the job, as the driver that the engine wants: one that it does not want touches nothing."""
+
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+    ) -> None:
+        from magicfs.transaction.record import require_current_driver
+
+        await require_current_driver(is_current_driver, self.context.job)
+        await self._abort_job(commits, driver)
+
+    @abstractmethod
+    async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
+        """Abort the job, as the driver that the engine wants."""
+
+
+class DrivenCommitter(BoundCommitter):
+    """A committer whose job is a ``JobTransaction``: it only says how tasks write and what they persist."""
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        super().__init__(context, engine)
         self._sets: TaskSets = StoreSets(engine, context)
         self.given: Sequence[Extension] = ()
         """Extensions that the job's driver has made itself, for it knows more than their names."""
@@ -68,28 +115,12 @@ class DrivenCommitter:
     def is_commit_job_repeatable(self) -> bool:
         return True
 
-    @property
-    def is_task_commit_repeatable(self) -> bool:
-        return True
-
     async def setup_job(self) -> JobSetup:
         return await self._transaction.set_up()
-
-    async def commit_job(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None = None,
-        tasks: int | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> JobReport:
-        await _require(is_current_driver, self.context.job)
-        return await self._commit(commits, driver, tasks)
 
     async def _commit(
         self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
     ) -> JobReport:
-        """Commit the job, as the driver that the engine wants: one that it does not want touches nothing."""
         from magicfs.transaction.late_driver import committed_files
 
         committed = partial(committed_files, self.context, self._sets, commits, tasks)
@@ -109,25 +140,8 @@ class DrivenCommitter:
     async def recover_tasks(self) -> list[TaskCommit]:
         return await sets.recovered(self.context, self._sets)
 
-    async def abort_job(
-        self,
-        commits: Sequence[TaskCommit],
-        driver: str | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> None:
-        await _require(is_current_driver, self.context.job)
-        await self._abort_job(commits, driver)
-
     async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
-        """Abort the job, as the driver that the engine wants."""
         from magicfs.transaction import output
 
         carried = list(output.carried(self.engine, self.context, commits))
         await self._transaction.abort(carried, driver, given=bool(commits))
-
-
-async def _require(is_current_driver: IsCurrentDriver | None, job: JobId) -> None:
-    from magicfs.transaction.record import require_current_driver
-
-    await require_current_driver(is_current_driver, job)

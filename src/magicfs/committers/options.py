@@ -34,12 +34,17 @@ def _user() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoOptions:
+class CommitterOptions:
+    """The options of any committer: each has a dataclass of its own, with defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions(CommitterOptions):
     """The options of a committer that has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StagingOptions:
+class StagingOptions(CommitterOptions):
     """Options of the staging committers, ``directory`` and ``partitioned``.
 
     Attributes:
@@ -90,27 +95,22 @@ class StagingOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileOptions:
+class FileOptions(CommitterOptions):
     """Options of the file committer.
 
     Attributes:
-        algorithm: ``mapreduce.fileoutputcommitter.algorithm.version``. 1 moves a task's files aside when the
-            task commits, and to the destination when the job commits; 2 moves them to the destination when
-            the task commits.
+        algorithm: ``mapreduce.fileoutputcommitter.algorithm.version``. 1 moves a task's files to the
+            destination when the job commits; others are registered as ``file.<algorithm>``.
         delete_obstacles: Delete what is in the place of the job's files and directories, a directory with all
             that is in it, as Hadoop does. By default such a commit is refused before anything is changed.
     """
 
-    algorithm: Literal[1, 2] = 1
+    algorithm: int = 1
     delete_obstacles: bool = False
-
-    def __post_init__(self) -> None:
-        if self.algorithm not in (1, 2):
-            raise UsageError(f"algorithm={self.algorithm!r} is unknown; choose 1 or 2")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ManifestOptions:
+class ManifestOptions(CommitterOptions):
     """Options of the manifest committer, ``mapreduce.manifest.committer.*``.
 
     Attributes:
@@ -154,10 +154,6 @@ class ManifestOptions:
                 raise UsageError(f"{name}={getattr(self, name)} must be at least 1")
         if self.renames_per_second < 0:
             raise UsageError(f"renames_per_second={self.renames_per_second} must not be negative")
-
-
-CommitterOptions = NoOptions | StagingOptions | FileOptions | ManifestOptions
-"""The options of any committer."""
 
 
 def options_from(kind: type[CommitterOptions], committer: str, given: Mapping[str, Any]) -> CommitterOptions:

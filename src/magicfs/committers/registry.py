@@ -1,15 +1,17 @@
 """Every committer by name: what is known of it before it is made, and making it.
 
-No committer is imported before it is made.
+The core has five; others are registered by entry points (``docs/adding-a-committer.md``). None is imported
+before it is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from magicfs.committers.options import (
     CommitterOptions,
@@ -20,121 +22,170 @@ from magicfs.committers.options import (
     options_from,
 )
 from magicfs.errors import UsageError
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol import ids
+from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.temporary import RENAMING
+from magicfs.runtime import registered
 
 if TYPE_CHECKING:
     from magicfs.committers.base import Committer
+    from magicfs.committers.driven import BoundCommitter
+    from magicfs.committers.work_places import MakesPlace
     from magicfs.engine import Engine
     from magicfs.stores.port import Store
     from magicfs.transaction.context import JobContext
 
 __all__ = [
-    "COMMITTERS",
+    "CORE",
+    "GROUP",
     "CommitterInfo",
-    "Writes",
     "best_for",
     "check_store",
     "committer_info",
+    "committers",
     "make",
-    "names",
+    "maker_of_places",
     "options_of",
 ]
+
+GROUP: Final = "magicfs.committers"
+"""The group of entry points."""
 
 # Uploads through ``MagicFileSystem``; files on the task's machine; below ``_temporary``; at the destination.
 Writes = Literal["delayed uploads", "local files", "work files", "final files"]
 # Multipart uploads that another process can complete; a rename that is one step.
 Needs = Literal["uploads", "rename", "nothing"]
 
-_ADDING: Final[tuple[Conflict, ...]] = ("fail", "append")
-
 
 @dataclass(frozen=True, slots=True)
 class CommitterInfo:
     """A committer from outside."""
 
-    home: str  # module, and class or function that makes one
+    home: str  # module, and class or function that makes one of a ``JobContext`` and an ``Engine``
     writes: Writes  # what task attempts write
     needs: Needs  # what the store must have
-    conflicts: tuple[Conflict, ...]
-    options: type[CommitterOptions]
+    conflicts: tuple[Conflict, ...] = CONFLICTS
+    options: type[CommitterOptions] = NoOptions
     driven: bool = False  # whether it works under a job object
+    place: str = ""
+    """Of final files: module, and function that makes the place of an attempt, a ``MakesPlace``."""
+    variants: str = ""
+    """The option whose values, other than the default, choose committers registered as ``<name>.<value>``."""
+    refusal: str = ""
+    """What users read who ask for another mode, ``{conflict}``; by default which modes it has."""
 
 
-COMMITTERS: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
+_DIRECTORY: Final = CommitterInfo(
+    home="magicfs.committers.staging.committer:DirectoryCommitter",
+    writes="local files",
+    needs="uploads",
+    conflicts=("fail", "append", "replace"),
+    options=StagingOptions,
+    driven=True,
+)
+CORE: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
     {
         "magic": CommitterInfo(
-            "magicfs.committers.magic:MagicCommitter",
-            "delayed uploads",
-            "uploads",
-            ("fail", "append", "replace", "replace_partitions"),
-            NoOptions,
-            driven=True,
+            "magicfs.committers.magic:MagicCommitter", "delayed uploads", "uploads", driven=True
         ),
-        "directory": CommitterInfo(
-            "magicfs.committers.staging.committer:DirectoryCommitter",
-            "local files",
-            "uploads",
-            ("fail", "append", "replace"),
-            StagingOptions,
-            driven=True,
-        ),
-        "partitioned": CommitterInfo(
-            "magicfs.committers.staging.committer:PartitionedCommitter",
-            "local files",
-            "uploads",
-            ("fail", "append", "replace_partitions"),
-            StagingOptions,
-            driven=True,
+        "directory": _DIRECTORY,
+        "partitioned": replace(
+            _DIRECTORY,
+            home="magicfs.committers.staging.committer:PartitionedCommitter",
+            conflicts=("fail", "append", "replace_partitions"),
         ),
         "manifest": CommitterInfo(
-            "magicfs.committers.renaming.manifest:ManifestCommitter",
-            "work files",
-            "rename",
-            ("fail", "append", "replace", "replace_partitions"),
-            ManifestOptions,
+            home="magicfs.committers.renaming.manifest:ManifestCommitter",
+            writes="work files",
+            needs="rename",
+            options=ManifestOptions,
             driven=True,
         ),
         "file": CommitterInfo(
-            "magicfs.committers.file.choose:make",
-            "work files",
-            "nothing",
-            ("fail", "append", "replace", "replace_partitions"),
-            FileOptions,
+            home="magicfs.committers.renaming.file:FileCommitter",
+            writes="work files",
+            needs="nothing",
+            options=FileOptions,
             driven=True,
-        ),
-        "direct": CommitterInfo(
-            "magicfs.committers.final.direct:DirectCommitter", "final files", "nothing", _ADDING, NoOptions
-        ),
-        "stocator": CommitterInfo(
-            "magicfs.committers.final.stocator:StocatorCommitter",
-            "final files",
-            "nothing",
-            _ADDING,
-            NoOptions,
-        ),
-        "task-completing": CommitterInfo(
-            "magicfs.committers.task_completing:TaskCompletingCommitter",
-            "delayed uploads",
-            "uploads",
-            _ADDING,
-            NoOptions,
+            variants="algorithm",
         ),
     }
 )
-"""Every committer by its name, as Hadoop spells it where it has the committer."""
+"""The committers of the core by name, as Hadoop spells it where it has the committer."""
 
 
-def committer_info(name: str) -> CommitterInfo:
-    """What is known of a committer. Raises UsageError for an unknown name, with the choices."""
-    try:
-        return COMMITTERS[name]
-    except KeyError:
-        raise UsageError(f"committer={name!r} is unknown; choose one of {', '.join(COMMITTERS)}") from None
+def committers() -> dict[str, CommitterInfo]:
+    """Every committer that can be used here by name, those of the core first."""
+    found = dict(CORE)
+    for name in registered.names(GROUP):
+        if "." not in name:
+            with suppress(UsageError):  # one that cannot be loaded is none
+                found[name] = _registered(name)
+    return found
+
+
+def committer_info(name: str, options: object = None) -> CommitterInfo:
+    """What is known of a committer, or of the one that its options choose.
+
+    Raises UsageError, with the choices, for an unknown name or an option that chooses none; and for one
+    that is registered and cannot be loaded.
+    """
+    info = CORE.get(name)
+    return _registered(_chosen(name, options)) if info is None or info.variants else info
+
+
+def _chosen(name: str, options: object) -> str:
+    """The name under which a committer with these options is registered, such as ``file.2``."""
+    if "." in str(name):
+        raise _unknown(name)
+    info = _registered(name)
+    if not info.variants or not isinstance(options, info.options):
+        return name
+    own, value = (getattr(one, info.variants) for one in (info.options(), options))
+    if value == own:
+        return name
+    start = f"{name}."
+    others = [one.removeprefix(start) for one in registered.names(GROUP) if one.startswith(start)]
+    if type(value) is not type(own) or str(value) not in others:
+        raise UsageError(f"{info.variants}={value!r} is unknown; choose {' or '.join([str(own), *others])}")
+    return f"{name}.{value}"
+
+
+def _registered(name: str) -> CommitterInfo:
+    if (info := CORE.get(name)) is not None:
+        return info
+    if name not in registered.names(GROUP):
+        raise _unknown(name)
+    found = registered.load(GROUP, name)
+    if not isinstance(found, CommitterInfo):
+        raise registered.unusable(GROUP, name, f"it is a {type(found).__name__}, no CommitterInfo")
+    if problem := _problem(name, found):
+        raise registered.unusable(GROUP, name, problem)
+    return found
+
+
+def _problem(name: str, info: CommitterInfo) -> str:
+    if info.driven and not ids.is_job_id(name):  # job objects are read strictly
+        return "the name of a committer under a job object is one word"
+    if info.driven and info.writes == "work files" and name.partition(".")[0] not in RENAMING:
+        return "only file, manifest and their variants rename under a job object: recoveries know these"
+    if info.writes == "final files" and not info.place:
+        return "it writes final files and names no place for them"
+    return ""
+
+
+def _unknown(name: str) -> UsageError:
+    return UsageError(
+        f"committer={name!r} is unknown; choose one of {', '.join(committers())}; others come with "
+        f"distributions that register them as entry points of {GROUP!r}: install the one that has it"
+    )
 
 
 def options_of(name: str, given: Mapping[str, Any]) -> CommitterOptions:
     """The options of a committer from those that a caller named; unknown ones are refused by name."""
-    return options_from(committer_info(name).options, name, given)
+    options = options_from(committer_info(name).options, name, given)
+    committer_info(name, options)
+    return options
 
 
 _LACKS = {
@@ -149,11 +200,6 @@ _LACKS = {
     ),
 }
 _PREFERRED = ("magic", "manifest", "file")
-
-
-def names() -> tuple[str, ...]:
-    """Names of all committers, as Hadoop spells them."""
-    return tuple(COMMITTERS)
 
 
 def check_store(name: str, store: Store) -> None:
@@ -171,7 +217,7 @@ def without_folders(name: str, store: Store) -> UsageError:
 def _refusal(name: str, store: Store, lacks: str, offered: Collection[str]) -> UsageError:
     able = [
         one
-        for one, traits in COMMITTERS.items()
+        for one, traits in committers().items()
         if traits.needs == "nothing" or (traits.needs in offered and _has(store, traits.needs))
     ]
     return UsageError(
@@ -205,7 +251,23 @@ def _has(store: Store, needs: str) -> bool:
 
 def make(name: str, context: JobContext, engine: Engine) -> Committer:
     """The committer of a name for one job. Raises UsageError as ``committer_info`` and ``check_store`` do."""
-    module, _, kind = committer_info(name).home.partition(":")
+    info = committer_info(name, context.committer_options)
     check_store(name, engine.store)
-    committer: Committer = getattr(import_module(module), kind)(context, engine)
-    return committer
+    kind = cast("type[BoundCommitter]", _at_home(info.home, name, context.committer_options))
+    return cast("Committer", kind(context, engine))
+
+
+def maker_of_places(name: str) -> MakesPlace:
+    """What makes the places where attempts of a committer with final files write."""
+    return cast("MakesPlace", _at_home(committer_info(name).place, name))
+
+
+def _at_home(home: str, name: str, options: object = None) -> object:
+    """What a committer has in some module. Raises UsageError, which names the distribution, without it."""
+    module, _, what = home.partition(":")
+    try:
+        return cast("object", getattr(import_module(module), what))
+    except Exception as error:
+        if (chosen := _chosen(name, options)) in CORE:
+            raise
+        raise registered.unusable(GROUP, chosen, f"{type(error).__name__}: {error}") from error

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-__all__ = ["WorkPlace", "local_directory", "local_extra", "local_filesystem", "make_attempt_directory"]
+    from magicfs.protocol.ids import AttemptId, TaskId
+    from magicfs.transaction.context import JobContext
+
+__all__ = [
+    "MakesPlace",
+    "WorkPlace",
+    "local_directory",
+    "local_extra",
+    "local_filesystem",
+    "make_attempt_directory",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,10 @@ class WorkPlace:
         # Every program takes a path, and pandas writes no CSV to a URL of a file.
         prefix = "" if self.is_local and not self.storage_options else self.prefix
         return f"{prefix}{self.path}" + (f"/{name}" if name else "")
+
+
+MakesPlace = Callable[[str, "AbstractFileSystem", "JobContext", "TaskId", "AttemptId"], WorkPlace]
+"""Makes the place of a task attempt. It is given the path of the destination in the store's filesystem."""
 
 
 def local_directory(work_directory: str | None, job: str, attempt: str) -> str:

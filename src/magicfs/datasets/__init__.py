@@ -8,9 +8,9 @@
 ``Cluster``           where Hadoop's staging committers keep what tasks have committed
 ====================  =======================================================================================
 
-Each is in a module of its name. ``read`` and ``verify`` read what is published, ``stocator`` what the
-stocator committer has published, and ``adopt`` adopts files that no job has brought. ``listed_jobs`` finds
-a job by what its tasks left, and ``connection`` is the way to the store.
+Each is in a module of its name. ``read`` and ``verify`` read what is published, and ``adopt`` adopts files
+that no job has brought. ``listed_jobs`` finds a job by what its tasks left, and ``connection`` is the way to
+the store.
 ``checkup`` says what is right and what is not. ``own_paths`` publishes and discards what lies
 below a user's own magic path, and ``path_turns`` lets one caller at a time do so.
 

@@ -44,8 +44,8 @@ class MagicFileSystem(Writing):
         tracking: ``"memory"`` writes neither marker nor ``.pending``: only this process knows the upload.
         unique_names: Whether to put task and job into final names; only in a committer's own layout.
         part_size: Bytes of the first parts.
-        job_object: False for jobs of ``committer="task-completing"``, which have none: in a process that does
-            not know the job these options count then.
+        job_object: False for jobs of committers that have none: in a process that does not know the job
+            these options count then.
         allow_secrets_in_pickles: Whether pickling may carry inline secrets; otherwise they are dropped, and
             a wrapped instance that has some cannot be pickled.
         secrets_of: Written by ``to_dict``; of no use elsewhere.

@@ -169,8 +169,8 @@ async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSetting
         raise ProtocolViolation(
             f"{path.path}: job {owner.job} has ended or was never set up, for there is no {where}; nothing "
             "was written, because nobody would publish it; set the job up before its tasks write (with "
-            "committer='task-completing' give storage_options=task.storage_options), or write below a path "
-            "of your own, such as DEST/__magic/mine/__base/…"
+            "a committer that has no job object give storage_options=task.storage_options), or write below a "
+            "path of your own, such as DEST/__magic/mine/__base/…"
         ) from error
     job = read_job(store.bucket, key, raw, layout)
     object_settings.check_recorded(job.object_settings, object_settings.of_store(store))

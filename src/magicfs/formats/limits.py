@@ -17,7 +17,6 @@ from magicfs.errors import UsageError
 __all__ = [
     "BUNDLE_SIZE_LIMIT",
     "DELETIONS_SIZE_LIMIT",
-    "FILE_LIST_SIZE_LIMIT",
     "FOOTERS_SIZE_LIMIT",
     "FOOTERS_VALUE_LIMIT",
     "JOB_LOCATION_SIZE_LIMIT",
@@ -43,7 +42,6 @@ BUNDLE_SIZE_LIMIT: Final = 16 * _MIB
 """Bytes of all bodies of small files in one object."""
 DELETIONS_SIZE_LIMIT: Final = 8 * _MIB
 """Bytes: 1,000 of the longest keys, each byte escaped."""
-FILE_LIST_SIZE_LIMIT: Final = 64 * _MIB
 FOOTERS_SIZE_LIMIT: Final = 256 * _MIB
 """Bytes: many more than any list of footers has."""
 JOB_LOCATION_SIZE_LIMIT: Final = 64 * 1024

@@ -94,7 +94,6 @@ _SUCCESS: Final = tuple(
         "iostatistics.*": _STATISTICS,
         "state": SHOWN,
         "stage": SHOWN,
-        "magicfs.winners.*.*": "names of attempts: chooses which files of the stocator committer are read",
     }.items()
 )
 
@@ -228,13 +227,6 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("directories[].l", SHOWN),
         Row("iostatistics.*", _STATISTICS),
         Row("extraData.*", SHOWN),
-    ),
-    "file list": (
-        Row("jobId", "the job that reads it", by="committers.final.base.files_of"),
-        Row("taskId", "the task of the commit that carries it", by="committers.final.base.files_of"),
-        Row("attemptId", "the attempt of the commit that carries it", by="committers.final.base.files_of"),
-        Row("files[].key", "a key below the destination, without `.` and `..`"),
-        Row("files[].size", SHOWN),
     ),
 }
 """By the names that ``magicfs.formats.kinds`` has for formats."""

@@ -2,7 +2,7 @@
 
 Both classes carry the same name and read each other's files. S3A's is one line with nulls written out, which
 is what we write; the manifest committer's is indented, in another order and without nulls: see
-``manifest_success``. The stocator committer adds a field, ``Winners``.
+``manifest_success``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from magicfs.errors import FormatError, UsageError
+from magicfs.errors import FormatError
 from magicfs.formats.document import java_text, parse, render, render_indented, shown, with_unknown
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import SUCCESS_SIZE_LIMIT, within
 from magicfs.formats.statistics import Statistics
-from magicfs.protocol import ids
 from magicfs.version import __version__
 
 __all__ = [
@@ -26,9 +25,7 @@ __all__ = [
     "SUCCESS_MARKER_FILE_LIMIT",
     "SUCCESS_NAME",
     "SUCCESS_SIZE_LIMIT",
-    "WINNERS_FIELD",
     "SuccessData",
-    "Winners",
     "manifest_success",
 ]
 
@@ -42,8 +39,6 @@ MANIFEST_COMMITTERS: Final = frozenset(
     {"manifest", "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter"}
 )
 """What ``committer`` says in the files of a manifest committer: ours by its name, Hadoop's by its class."""
-
-WINNERS_FIELD: Final = "magicfs.winners"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,48 +153,6 @@ class SuccessData:
         }
         what, advice = f"_SUCCESS of job {self.job_id}", "count fewer different things in its tasks"
         return within(render(with_unknown(document, self.unknown)), SUCCESS_SIZE_LIMIT, what, advice)
-
-
-@dataclass(frozen=True, slots=True)
-class Winners:
-    """The attempts whose files count, as the stocator committer lists them in ``_SUCCESS``. A value.
-
-    A field of its own beside those of ``SuccessData``, which Hadoop's readers skip::
-
-        "magicfs.winners": {"<job>": {"<attempt>": <number of its files>, …}, …}
-
-    All attempts of all jobs whose files are part of the dataset, in the order in which they were published.
-    """
-
-    jobs: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # number of files by attempt, by job
-
-    @classmethod
-    def of(cls, path: str, success: SuccessData) -> Winners | None:
-        """What a ``_SUCCESS`` lists; None if it lists nothing, for another committer wrote it."""
-        fields = Fields(path, dict(success.unknown))
-        if not fields.has(WINNERS_FIELD):
-            return None
-        jobs = {}
-        for job, attempts in fields.object_map(WINNERS_FIELD):
-            names = attempts.rest()
-            for name in names:
-                attempts.required_integer(name, minimum=0)
-            try:
-                ids.job_id(job)
-                for name in names:
-                    ids.task_of_attempt(ids.check_attempt(name))
-            except UsageError as error:
-                raise fields.error(WINNERS_FIELD, str(error)) from None
-            jobs[job] = {name: attempts.integer(name) for name in names}
-        return cls(jobs)
-
-    def added(self, job: str, attempts: Mapping[str, int]) -> Winners:
-        """The same with one more job, or with other attempts of a job."""
-        return Winners({name: one for name, one in self.jobs.items() if name != job} | {job: attempts})
-
-    def written_into(self, success: SuccessData) -> SuccessData:
-        """A ``_SUCCESS`` that lists them."""
-        return replace(success, unknown={**success.unknown, WINNERS_FIELD: self.jobs})
 
 
 def manifest_success(success: SuccessData) -> bytes:

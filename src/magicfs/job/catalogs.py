@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from magicfs.committers.registry import COMMITTERS
+from magicfs.committers.registry import committer_info, committers
 from magicfs.errors import StoreError, UsageError
 from magicfs.report import JobReport
 from magicfs.runtime.interrupt import run_on
@@ -40,8 +40,8 @@ def check_catalogs(catalogs: Sequence[ShowsDatasets], spec: JobSpec) -> tuple[Sh
     for one in catalogs:
         if not hasattr(one, "register"):
             raise UsageError(f"catalogs holds {one!r}; give those of magicfs.catalogs, such as [Delta()]")
-    if catalogs and not COMMITTERS[spec.options.committer].driven:
-        driven = ", ".join(name for name, other in COMMITTERS.items() if other.driven)
+    if catalogs and not committer_info(spec.options.committer).driven:
+        driven = ", ".join(name for name, other in committers().items() if other.driven)
         raise UsageError(
             "catalogs are registered from manifests, and this job writes none; use one of "
             f"{driven}, or leave catalogs out"

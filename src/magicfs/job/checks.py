@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from magicfs.committers.options import CommitterOptions, FileOptions
-from magicfs.committers.registry import COMMITTERS, committer_info
+from magicfs.committers.options import CommitterOptions
+from magicfs.committers.registry import committer_info, committers
 from magicfs.errors import UsageError
 from magicfs.formats.audit import OnFailure
 from magicfs.formats.job_options import JobOptions, Keep, Rerun, Tracking
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
-from magicfs.protocol.conflict import CONFLICTS, Mode, is_reserved
+from magicfs.protocol.conflict import CONFLICTS, is_reserved
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import Period, kept_for
@@ -74,8 +74,7 @@ def check_manifest(destination: str, job: JobId) -> None:
 
 def check_options(asked: JobOptions, committer_options: CommitterOptions) -> None:
     """Raise UsageError for what a job may not be asked for, alone or together."""
-    _check_committer(asked)
-    _check_algorithm(committer_options, asked.conflict)
+    _check_committer(asked, committer_options)
     _check_small_files(asked)
     _check_success_marker(asked)
     check_footers(asked.collect.footers, asked.committer)
@@ -86,15 +85,16 @@ def check_options(asked: JobOptions, committer_options: CommitterOptions) -> Non
     _check_keep(asked)
 
 
-def _check_committer(asked: JobOptions) -> None:
+def _check_committer(asked: JobOptions, options: CommitterOptions) -> None:
     """Raise UsageError for what a committer does not have, naming those that have it."""
     committer, conflict = asked.committer, asked.conflict
-    traits = committer_info(committer)
+    traits = committer_info(committer, options)
     check_choice("conflict", conflict, CONFLICTS)
     if conflict not in traits.conflicts:
-        able = [name for name, other in COMMITTERS.items() if conflict in other.conflicts]
+        able = [name for name, other in committers().items() if conflict in other.conflicts]
         raise UsageError(
-            f"committer={committer!r} has no conflict={conflict!r}, only "
+            traits.refusal.format(conflict=conflict)
+            or f"committer={committer!r} has no conflict={conflict!r}, only "
             f"{', '.join(traits.conflicts)}; committers that have it: {', '.join(able)}"
         )
     if asked.run_id is not None and not traits.driven:
@@ -106,18 +106,6 @@ def _check_committer(asked: JobOptions) -> None:
         raise UsageError(
             f"tracking='memory' is for delayed uploads, and committer={committer!r} has "
             f"{traits.writes}; leave it out"
-        )
-
-
-def _check_algorithm(options: CommitterOptions, conflict: Mode) -> None:
-    """Raise UsageError for a job that replaces, and whose tasks publish before it does."""
-    if not isinstance(options, FileOptions) or options.algorithm == 1:
-        return
-    if conflict.startswith("replace"):
-        raise UsageError(
-            "committer='file' with algorithm=2 publishes when its tasks commit, and with "
-            f"conflict={conflict!r} readers would see old and new files together until the job commits; use "
-            "algorithm=1, or committer='manifest' where the store has a rename"
         )
 
 
@@ -277,4 +265,4 @@ def _check_keep(asked: JobOptions) -> None:
 
 
 def _driven() -> list[str]:
-    return [name for name, other in COMMITTERS.items() if other.driven]
+    return [name for name, other in committers().items() if other.driven]

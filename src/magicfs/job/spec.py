@@ -158,16 +158,8 @@ class JobSpec:
                 chained = {scheme: options} if options else options
                 return WorkPlace(path, f"magic+{scheme}://", self.wrapped, chained)
             case "final files":
-                from magicfs.committers.final.filesystem import FinalFileSystem
-
-                label = attempt if self.options.committer == "stocator" else task
-                suffix = (label, self.job) if self.options.unique_names else None
-                return WorkPlace(
-                    self.location.path,
-                    "",
-                    partial(FinalFileSystem, self.wrapped(), self.location.path, suffix),
-                    None,
-                )
+                make = registry.maker_of_places(self.options.committer)
+                return make(self.location.path, self.wrapped(), self.context, task, attempt)
 
     def _extra_place(self, task: TaskId, attempt: AttemptId, url: str) -> WorkPlace:
         keys = self.options.places.extra

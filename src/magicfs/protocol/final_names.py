@@ -1,8 +1,7 @@
 """Names of files at the destination: made unique by task and job, and what can be read from them.
 
 ``part-0.parquet`` becomes ``part-0-<label>-<job>.parquet``. The label is the task, whose attempts then share
-their names, or the attempt, as in Stocator (``part-00000-attempt_…``; section 3 of its paper, arXiv
-1709.01812).
+their names, or the attempt (``part-00000-attempt_…``).
 
 Whose file it is says the id in *that place* alone: the last one before the extension. An id in a directory,
 or further in front, says where the content came from. Hadoop (``Paths.addUUID``) keeps a path that holds the
@@ -17,28 +16,25 @@ from collections.abc import Iterator
 from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.protocol import ids, paths
-from magicfs.protocol.ids import AttemptId, JobId
+from magicfs.protocol import paths
+from magicfs.protocol.ids import JobId
 from magicfs.protocol.magic import MagicPath
 
 __all__ = [
-    "attempts_named",
+    "UUID",
+    "before_job",
     "copied_by",
     "copied_key",
     "final_key",
     "is_named_by",
-    "is_unfinished",
     "job_named",
-    "unfinished_name",
     "unique_name",
-    "uuids_in",
 ]
 
 _COPIED: Final = "copied"
-_ATTEMPT = re.compile(r"(?:^|-)(?=attempt[-_])")
-_UNFINISHED = re.compile(r"\.[0-9a-f]{16}-.*\.unfinished\Z", re.DOTALL)
 _UUID_TEXT: Final = r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}"
-_UUID = re.compile(_UUID_TEXT, re.IGNORECASE)
+UUID: Final = re.compile(_UUID_TEXT, re.IGNORECASE)
+"""A UUID in a text, as it is spelled there."""
 # A writer of Spark's puts the number of a bucket or of a file between the id and the extension.
 _NUMBERS: Final = r"(?:_[0-9]{5})?(?:-c[0-9]{3,})?"
 _REST_OF_OURS = re.compile(r"\.|\Z")
@@ -128,48 +124,15 @@ def _places(name: str, added: str, lead: int) -> Iterator[tuple[int, int]]:
     start = name.find(added, lead)
     while start >= 0:
         head = name[lead:start]
-        if "." not in head or _UUID.search(head) is None:
+        if "." not in head or UUID.search(head) is None:
             yield start, start + len(added)
         start = name.find(added, start + 1)
 
 
-def attempts_named(name: str, job: JobId) -> Iterator[AttemptId]:
-    """The attempts that a file of the job may be of, by the last element of its key.
-
-    One, unless writers use such words themselves.
-    """
-    for start, end in _places(name, f"-{job}", _lead(name)):
-        if _REST_OF_OURS.match(name, end):
-            head = name[:start]
-            words = (head[at.end() :] for at in _ATTEMPT.finditer(head))
-            yield from (AttemptId(word) for word in words if _is_attempt(word))
-            return
-
-
-def unfinished_name(random: str, label: str, job: JobId) -> str:
-    """A hidden name for a file that is being written and will be renamed.
-
-    ``random``: 16 hexadecimal digits. ``label``: as for ``unique_name``.
-    """
-    return f".{random}-{label}-{job}.unfinished"
-
-
-def is_unfinished(name: str) -> bool:
-    """Whether the last element of a key is an ``unfinished_name``."""
-    return _UNFINISHED.match(name) is not None
-
-
-def uuids_in(name: str) -> Iterator[str]:
-    """Every UUID in a text, as it is spelled there."""
-    return (match.group() for match in _UUID.finditer(name))
-
-
-def _is_attempt(text: str) -> bool:
-    try:
-        ids.task_of_attempt(ids.check_attempt(text))
-    except UsageError:
-        return False
-    return True
+def before_job(name: str, job: JobId) -> str | None:
+    """What stands in front of the job, where ``unique_name`` puts it; None if it does not stand there."""
+    places = _places(name, f"-{job}", _lead(name))
+    return next((name[:start] for start, end in places if _REST_OF_OURS.match(name, end)), None)
 
 
 def copied_key(destination: str, key: str, job: JobId) -> str:

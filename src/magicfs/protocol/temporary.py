@@ -4,7 +4,7 @@
 
     DEST/_temporary/<job>/<NN>/tasks/<task attempt>/<relative>          what an attempt writes
     DEST/_temporary/<job>/<NN>/manifests/<task attempt>-manifest.json   a committed task attempt
-    DEST/_temporary/<job>/claims/<task>-manifest.json                   file, algorithm 2: the same
+    DEST/_temporary/<job>/claims/<task>-manifest.json                   the same, where tasks publish
 
 That is the layout of Hadoop's ``ManifestCommitter``. Its ``FileOutputCommitter`` has no ``<job>``, so that
 two jobs at one destination delete each other's work, and no names between ``<NN>`` and the tasks.

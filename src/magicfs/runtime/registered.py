@@ -19,7 +19,7 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["load", "names"]
+__all__ = ["load", "names", "unusable"]
 
 
 def names(group: str) -> list[str]:
@@ -31,31 +31,38 @@ def names(group: str) -> list[str]:
 def load(group: str, name: str, *needed: str) -> Any:
     """What is registered under a name. A second call returns the same.
 
-    Raises UsageError if nothing is, if two distributions register different things, or if it cannot be
-    imported, or lacks one of the names that are ``needed``.
+    Raises UsageError if nothing is, if two distributions register it, or if it cannot be loaded, or lacks one
+    of the names that are ``needed``.
     """
-    points = {one.value: one for one in reversed(_points(group)) if one.name == name}
+    points = _named(group, name)
     if not points:
         raise UsageError(
             f"{name!r} of {group} is not installed; nothing was changed; install the distribution that "
             "brings it, or a newer magicfs"
         )
     if len(points) > 1:
-        said = " and ".join(sorted(f"{value} of {_distribution(one)}" for value, one in points.items()))
-        raise UsageError(f"{name!r} of {group} is registered twice, as {said}; uninstall one of them")
-    [point] = points.values()
+        said = " and ".join(map(_distribution, points))
+        raise UsageError(f"{name!r} of {group} is registered by {said}; nothing was changed; uninstall one")
     try:
-        loaded = point.load()
+        loaded = points[0].load()
         for one in needed:
             getattr(loaded, one)
     except Exception as error:  # whatever a guest raises; all others work without it
-        named = point.dist.name if point.dist else point.value
-        raise UsageError(
-            f"{name!r} of {group} comes from {_distribution(point)}, and cannot be loaded "
-            f"({type(error).__name__}: {error}); everything else works; install it again: "
-            f"python -m pip install --force-reinstall {named}"
-        ) from error
+        raise unusable(group, name, f"{type(error).__name__}: {error}") from error
     return loaded
+
+
+def unusable(group: str, name: str, why: str) -> UsageError:
+    """The error for what is registered and cannot be used."""
+    point = _named(group, name)[0]
+    return UsageError(
+        f"{name!r} of {group} comes from {_distribution(point)} and cannot be used ({why}); everything else "
+        f"works; install it again: python -m pip install --force-reinstall {_distribution(point)}"
+    )
+
+
+def _named(group: str, name: str) -> list[EntryPoint]:
+    return [one for one in _points(group) if one.name == name]
 
 
 def _points(group: str) -> tuple[EntryPoint, ...]:
@@ -65,4 +72,4 @@ def _points(group: str) -> tuple[EntryPoint, ...]:
 
 
 def _distribution(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+    return point.dist.name if point.dist else point.value

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from magicfs.committers.registry import COMMITTERS
+from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
 from magicfs.job.job import Job
 from magicfs.job.task import Task
@@ -384,12 +385,13 @@ def _check_job(job: Mapping[str, Any]) -> None:
 
 def _with_tracking(job: Mapping[str, Any]) -> dict[str, Any]:
     """Every task writes and commits in one process, so that nothing needs to be recorded in the store."""
-    traits = COMMITTERS.get(job.get("committer", "magic"))
     named = job.get("unique_names", True) and job.get("job_id") is None
-    delayed = traits is not None and traits.writes == "delayed uploads"
-    if "tracking" in job or not (named and delayed):
-        return dict(job)
-    return {"tracking": "memory", **job}
+    committer = job.get("committer", "magic")
+    if named and "tracking" not in job and committer != "auto":
+        with suppress(UsageError):  # of an unknown committer, which the job refuses
+            if committer_info(committer).writes == "delayed uploads":
+                return {"tracking": "memory", **job}
+    return dict(job)
 
 
 def _require_pyarrow(data: Any) -> None:

@@ -11,17 +11,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from magicfs.engine import Engine
 from magicfs.errors import MagicError
-from magicfs.formats.deletions import OldObject
-from magicfs.formats.job_object import CORE_NEEDS, JobObject
+from magicfs.formats.job_object import CORE_NEEDS
 from magicfs.runtime import registered
-from magicfs.transaction.context import JobContext
-from magicfs.transaction.output import JobOutput
 
 if TYPE_CHECKING:
+    from magicfs.engine import Engine
+    from magicfs.formats.deletions import OldObject
+    from magicfs.formats.job_object import JobObject
     from magicfs.protocol.replacement import Replacement
     from magicfs.stores.conditions import Conditions
+    from magicfs.transaction.context import JobContext
+    from magicfs.transaction.output import JobOutput
     from magicfs.transaction.planning import Look
     from magicfs.transaction.record import JobRecord, JobVersion
 

@@ -5,14 +5,9 @@ from typing import Any
 
 import pytest
 
+from magicfs.classic.records import WINNERS_FIELD, Winners
 from magicfs.errors import FormatError
-from magicfs.formats.success import (
-    SUCCESS_MARKER_FILE_LIMIT,
-    SUCCESS_NAME,
-    WINNERS_FIELD,
-    SuccessData,
-    Winners,
-)
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_NAME, SuccessData
 
 PATH = "b/d/_SUCCESS"
 

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
-from magicfs.committers.classic import ClassicCommitter, Published
-from magicfs.committers.final.base import sweep_after, sweep_uploads
+from magicfs.classic.base import ClassicCommitter, Published
 from magicfs.committers.magic import MagicCommitter
 from magicfs.engine import BatchResult, Engine
 from magicfs.errors import (
@@ -45,7 +43,6 @@ from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.publish import job_statistics
-from magicfs.transaction.record import IsCurrentDriver, require_current_driver
 from magicfs.transaction.sets import StoreSets
 
 __all__ = ["TaskCompletingCommitter"]
@@ -71,10 +68,6 @@ class TaskCompletingCommitter(ClassicCommitter):
             committed_task_output_observable=True,
             repeatable_job_commit=True,
         )
-
-    @property
-    def is_commit_job_repeatable(self) -> bool:
-        return True
 
     # -- tasks -----------------------------------------------------------------------------------------
 
@@ -150,13 +143,8 @@ class TaskCompletingCommitter(ClassicCommitter):
 
     # -- jobs ------------------------------------------------------------------------------------------
 
-    async def commit_job(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
-        tasks: int | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
+    async def _commit(
+        self, commits: Sequence[TaskCommit] | None, _: str | None, tasks: int | None
     ) -> JobReport:
         """Write ``_SUCCESS``, then abort uploads of attempts that did not commit. Files are not looked at.
 
@@ -164,7 +152,6 @@ class TaskCompletingCommitter(ClassicCommitter):
         malformed, or two tasks wrote one key: no ``_SUCCESS`` was written, and the files of committed tasks
         stay visible.
         """
-        await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
         if commits is None:
             raise ProtocolViolation(
@@ -181,9 +168,9 @@ class TaskCompletingCommitter(ClassicCommitter):
         for step in output.steps():
             published.add(step.key, step.length)
         await self.decide(self.write_success(published))
-        aborted = await sweep_after(self.engine, self.context, published.warnings)
+        report = await self.finish(published, started)
         self._forget()
-        return replace(self.report(published, started), uploads_aborted=aborted)
+        return report
 
     async def committed_tasks(self) -> list[TaskId]:
         """The tasks whose commits have begun, as a listing shows, once for each attempt.
@@ -194,19 +181,12 @@ class TaskCompletingCommitter(ClassicCommitter):
             return []
         return [one.task for one in await self._sets.listed()]
 
-    async def abort_job(
-        self,
-        commits: Sequence[TaskCommit],
-        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> None:
+    async def _abort_job(self, commits: Sequence[TaskCommit], _: str | None) -> None:
         """Delete the files that the commits name, and abort every upload of the job.
 
         Files of tasks that died, or whose commits are not given, stay. For a published job and without
         commits it only aborts uploads that tasks have left.
         """
-        await require_current_driver(is_current_driver, self.context.job)
         if commits and await self.is_published():
             raise self.already_published()
         problems: list[MagicError] = []
@@ -219,7 +199,7 @@ class TaskCompletingCommitter(ClassicCommitter):
                 continue  # not ours, or removed by an earlier call
             problems += await self._take_back(commit, output)
         raise_first(problems)
-        raise_first((await sweep_uploads(self.engine, self.context)).problems)
+        raise_first((await self.sweep_uploads()).problems)
         self._forget()
 
     # -- places ----------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from magicfs.committers.driven import DRIVEN
-from magicfs.committers.file.committer import FileCommitter
 from magicfs.committers.renaming.base import in_the_way
+from magicfs.committers.renaming.file import FileCommitter
 from magicfs.errors import (
     CommitDenied,
     CommitError,
@@ -46,6 +46,8 @@ _START_ANEW: Final = "abort the job, remove what it has made visible, and run it
 
 class TaskPublishingCommitter(FileCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for what it lacks."""
+
+    at_task_commit = True
 
     @property
     def guarantees(self) -> Guarantees:

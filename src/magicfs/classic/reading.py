@@ -9,13 +9,14 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.classic.records import WINNERS_FIELD, Winners, attempts_named, is_unfinished
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
-from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, WINNERS_FIELD, SuccessData, Winners
+from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
-from magicfs.protocol.final_names import attempts_named, is_unfinished, uuids_in
+from magicfs.protocol.final_names import UUID
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
 
@@ -75,14 +76,14 @@ class _Owned:
         self._attempts = winners.jobs
         self._jobs: dict[str, list[str]] = defaultdict(list)  # by the UUIDs in their ids
         for job in winners.jobs:
-            for uuid in uuids_in(job):
+            for uuid in UUID.findall(job):
                 self._jobs[uuid].append(job)
 
     def add(self, key: str, *, is_data: bool) -> None:
         name = key.rpartition("/")[2]
         if is_unfinished(name):
             return
-        for job in {job for uuid in uuids_in(name) for job in self._jobs.get(uuid, ())}:
+        for job in {job for uuid in UUID.findall(name) for job in self._jobs.get(uuid, ())}:
             named = attempts_named(name, JobId(job))
             attempt = next((one for one in named if one in self._attempts[job]), None)
             if attempt is not None:

@@ -15,17 +15,19 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from magicfs.committers.final.tracking import Scope, Written, final_tracker
-from magicfs.committers.final.writing import FinalFile, LocalTarget, StoreTarget, Target
+from magicfs.classic.tracking import Scope, Written, final_tracker
+from magicfs.classic.writing import FinalFile, LocalTarget, StoreTarget, Target
+from magicfs.committers.work_places import WorkPlace
 from magicfs.errors import UsageError
 from magicfs.filesystem import options, wrapped_files
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import unique_name
-from magicfs.protocol.ids import JobId
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.stores import resolve
 from magicfs.stores.filesystem_options import options_of
+from magicfs.transaction.context import JobContext
 
-__all__ = ["FinalFileSystem"]
+__all__ = ["FinalFileSystem", "of_attempt", "of_task"]
 
 _CHUNK = 8 * 2**20
 # What s3fs takes for the end of a key.
@@ -286,3 +288,22 @@ def _rebuilt(
     suffix: tuple[str, str] | None,
 ) -> FinalFileSystem:
     return cls(wrapped(**given), root, suffix)
+
+
+def of_task(
+    root: str, filesystem: AbstractFileSystem, context: JobContext, task: TaskId, _: AttemptId
+) -> WorkPlace:
+    """Where an attempt writes whose files bear the task in their names."""
+    return _place(root, filesystem, context, task)
+
+
+def of_attempt(
+    root: str, filesystem: AbstractFileSystem, context: JobContext, _: TaskId, attempt: AttemptId
+) -> WorkPlace:
+    """Where an attempt writes whose files bear its own name."""
+    return _place(root, filesystem, context, attempt)
+
+
+def _place(root: str, filesystem: AbstractFileSystem, context: JobContext, label: str) -> WorkPlace:
+    suffix = (label, context.job) if context.options.unique_names else None
+    return WorkPlace(root, "", partial(FinalFileSystem, filesystem, root, suffix), None)

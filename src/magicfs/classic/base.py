@@ -8,30 +8,29 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from magicfs.engine import Engine
+from magicfs.committers.driven import BoundCommitter
 from magicfs.errors import (
     CommitOutcomeUnknown,
     FormatError,
     ObjectNotFound,
     ProtocolViolation,
+    StoreError,
     Unavailable,
     UsageError,
 )
-from magicfs.formats.statistics import ROWS, Statistics
+from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.protocol import paths
-from magicfs.protocol.final_names import unique_name
-from magicfs.protocol.ids import TaskId
 from magicfs.protocol.winners import Attempt, check_attempts
 from magicfs.report import JobReport, job_report
-from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.context import JobSetup
 from magicfs.transaction.record import new_token, now_ms
 from magicfs.transaction.setup import check_destination
+from magicfs.transaction.sweep import Swept, sweep
 
-__all__ = ["ClassicCommitter", "Published", "counted"]
+__all__ = ["ClassicCommitter", "Published"]
 
 
 @dataclass(slots=True)
@@ -53,20 +52,8 @@ class Published:
             self.keys.append(key)
 
 
-def counted(commits: Sequence[TaskCommit] | None) -> Statistics:
-    """How many rows the tasks counted, where no file says it."""
-    rows = [commit.rows for commit in commits or () if commit.rows is not None]
-    return Statistics(counters={ROWS: sum(rows)} if rows else {})
-
-
-class ClassicCommitter:
-    """Base of the committers that have no job object."""
-
-    name = ""
-
-    def __init__(self, context: JobContext, engine: Engine) -> None:
-        self.context = context
-        self.engine = engine
+class ClassicCommitter(BoundCommitter):
+    """Base of the committers that have no job object. Nothing tells their drivers apart."""
 
     @property
     def is_recovery_supported(self) -> bool:
@@ -74,10 +61,6 @@ class ClassicCommitter:
 
     @property
     def is_commit_job_repeatable(self) -> bool:
-        return False
-
-    @property
-    def is_task_commit_repeatable(self) -> bool:
         return True
 
     async def setup_job(self) -> JobSetup:
@@ -90,13 +73,6 @@ class ClassicCommitter:
             f"committer={self.name!r} cannot use what an earlier attempt of the job has committed; run the "
             "tasks again"
         )
-
-    def final_key(self, relative: str, task: TaskId) -> str:
-        """The key of a file that a task wrote under a relative path."""
-        elements = paths.elements(relative)
-        if self.context.options.unique_names:
-            elements = unique_name(elements, task, self.context.job)
-        return paths.join(self.context.layout.destination, *elements)
 
     def check_commits(self, commits: Sequence[TaskCommit], tasks: int | None) -> None:
         """Raise ProtocolViolation for two commits of a task, another job's, or a wrong number of them."""
@@ -152,9 +128,27 @@ class ClassicCommitter:
             diagnostics={"magicfs.concurrency": str(self.engine.concurrency)},
         )
 
-    def report(self, published: Published, started: float) -> JobReport:
-        """What the job commit returns; it began at ``started``, as ``time.monotonic()`` has it."""
-        return job_report(
+    async def sweep_uploads(self) -> Swept:
+        """Abort pending uploads with the job's id in their names, such as those of killed writers."""
+        if not self.engine.store.capabilities.uploads.delayed:
+            return Swept()
+        return await sweep(self.engine.for_cleanup(), self.context)
+
+    async def finish(self, published: Published, started: float) -> JobReport:
+        """Clean up after ``_SUCCESS``; every trouble becomes a warning of the report that it returns.
+
+        The job commit began at ``started``, as ``time.monotonic()`` has it.
+        """
+        warnings, swept = published.warnings, Swept()
+        lost = "uploads that tasks have left could not be looked for"
+        try:
+            swept = await self.sweep_uploads()
+        except StoreError as error:
+            warnings.append(f"{lost}: {error}")
+        warnings += [f"an upload that a task has left could not be aborted: {one}" for one in swept.problems]
+        if swept.unlisted is not None:
+            warnings.append(f"{lost}, and a lifecycle rule has to collect them: {swept.unlisted}")
+        report = job_report(
             self.context.job,
             self.context.url,
             self.name,
@@ -164,6 +158,7 @@ class ClassicCommitter:
             files=published.files,
             size=published.bytes,
             keys=published.keys,
-            warnings=published.warnings,
+            warnings=warnings,
             statistics=published.statistics,
         )
+        return replace(report, uploads_aborted=swept.aborted)

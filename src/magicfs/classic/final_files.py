@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
-from magicfs.committers.classic import ClassicCommitter, Published, counted
-from magicfs.committers.final.tracking import Scope, Written, final_tracker
+from magicfs.classic.base import ClassicCommitter, Published
+from magicfs.classic.records import FileList
+from magicfs.classic.tracking import Scope, Written, final_tracker
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitFailed,
@@ -14,10 +14,8 @@ from magicfs.errors import (
     MagicError,
     ObjectNotFound,
     ProtocolViolation,
-    StoreError,
     UsageError,
 )
-from magicfs.formats.file_list import FileList
 from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit, pack, unpack
 from magicfs.protocol import paths
@@ -27,9 +25,8 @@ from magicfs.report import JobReport
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.sweep import Swept, sweep
 
-__all__ = ["FinalFilesCommitter", "files_of", "sweep_after", "sweep_uploads"]
+__all__ = ["FinalFilesCommitter", "files_of"]
 
 
 class FinalFilesCommitter(ClassicCommitter):
@@ -47,10 +44,6 @@ class FinalFilesCommitter(ClassicCommitter):
                 f"committer={self.name!r} needs unique_names=True: its tasks write at the destination at "
                 "once, and files of equal names would replace each other before any commit"
             )
-
-    @property
-    def is_commit_job_repeatable(self) -> bool:
-        return True
 
     def label(self, attempt: AttemptId) -> str:
         """What stands before the job in the names of an attempt's files."""
@@ -134,15 +127,15 @@ class FinalFilesCommitter(ClassicCommitter):
             "committer_jobs_completed": 1,
             "committer_tasks_completed": published.tasks,
         }
-        published.statistics = Statistics(counters=counters) + counted(commits)
+        rows = [one.rows for one in commits or () if one.rows is not None]
+        published.statistics = Statistics(counters=counters | ({ROWS: sum(rows)} if rows else {}))
         return published
 
     async def finish(self, published: Published, started: float) -> JobReport:
-        """Clean up after ``_SUCCESS``; no trouble raises."""
-        aborted = await sweep_after(self.engine, self.context, published.warnings)
+        report = await super().finish(published, started)
         for scope in self.scopes():
             final_tracker().take(scope)
-        return replace(self.report(published, started), uploads_aborted=aborted)
+        return report
 
     # -- places ----------------------------------------------------------------------------------------
 
@@ -174,14 +167,13 @@ class FinalFilesCommitter(ClassicCommitter):
         return problems
 
     async def _look(self, task: TaskId, written: Written) -> tuple[tuple[str, int], ...]:
+        wrong: dict[str, Iterable[str]] = {
+            "is still open; close every file before the task commits": written.open.values(),
+            "could not be written": written.doubtful,
+            "was opened and never closed, and was discarded when Python collected it": written.dropped,
+        }
         problems: list[MagicError] = [
-            UsageError(f"{name} is still open; close every file before the task commits")
-            for name in sorted(written.open.values())
-        ]
-        problems += [UsageError(f"{name} could not be written") for name in sorted(written.doubtful)]
-        problems += [
-            UsageError(f"{name} was opened and never closed, and was discarded when Python collected it")
-            for name in sorted(written.dropped)
+            UsageError(f"{name} {what}") for what, names in wrong.items() for name in sorted(names)
         ]
         found: dict[str, int] = {}
 
@@ -223,29 +215,3 @@ def files_of(commit: TaskCommit) -> FileList:
     if (one.job_id, one.task_id, one.attempt_id) != (commit.job_id, commit.task_id, commit.attempt_id):
         raise FormatError(name, "content", f"tells of attempt {one.attempt_id} of job {one.job_id}")
     return one
-
-
-async def sweep_uploads(engine: Engine, context: JobContext) -> Swept:
-    """Abort pending uploads with the job's id in their names, such as those of writers that were killed."""
-    if not engine.store.capabilities.uploads.delayed:
-        return Swept()
-    return await sweep(engine.for_cleanup(), context)
-
-
-async def sweep_after(engine: Engine, context: JobContext, warnings: list[str]) -> int:
-    """As ``sweep_uploads``, for a job that is published: every trouble becomes a warning.
-
-    It returns how many were aborted.
-    """
-    try:
-        swept = await sweep_uploads(engine, context)
-    except StoreError as error:
-        warnings.append(f"uploads that tasks have left could not be looked for: {error}")
-        return 0
-    warnings += [f"an upload that a task has left could not be aborted: {one}" for one in swept.problems]
-    if swept.unlisted is not None:
-        warnings.append(
-            "uploads that tasks have left could not be looked for, and a lifecycle rule has to collect them: "
-            f"{swept.unlisted}"
-        )
-    return swept.aborted

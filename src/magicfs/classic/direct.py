@@ -16,9 +16,9 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from magicfs.committers.final.base import FinalFilesCommitter, files_of, sweep_uploads
+from magicfs.classic.final_files import FinalFilesCommitter, files_of
+from magicfs.classic.records import FileList
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
-from magicfs.formats.file_list import FileList
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.guarantees import Guarantees
@@ -26,7 +26,6 @@ from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.transaction.attempt_output import delete_keys
-from magicfs.transaction.record import IsCurrentDriver, require_current_driver
 
 __all__ = ["DirectCommitter"]
 
@@ -52,13 +51,8 @@ class DirectCommitter(FinalFilesCommitter):
         """The task: its attempts share their names."""
         return ids.task_of_attempt(attempt)
 
-    async def commit_job(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
-        tasks: int | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
+    async def _commit(
+        self, commits: Sequence[TaskCommit] | None, _: str | None, tasks: int | None
     ) -> JobReport:
         """Check that the files of the commits are there, and write ``_SUCCESS``. A second call does the same
         again.
@@ -67,7 +61,6 @@ class DirectCommitter(FinalFilesCommitter):
         other attempts of its task may cause, or a commit is malformed: no ``_SUCCESS`` was written, and files
         stay.
         """
-        await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
         lists = self.load(commits, tasks)
         await self._check_present(lists)
@@ -75,23 +68,16 @@ class DirectCommitter(FinalFilesCommitter):
         await self.decide(self.write_success(published))
         return await self.finish(published, started)
 
-    async def abort_job(
-        self,
-        commits: Sequence[TaskCommit],
-        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> None:
+    async def _abort_job(self, commits: Sequence[TaskCommit], _: str | None) -> None:
         """Delete the files of the commits, and those that this process knows. Others stay.
 
         Files of tasks that ran elsewhere and did not commit, or whose commits are not given, are not known.
         For a published job and without commits it only aborts uploads that tasks have left.
         """
-        await require_current_driver(is_current_driver, self.context.job)
         if await self.is_published():
             if commits:
                 raise self.already_published()
-            raise_first((await sweep_uploads(self.engine, self.context)).problems)
+            raise_first((await self.sweep_uploads()).problems)
             return
         keys = []
         for commit in commits:
@@ -101,7 +87,7 @@ class DirectCommitter(FinalFilesCommitter):
         problems = await delete_keys(self.engine.for_cleanup(), keys)
         for scope in self.scopes():
             problems += await self.discard(scope)
-        raise_first([*problems, *(await sweep_uploads(self.engine, self.context)).problems])
+        raise_first([*problems, *(await self.sweep_uploads()).problems])
 
     async def _check_present(self, lists: Sequence[FileList]) -> None:
         lost: list[str] = []

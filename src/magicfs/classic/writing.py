@@ -7,34 +7,15 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from magicfs.committers.final.tracking import Scope, final_tracker
+from magicfs.classic.records import unfinished_name
+from magicfs.classic.tracking import Scope, final_tracker
 from magicfs.errors import UsageError
 from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile, raised_in_body
-from magicfs.protocol.final_names import unfinished_name
 from magicfs.protocol.ids import JobId
 
 __all__ = ["FinalFile", "LocalTarget", "StoreTarget", "Target"]
-
-
-class Target(Protocol):
-    """Where the bytes of a file go until it is published."""
-
-    def write(self, data: memoryview) -> None:
-        """Take bytes."""
-
-    def close(self) -> None:
-        """No more bytes come; where the filesystem publishes a file by closing it, this publishes."""
-
-    def commit(self) -> None:
-        """Publish, where ``close`` did not."""
-
-    def discard(self) -> None:
-        """Forget everything; nothing was or will be published."""
-
-    def abandon(self) -> None:
-        """As ``discard``, without a request: for the garbage collector, after Ctrl-C, and after a fork."""
 
 
 class StoreTarget:
@@ -105,6 +86,13 @@ class LocalTarget:
     def abandon(self) -> None:
         if os.getpid() == self._pid:  # after a fork the hidden file is the parent's
             self.discard()
+
+
+Target = StoreTarget | LocalTarget
+"""Where the bytes of a file go until ``close`` publishes it, where the filesystem does so, or ``commit``.
+
+``abandon`` is ``discard`` without a request: for the garbage collector, after Ctrl-C, and after a fork.
+"""
 
 
 class FinalFile(WriteOnlyFile):

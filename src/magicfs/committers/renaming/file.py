@@ -1,7 +1,13 @@
-"""Algorithm 1 of the file committer: tasks leave files below ``_temporary``, the job commit moves them.
+"""The file committer: Hadoop's ``FileOutputCommitter``, on anything with a rename or a copy.
 
-Hadoop moves a task's files twice: to a directory of the task, and then to the destination. Here what counts
-is the manifest that an attempt saves, so its files stay where they are until the job commits.
+Tasks write plain files below ``_temporary``, and the job commit renames them to where they belong. On a
+filesystem a rename is one step; an object store copies every byte. Hadoop moves a task's files twice: to a
+directory of the task, and then to the destination. Here what counts is the manifest that an attempt saves, so
+its files stay where they are until the job commits.
+
+It differs from Hadoop's where that loses data or publishes it twice: it works under the job object, so that
+two jobs at one destination do not meet, no attempt can touch what another has committed, and a job commit
+that died is carried on by whoever comes next.
 """
 
 from __future__ import annotations
@@ -28,12 +34,12 @@ class FileCommitter(RenamingCommitter):
 
     name = "file"
     skips_success = True
+    at_task_commit = False  # whether a task's files become visible then
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
-        options = (
-            context.committer_options if isinstance(context.committer_options, FileOptions) else FileOptions()
-        )
-        settings = RenameSettings(overwrites=options.delete_obstacles, at_task_commit=options.algorithm == 2)
+        given = context.committer_options
+        options = given if isinstance(given, FileOptions) else FileOptions()
+        settings = RenameSettings(overwrites=options.delete_obstacles, at_task_commit=self.at_task_commit)
         super().__init__(replace(context, renames=settings), engine)
         self.deletes_obstacles = options.delete_obstacles
 

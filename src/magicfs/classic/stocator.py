@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
-from magicfs.committers.classic import Published
-from magicfs.committers.final.base import FinalFilesCommitter, sweep_uploads
-from magicfs.committers.final.tracking import final_tracker
+from magicfs.classic.base import Published
+from magicfs.classic.final_files import FinalFilesCommitter
+from magicfs.classic.records import FileList, Winners, attempts_named, is_unfinished
+from magicfs.classic.tracking import final_tracker
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
@@ -30,11 +30,9 @@ from magicfs.errors import (
     Unsupported,
     UsageError,
 )
-from magicfs.formats.file_list import FileList
-from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData, Winners
+from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import paths
-from magicfs.protocol.final_names import attempts_named, is_unfinished
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
@@ -42,20 +40,14 @@ from magicfs.runtime.parallel import raise_first
 from magicfs.stores.port import PutMode, Update
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.record import IsCurrentDriver, require_current_driver
 
 __all__ = ["StocatorCommitter"]
 
 _TRIES = 5
 
 
-@dataclass(slots=True)
-class _Found:
-    """The files of the job that a listing shows."""
-
-    # Number and bytes of files by winning attempt.
-    won: dict[str, tuple[int, int]] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)  # keys of all others
+_Won = dict[str, tuple[int, int]]
+"""Number and bytes of files by winning attempt."""
 
 
 class StocatorCommitter(FinalFilesCommitter):
@@ -97,13 +89,8 @@ class StocatorCommitter(FinalFilesCommitter):
         engine = self.engine.for_cleanup()
         raise_first(await delete_keys(engine, await self._files_of(engine, attempt)))
 
-    async def commit_job(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
-        tasks: int | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
+    async def _commit(
+        self, commits: Sequence[TaskCommit] | None, _: str | None, tasks: int | None
     ) -> JobReport:
         """Check by a listing that the winners' files are there, write ``_SUCCESS``, delete the losers' files.
 
@@ -112,32 +99,24 @@ class StocatorCommitter(FinalFilesCommitter):
         file is gone, a commit or the old list is malformed, or the list grows too long: ``_SUCCESS`` is as it
         was, and so are all files; CommitDenied if other jobs wrote ``_SUCCESS`` each time: call again.
         """
-        await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
         lists = self.load(commits, tasks)
         attempts = {one.attempt_id: len(one.files) for one in lists}
-        found = await self._find(self.engine, attempts)
-        self._check_present(lists, found)
+        won, lost = await self._find(self.engine, attempts)
+        self._check_present(lists, won)
         published = self.published(lists, commits)
         await self.decide(self._publish(published, attempts))
-        problems = await delete_keys(self.engine.for_cleanup(), found.lost)
+        problems = await delete_keys(self.engine.for_cleanup(), lost)
         published.warnings += [f"a file that no reader wants could not be deleted: {one}" for one in problems]
         return await self.finish(published, started)
 
-    async def abort_job(
-        self,
-        commits: Sequence[TaskCommit],
-        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> None:
+    async def _abort_job(self, commits: Sequence[TaskCommit], _: str | None) -> None:
         """Delete all files whose names carry the job, whoever wrote them, and abort its uploads.
 
         A second call deletes what tasks that were still alive have left since. For a published job and
         without commits, that is all it does: files of winners stay. Raises FormatError if the list in
         ``_SUCCESS`` is malformed; nothing was removed.
         """
-        await require_current_driver(is_current_driver, self.context.job)
         engine = self.engine.for_cleanup()
         old, _ = await self._old_success(engine)
         jobs = {} if old is None else (Winners.of(self._success_path, old) or Winners()).jobs
@@ -146,24 +125,25 @@ class StocatorCommitter(FinalFilesCommitter):
         for scope in self.scopes():
             final_tracker().take(scope)
         found = await self._find(engine, jobs.get(self.context.job, ()))
-        problems = await delete_keys(engine, found.lost)
-        raise_first([*problems, *(await sweep_uploads(self.engine, self.context)).problems])
+        problems = await delete_keys(engine, found[1])
+        raise_first([*problems, *(await self.sweep_uploads()).problems])
 
     # -- the destination -------------------------------------------------------------------------------
 
-    async def _find(self, engine: Engine, winners: Collection[str]) -> _Found:
-        """Every file of the job, by one listing of the destination."""
-        found = _Found()
+    async def _find(self, engine: Engine, winners: Collection[str]) -> tuple[_Won, list[str]]:
+        """Every file of the job, by one listing of the destination: those of winners, and keys of others."""
+        won: _Won = {}
+        lost = []
         async for info in engine.store.list(paths.prefix_of(self.context.layout.destination)):
             name = info.key.rpartition("/")[2]
             attempts = list(attempts_named(name, self.context.job))
             winner = next((one for one in attempts if one in winners), None)
             if winner is not None and not is_unfinished(name):
-                files, size = found.won.get(winner, (0, 0))
-                found.won[winner] = files + 1, size + info.size
+                files, size = won.get(winner, (0, 0))
+                won[winner] = files + 1, size + info.size
             elif attempts:
-                found.lost.append(info.key)
-        return found
+                lost.append(info.key)
+        return won, lost
 
     async def _files_of(self, engine: Engine, attempt: AttemptId) -> list[str]:
         prefix = paths.prefix_of(self.context.layout.destination)
@@ -173,9 +153,9 @@ class StocatorCommitter(FinalFilesCommitter):
             if attempt in attempts_named(info.key.rpartition("/")[2], self.context.job)
         ]
 
-    def _check_present(self, lists: Sequence[FileList], found: _Found) -> None:
+    def _check_present(self, lists: Sequence[FileList], won: _Won) -> None:
         for one in lists:
-            there = found.won.get(one.attempt_id, (0, 0))
+            there = won.get(one.attempt_id, (0, 0))
             if there != (len(one.files), one.size):
                 raise CommitFailed(
                     f"attempt {one.attempt_id} committed {len(one.files)} files of {one.size} bytes, and "

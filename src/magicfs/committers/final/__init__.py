@@ -1,1 +1,0 @@
-"""Committers whose tasks write final files: direct and Stocator."""
