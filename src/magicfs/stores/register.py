@@ -108,25 +108,27 @@ class Register:
             number = self._newest(versions)
             info = versions.get(number, first)
             try:
-                if not number and bodies and _is_digest_of(first, bodies[0]):
-                    body, is_pair = bodies[0], True
-                else:
-                    body = await self._body(info.key)
-                    # Each number is written once, but the key without one is written over.
-                    is_pair = bool(number) or await self._is_of(first, body)
+                body = await self._body_of(info.key, number, first, bodies)
             except ObjectNotFound:  # removed, or superseded and cleaned up, between the two requests
                 if number and not left:
                     raise
                 continue
-            if is_pair:
+            if body is not None:
                 undecided = not number and first.metadata.get(_NUMBERED) == _UNDECIDED
                 seen = first.modified, first.version
                 return Entry(info.key, body, info.etag, number, numbered, undecided, *seen)
             if not left:
-                raise Unavailable(
-                    "get", self._shown(self.key), f"others moved it each time it was read, {_LOOKS} times"
-                )
+                problem = f"others moved it each time it was read, {_LOOKS} times"
+                raise Unavailable("get", self._shown(self.key), problem)
         return None
+
+    async def _body_of(self, key: str, number: int, first: ObjectInfo, bodies: list[bytes]) -> bytes | None:
+        """The body of a version; None if the key without a number was written over since the look at it."""
+        if not number and bodies and _is_digest_of(first, bodies[0]):
+            return bodies[0]
+        body = await self._body(key)
+        # Each number is written once, but the key without one is written over.
+        return body if number or await self._is_of(first, body) else None
 
     def numbers(self, entry: Entry | None = None, *, tried: bool = True) -> bool:
         """Whether what follows an entry is numbered, or may be; without one, what a first version is."""
