@@ -156,7 +156,7 @@ MUTANTS: Final = (
     Mutant(
         "a metastore's address is taken with a password",
         "magicfs.formats.registration",
-        'if "@" in at.netloc or at.path not in {"", "/"} or at.query or at.fragment:',
+        'if "@" in at.netloc or urlunsplit(at._replace(scheme="", netloc="")) not in {"", "/"}:',
         "if False:",
         _by(leaks.messages),
     ),

@@ -176,8 +176,8 @@ LINE_MUTANTS: Final = (
     Mutant(
         "a sweep aborts what records name, wherever",
         "magicfs.transaction.sweep",
-        "and paths.which_holds(p.destination_key, context.destinations) is not None",
-        "and p.destination_key",
+        "and paths.which_holds(upload.destination_key, context.destinations) is not None",
+        "and upload.destination_key",
         partial(_upload_elsewhere, _abort),
     ),
     Mutant(
