@@ -21,8 +21,7 @@ from uuid import UUID
 
 from benchmarks.latency_store import BUCKET, LatencyStore, Rates, Server, Tally
 from magicfs.classic.filesystem import FinalFileSystem
-from magicfs.committers.options import StagingOptions
-from magicfs.committers.registry import committer_info, options_of
+from magicfs.committers.registry import StagingOptions, committer_info, options_of
 from magicfs.errors import MagicError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.job_options import JobOptions

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from magicfs.errors import Unavailable
-from magicfs.runtime.pace import REQUESTS_MAX
+from magicfs.runtime.parallel import REQUESTS_MAX
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore, DelegatingTree, Steps
 from magicfs.stores.memory.store import MemoryStore, World

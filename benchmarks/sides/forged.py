@@ -16,8 +16,7 @@ from benchmarks.clock import Clock, peak_mb
 from benchmarks.place import CONCURRENCY, Place
 from benchmarks.sides.fallbacks import Fallbacks
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.recording import described
-from magicfs.filesystem.tracking import name_in, tracker
+from magicfs.filesystem.tracking import described, name_in, tracker
 from magicfs.filesystem.upload import Uploaded
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.final_names import final_key

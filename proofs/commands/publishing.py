@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from magicfs.datasets.commit import commit_listed
-from magicfs.datasets.commit_or_abort import commit_or_abort
+from magicfs.datasets.commit import commit_listed, commit_or_abort
 from magicfs.datasets.connection import told_as_newest
 from magicfs.datasets.own_paths import discard_found, publish_found
 from magicfs.datasets.read import current_view

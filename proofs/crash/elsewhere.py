@@ -16,7 +16,7 @@ from uuid import uuid4
 from magicfs import datasets
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, StoreError
-from magicfs.filesystem.recording import StoreRecorder
+from magicfs.filesystem.tracking import StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.job_options import JobOptions, Places
 from magicfs.formats.task_commit import TaskCommit

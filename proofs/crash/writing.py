@@ -7,7 +7,7 @@ from typing import Final
 
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
-from magicfs.committers.options import (
+from magicfs.committers.registry import (
     CommitterOptions,
     FileOptions,
     ManifestOptions,
@@ -18,7 +18,7 @@ from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import local_directory
 from magicfs.filesystem.in_hand import SmallFile
 from magicfs.filesystem.job_settings import WriteSettings
-from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
+from magicfs.filesystem.tracking import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Recorder, Upload
 from magicfs.formats.job_options import Hadoop, JobOptions
 from magicfs.protocol import ids

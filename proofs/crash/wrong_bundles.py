@@ -29,7 +29,7 @@ BUNDLE_MUTANTS: Final = (
     Mutant(
         "what a bundle holds is not compared",
         "c",
-        "magicfs.transaction.bundles",
+        "magicfs.transaction.visible",
         "if len(body) != step.length or hashlib.sha256(body).hexdigest() != step.sha256:",
         "if len(body) != step.length:",
         _JOBS,

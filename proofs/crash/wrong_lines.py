@@ -178,7 +178,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "replace sees the first page only",
         "b",
-        "magicfs.transaction.scope",
+        "magicfs.transaction.planning",
         "async for info in engine.store.list(paths.prefix_of(directory)):",
         "async for info in engine.store.list(paths.prefix_of(directory), limit=16):",
         _REPLACE,

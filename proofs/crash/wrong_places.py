@@ -9,7 +9,7 @@ from proofs.crash.wrong_lines import Mutant
 
 __all__ = ["FAR_MUTANTS"]
 
-_OTHERS: Final = "magicfs.transaction.other_datasets"
+_OTHERS: Final = "magicfs.transaction.others"
 _SWEEP: Final = "magicfs.transaction.sweep"
 _REPLACE: Final = (Setting(mode="replace", shape="two"),)
 

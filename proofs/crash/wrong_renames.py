@@ -9,7 +9,7 @@ from proofs.crash.wrong_lines import Mutant
 
 __all__ = ["RENAME_MUTANTS"]
 
-_WORK_FILES: Final = "magicfs.transaction.work_files"
+_WORK_FILES: Final = "magicfs.transaction.sweep"
 
 _TWO: Final = Setting(committer="manifest", store="local")
 _REPLACE: Final = Setting(committer="manifest", store="local", mode="replace", shape="three")
@@ -25,7 +25,7 @@ RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
         "a job is taken back and its files can still be renamed",
         "b",
         "magicfs.transaction.revert",
-        "problems += await work_files.delete_sources(engine, output.steps())",
+        "problems += await sweep.delete_sources(engine, output.steps())",
         "pass",
         (_TWO,),
         "manifest.races",
@@ -49,7 +49,7 @@ RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a copy is not made",
         "b",
-        "magicfs.transaction.renames",
+        "magicfs.transaction.visible",
         "await store.copy(step.source, step.key)",
         "pass",
         (_COPIES,),

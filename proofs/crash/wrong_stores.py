@@ -11,7 +11,7 @@ from proofs.crash.wrong_lines import Mutant
 
 __all__ = ["STORE_MUTANTS"]
 
-_OLD_UPLOADS: Final = "magicfs.transaction.old_uploads"
+_OLD_UPLOADS: Final = "magicfs.transaction.prepare"
 _READBACK: Final = "magicfs.protocol.readback"
 
 STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(

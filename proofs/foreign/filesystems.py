@@ -18,7 +18,7 @@ from fsspec.implementations.memory import MemoryFileSystem as PlainMemory
 from fsspec.spec import AbstractFileSystem
 from s3fs import S3FileSystem as PlainS3
 
-from magicfs.stores.filesystem_options import options_of
+from magicfs.stores.object_settings import options_of
 from proofs.foreign.publication import Publication, in_place, landing
 
 __all__ = ["LocalThroughTask", "MemoryThroughTask", "S3FileSystem", "install"]

@@ -141,7 +141,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a destination with a password is quoted",
-        "magicfs.stores.urls",
+        "magicfs.stores.resolve",
         "if paths.has_password(url):",
         "if False:",
         _by(leaks.messages),
@@ -162,7 +162,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a report quotes a catalog's library",
-        "magicfs.job.catalogs",
+        "magicfs.job.commit",
         'f"{catalog} does not show job {report.job_id} yet: {resolve.redacted(str(error))}; call "',
         'f"{catalog} does not show job {report.job_id} yet: {error}; call "',
         _by(leaks.catalogs),

@@ -17,7 +17,7 @@ from fsspec.asyn import sync
 from magicfs.errors import MagicError
 from magicfs.stores.azure import folders as azure_folders
 from magicfs.stores.azure.store import AzureStore
-from magicfs.stores.gcs import layout as gcs_layout
+from magicfs.stores.gcs import folders as gcs_layout
 from magicfs.stores.gcs.store import GcsStore
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import PutMode

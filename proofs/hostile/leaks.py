@@ -15,7 +15,7 @@ import magicfs
 from magicfs.catalogs import Delta, Hive, Iceberg, catch_up
 from magicfs.cli.main import main
 from magicfs.cli.storage import parse_storage_options
-from magicfs.committers.options import StagingOptions
+from magicfs.committers.registry import StagingOptions
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.hadoop.conf import from_hadoop_conf
@@ -23,7 +23,7 @@ from magicfs.job.task import Task
 from magicfs.protocol.ids import task_id
 from magicfs.runtime.interrupt import run_on
 from magicfs.spark.options import mapping_of
-from magicfs.stores import resolve, urls
+from magicfs.stores import resolve
 from magicfs.stores.s3 import options as s3_options
 from proofs.hostile.odd_places import PLACES, Place, everywhere
 from proofs.hostile.part import Found
@@ -160,7 +160,7 @@ def messages() -> Found:
         f"hdfs://u:{coded}@h/x",
     ):
         with outputs.errors("a destination"):
-            urls.location_of(url)
+            resolve.location_of(url)
         _run(outputs, "verify", url)
     calls: Sequence[Callable[[], object]] = (
         lambda: magicfs.Job(f"s3://{_URL}", storage_options=f"secret={secret}"),  # type: ignore[arg-type]

@@ -189,7 +189,7 @@ LINE_MUTANTS: Final = (
     ),
     Mutant(
         "whatever a job names is in its way",
-        "magicfs.transaction.work_files",
+        "magicfs.transaction.sweep",
         "if stray := obstacles - directories:",
         "if stray := set[str]():",
         _obstacle,

@@ -14,7 +14,7 @@ from magicfs import datasets
 from magicfs.datasets.adopt import adopt_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError, OutputExists, Unavailable, UsageError
-from magicfs.filesystem.recording import StoreRecorder
+from magicfs.filesystem.tracking import StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.manifest import Manifest

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 from magicfs.committers import registry
-from magicfs.committers.options import FileOptions
+from magicfs.committers.registry import FileOptions
 from magicfs.committers.renaming.file import FileCommitter
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions

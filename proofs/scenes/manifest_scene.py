@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import magicfs
-from magicfs.committers.options import ManifestOptions
+from magicfs.committers.registry import ManifestOptions
 from magicfs.committers.renaming.manifest import ManifestCommitter
 from magicfs.engine import Engine, Event
 from magicfs.formats.job_options import JobOptions

@@ -102,7 +102,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     SideMutant(
         "a task that is never committed is not missed",
         "not_committed",
-        "magicfs.job.open_attempts",
+        "magicfs.job.task",
         "self._open.add(attempt)",
         "pass",
     ),

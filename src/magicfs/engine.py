@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypedDict
 
 from magicfs.errors import FormatError, ObjectNotFound, StoreError, UploadNotFound
-from magicfs.protocol.object_id import object_id
+from magicfs.protocol.identity import object_id
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve, write_id_shown
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Publication, Put, Rename, Step
-from magicfs.runtime import pace
+from magicfs.runtime import parallel
 from magicfs.runtime.parallel import drained
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Part, PutMode, Store
-from magicfs.stores.retrying import checked_again
-from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
+from magicfs.stores.retrying import STALL_TIMEOUT_S, StallTimeoutStore, checked_again
 
 __all__ = [
     "BatchLists",
@@ -59,7 +58,7 @@ Observer = Callable[[Event], None]
 
 Completed = Callable[[int, str], None]
 """Is told of a completed step: its number in the batch, from 0, and the object as
-``protocol.object_id`` tells it, empty if no answer did."""
+``protocol.deletion`` tells it, empty if no answer did."""
 
 
 class Bodies(Protocol):
@@ -96,7 +95,7 @@ class BatchResult:
     done: int = 0
     completed: dict[Publication, str] = field(default_factory=dict)
     """If the engine was asked to keep them: files that are visible, by their steps, with each object as
-    ``protocol.object_id`` tells it, empty if no answer did."""
+    ``protocol.deletion`` tells it, empty if no answer did."""
     failures: list[Failure] = field(default_factory=list)
     not_started: list[Step] = field(default_factory=list)
     """Steps that were drawn but not tried; those not even drawn are still in the iterator."""
@@ -137,7 +136,7 @@ async def _numbered_later(steps: AsyncIterable[Step]) -> AsyncIterator[tuple[int
 class Engine:
     """Runs batches of steps against one store, with at most ``concurrency`` requests at once.
 
-    If that is ``pace.START`` it is only where a batch starts: the store's pace says how it goes on.
+    If that is ``parallel.START`` it is only where a batch starts: the store's pace says how it goes on.
 
     The observer is called on the loop with every finished step; it must be quick and must not raise.
     """
@@ -199,7 +198,7 @@ class Engine:
                 self._observer(Event(batch.name, step, outcome))
             return error is None or not stop_on_failure
 
-        await drained(_numbered(batch.steps), one, pace.limit_of(self.store, self.concurrency))
+        await drained(_numbered(batch.steps), one, parallel.limit_of(self.store, self.concurrency))
         return result
 
     async def _carry_out(

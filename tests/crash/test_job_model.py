@@ -12,7 +12,7 @@ from magicfs.manifests import chain
 from magicfs.protocol.job_state import NEXT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.register import Entry, Register
-from magicfs.transaction import execute, facts, publish, renames, revert
+from magicfs.transaction import execute, facts, publish, revert, visible
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion
 from proofs import job_model
@@ -141,7 +141,7 @@ def test_code_that_does_not_read_a_rename_back_is_noticed(monkeypatch: pytest.Mo
         number, step, error = item
         self._failed(number, step, Outcome.FAILED, error)
 
-    monkeypatch.setattr(renames._Renaming, "_read_back", failed)
+    monkeypatch.setattr(visible._Renaming, "_read_back", failed)
     assert any(WRONG["read_back"] in str(one.violation) for one in replayed("read_back", way="file"))
 
 
@@ -251,16 +251,16 @@ FAR = {
         "there = found.files",
     ),
     "below_counts": (
-        "magicfs.transaction.other_datasets",
+        "magicfs.transaction.others",
         "look = _Look(engine, context, partitions)",
         "return InTheWay()",
     ),
     "jobs_above": (
-        "magicfs.transaction.other_datasets",
+        "magicfs.transaction.others",
         "if whatever or (changes and reaches(directory, one.scope, destination, self._partitions)):",
         "if whatever:",
     ),
-    "named_above": ("magicfs.transaction.other_datasets", "await self._dataset_above(parent)", "pass"),
+    "named_above": ("magicfs.transaction.others", "await self._dataset_above(parent)", "pass"),
 }
 """Code without the rules of maintenance and of other destinations."""
 

@@ -111,7 +111,7 @@ def test_a_mutant_that_one_job_and_its_rivals_notice_is_not_of_a_side() -> None:
     everybodys = SideMutant(
         "replace sees the first page only",
         "not_committed",
-        "magicfs.transaction.scope",
+        "magicfs.transaction.planning",
         "async for info in engine.store.list(paths.prefix_of(directory)):",
         "async for info in engine.store.list(paths.prefix_of(directory), limit=1):",
     )

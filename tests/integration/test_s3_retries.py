@@ -19,7 +19,7 @@ from s3fs import S3FileSystem
 from magicfs.errors import ObjectExists, PreconditionFailed, StoreError, Unavailable, UploadNotFound
 from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, conditions_of
-from magicfs.stores.filesystem_options import options_of
+from magicfs.stores.object_settings import options_of
 from magicfs.stores.port import Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3.client import CONNECTIONS, without_retries

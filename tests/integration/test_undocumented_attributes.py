@@ -16,7 +16,7 @@ from s3fs import S3FileSystem
 
 import magicfs
 from magicfs.runtime.interrupt import run_on
-from magicfs.stores import logged_once, undocumented
+from magicfs.stores import undocumented
 from magicfs.stores.azure import client as azure_client
 from magicfs.stores.gcs import client as gcs_client
 from magicfs.stores.s3 import client as s3_client
@@ -46,7 +46,7 @@ def lacking(whole: Any, path: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def _first_in_this_process() -> None:
-    logged_once._logged.clear()
+    undocumented._logged.clear()
     line.counts.update(own=0, aiobotocore=0)
 
 

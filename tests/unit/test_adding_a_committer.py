@@ -15,7 +15,7 @@ import pytest
 import magicfs
 from magicfs import classic
 from magicfs.committers import registry
-from magicfs.committers.options import FileOptions
+from magicfs.committers.registry import FileOptions
 from magicfs.errors import UsageError
 from magicfs.runtime import registered
 

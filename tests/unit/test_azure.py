@@ -27,7 +27,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores import resolve, urls
+from magicfs.stores import resolve
 from magicfs.stores.azure import blocks as azure_blocks
 from magicfs.stores.azure import errors as azure_errors
 from magicfs.stores.azure import metadata as azure_metadata
@@ -242,13 +242,13 @@ def test_no_signature_is_in_a_message() -> None:
     ],
 )
 def test_a_url_may_name_the_account(url: str, plain: str, options: dict[str, str]) -> None:
-    assert urls.split(url) == (plain, options)
-    assert urls.split(url, {"anon": True}) == (plain, {"anon": True, **options})
+    assert resolve.split(url) == (plain, options)
+    assert resolve.split(url, {"anon": True}) == (plain, {"anon": True, **options})
 
 
 def test_a_url_and_options_that_name_two_accounts_are_refused() -> None:
     with pytest.raises(UsageError, match="give one of them"):
-        urls.split("abfs://c@a.dfs.core.windows.net/x", {"account_name": "b"})
+        resolve.split("abfs://c@a.dfs.core.windows.net/x", {"account_name": "b"})
 
 
 def test_what_carries_a_secret_is_left_out() -> None:

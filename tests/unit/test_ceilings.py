@@ -37,22 +37,22 @@ SLACK: Final = 0.98
 """A figure that falls below this share of its ceiling takes the ceiling with it."""
 
 CEILINGS: Final = {
-    "modules on the spine of one file": 77,
-    "modules on the way of one file": 117,
-    "functions on the spine of one file": 674,
-    "lines of the core": 56_251,
-    "lines shipped": 75_541,
+    "modules on the spine of one file": 50,
+    "modules on the way of one file": 89,
+    "functions on the spine of one file": 673,
+    "lines of the core": 52_409,
+    "lines shipped": 75_540,
     "arguments of Job": 30,
     "fields of the job object": 30,
     "fields of a job's context": 6,
     "capabilities of a store": 12,
     "public names": 42,
     "commands": 21,
-    "functions above complexity 10": 131,
-    "functions above complexity 17": 3,
-    "lines with Any": 1051,
+    "functions above complexity 10": 126,
+    "functions above complexity 17": 1,
+    "lines with Any": 1049,
     "literal tuples that are unpacked where they stand": 60,
-    "lines with words of the budget": 679,
+    "lines with words of the budget": 637,
 }
 
 

@@ -21,7 +21,7 @@ import pytest
 import magicfs
 from magicfs.cli.main import main
 from magicfs.errors import UsageError
-from magicfs.filesystem.upload.taker import taker_for
+from magicfs.filesystem.upload.stream import taker_for
 from magicfs.formats.manifest import Manifest
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import checksums

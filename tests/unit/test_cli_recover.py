@@ -11,7 +11,7 @@ import magicfs
 from magicfs.cli import main as cli
 from magicfs.datasets import abort, commit, preview_commit
 from magicfs.errors import CommitDenied, CommitFailed, OutputExists
-from magicfs.job.found import LISTED_MAX
+from magicfs.job.commit import LISTED_MAX
 from magicfs.job.job import Job
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState

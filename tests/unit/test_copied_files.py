@@ -14,7 +14,7 @@ from magicfs.protocol.steps import Rename
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
-from magicfs.transaction.renames import rename_files
+from magicfs.transaction.visible import rename_files
 
 STEPS = [Rename(f"work/{n} +%", f"sales/ü/{n} +%", n + 1) for n in range(4)]
 

@@ -16,10 +16,9 @@ from magicfs.stores.local.store import LocalStore
 from magicfs.stores.local.tree import LocalTree
 from magicfs.stores.memory.store import MemoryStore, MemoryVersions, World
 from magicfs.stores.port import PutMode, Store, Update
-from magicfs.stores.retrying import RETRIES, RetryingStore
+from magicfs.stores.retrying import RETRIES, RetryingStore, StallTimeoutStore
 from magicfs.stores.s3.store import S3Store
 from magicfs.stores.s3.versions import S3Versions
-from magicfs.stores.stall_timeout import StallTimeoutStore
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees.objects import ObjectTree, tree_of
 from magicfs.stores.version_port import Versions

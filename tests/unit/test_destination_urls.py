@@ -10,7 +10,7 @@ from upath import UPath
 
 import magicfs
 from magicfs.errors import UsageError
-from magicfs.stores import urls
+from magicfs.stores import resolve
 from proofs.scenes.job_scene import JobScene
 
 ACCOUNT = "account.dfs.core.windows.net"
@@ -64,7 +64,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("url", UNDERSTOOD)
 def test_a_spelling_that_has_one_meaning_is_understood(url: str) -> None:
-    assert urls.location_of(url).url == UNDERSTOOD[url]
+    assert resolve.location_of(url).url == UNDERSTOOD[url]
 
 
 @pytest.mark.parametrize("url", REFUSED)

@@ -13,12 +13,12 @@ from google.oauth2.credentials import Credentials
 from s3fs import S3FileSystem
 
 from magicfs.errors import UsageError
-from magicfs.stores import logged_once, resolve, urls
+from magicfs.stores import resolve, undocumented
 from magicfs.stores.azure import client as azure_client
 from magicfs.stores.gcs import client as gcs_client
-from magicfs.stores.logged_once import warn_of_exposure
 from magicfs.stores.s3 import options as s3_options
 from magicfs.stores.s3.requests.line import line_to
+from magicfs.stores.undocumented import warn_of_exposure
 
 KEY = "hunter2hunter2=="
 ELSEWHERE = "http://store.example:9000"
@@ -26,7 +26,7 @@ ELSEWHERE = "http://store.example:9000"
 
 @pytest.fixture(autouse=True)
 def _first_in_this_process() -> None:
-    logged_once._logged.clear()
+    undocumented._logged.clear()
 
 
 def warnings(log: pytest.LogCaptureFixture) -> list[str]:
@@ -166,7 +166,7 @@ def test_urls_as_objects_are_secrets_too() -> None:
 )
 def test_no_password_of_a_destination_is_quoted(url: str) -> None:
     with pytest.raises(UsageError, match="carries credentials") as refused:
-        urls.location_of(url)
+        resolve.location_of(url)
     assert KEY not in str(refused.value)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import magicfs
 from magicfs import from_hadoop_conf
-from magicfs.committers.options import ManifestOptions
+from magicfs.committers.registry import ManifestOptions
 from magicfs.errors import UsageError
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World

@@ -67,9 +67,9 @@ def test_a_job_is_at_hand_before_what_carries_it_out() -> None:
     # Each waits for its first use: a worker's first file does not wait for what only drivers do.
     assert not {name for name in found if name.startswith(("magicfs.filesystem.", "magicfs.manifests"))}
     of_drivers = {name for name in found if name.startswith("magicfs.transaction.")}
-    assert of_drivers <= {f"magicfs.transaction.{name}" for name in ("context", "extension", "file_checks")}
+    assert of_drivers <= {f"magicfs.transaction.{name}" for name in ("context", "extension")}
     committers = {name for name in found if name.startswith("magicfs.committers.")}
-    assert committers == {f"magicfs.committers.{name}" for name in ("options", "registry", "work_places")}
+    assert committers == {f"magicfs.committers.{name}" for name in ("registry", "work_places")}
 
 
 @pytest.mark.process

@@ -13,8 +13,8 @@ from magicfs import datasets
 from magicfs.errors import CommitDenied, CommitOutcomeUnknown, ProtocolViolation, Unavailable
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
+from magicfs.protocol.identity import CommittedFile, unpublished
 from magicfs.protocol.ids import TaskId
-from magicfs.protocol.publication import CommittedFile, unpublished
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, World

@@ -13,7 +13,7 @@ from magicfs.committers import registry
 from magicfs.datasets import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import Unavailable
-from magicfs.filesystem.recording import StoreRecorder
+from magicfs.filesystem.tracking import StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job

@@ -15,7 +15,7 @@ import pytest
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
 from magicfs.engine import Engine
-from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
+from magicfs.filesystem.tracking import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit

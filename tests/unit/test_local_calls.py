@@ -13,10 +13,9 @@ import pytest
 
 import magicfs
 from magicfs.runtime import interrupt
-from magicfs.stores.local import calls as local_calls
 from magicfs.stores.local import files as local_files
-from magicfs.stores.local.calls import Calls
-from magicfs.stores.local.listing import FEW, TooManyError, directories, walk
+from magicfs.stores.local import listing as local_calls
+from magicfs.stores.local.listing import FEW, Calls, TooManyError, directories, walk
 from magicfs.stores.local.store import LocalStore
 
 

@@ -13,7 +13,7 @@ import pytest
 import magicfs
 from magicfs.cli import main as cli
 from magicfs.committers import registry
-from magicfs.committers.options import ManifestOptions, options_from
+from magicfs.committers.registry import ManifestOptions, options_from
 from magicfs.committers.renaming.manifest import ManifestCommitter
 from magicfs.engine import Engine
 from magicfs.errors import (

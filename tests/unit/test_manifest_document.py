@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from magicfs.committers.options import ManifestOptions
+from magicfs.committers.registry import ManifestOptions
 from proofs.scenes.manifest_scene import ManifestScene
 
 PAGE = (Path(__file__).parents[2] / "docs" / "manifest-committer.md").read_text()

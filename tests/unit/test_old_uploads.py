@@ -15,7 +15,7 @@ from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import UploadInfo, Uploads
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
-from magicfs.transaction import old_uploads
+from magicfs.transaction import prepare
 from magicfs.transaction.record import now_ms
 from proofs.scenes.job_scene import JobScene
 
@@ -30,7 +30,7 @@ def scene() -> JobScene:
 
 @pytest.fixture
 def next_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(old_uploads, "now_ms", lambda: now_ms() + 25 * HOUR_MS)
+    monkeypatch.setattr(prepare, "now_ms", lambda: now_ms() + 25 * HOUR_MS)
 
 
 def expire(scene: JobScene, part: str) -> None:
@@ -135,7 +135,7 @@ def kept_seven_days(
     world = scene.plain.world
     changed = replace(world.capabilities, uploads=Uploads(days=7, apart=apart))
     monkeypatch.setattr(world, "capabilities", changed)
-    monkeypatch.setattr(old_uploads, "now_ms", lambda: now_ms() + int(hours * HOUR_MS))
+    monkeypatch.setattr(prepare, "now_ms", lambda: now_ms() + int(hours * HOUR_MS))
 
 
 @pytest.mark.parametrize(("hours", "warns"), [(119.9, False), (120, True), (155.9, True)])

@@ -13,13 +13,12 @@ import pytest
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, Unavailable
-from magicfs.filesystem.recording import StoreRecorder
+from magicfs.filesystem.tracking import StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.protocol.magic import locate
 from magicfs.protocol.steps import Abort, Batch, Complete
-from magicfs.runtime import pace
-from magicfs.runtime.pace import REQUESTS_MAX, START, Pace
-from magicfs.runtime.parallel import drained
+from magicfs.runtime import parallel
+from magicfs.runtime.parallel import REQUESTS_MAX, START, Pace, drained
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities, Store
@@ -243,9 +242,9 @@ def test_a_store_is_asked_for_no_more_than_its_client_carries(monkeypatch: pytes
     async def most(files: int) -> int:
         monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
         far = FarStore(World(create_buckets=True).store("bucket"), a_second=1, throttles=False)
-        slots = pace.limit_of(far, START)
+        slots = parallel.limit_of(far, START)
         assert isinstance(slots, Pace)
-        assert pace.limit_of(far, START) is slots
+        assert parallel.limit_of(far, START) is slots
         return slots._limit_max
 
     assert [virtual_time.run(most(files)) for files in (1024, 100, -1)] == [512, 50, REQUESTS_MAX]

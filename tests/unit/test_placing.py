@@ -24,7 +24,7 @@ from magicfs.stores.local import placed as local_placed
 from magicfs.stores.local import uploads as local_uploads
 from magicfs.stores.local.held import UPLOADS
 from magicfs.stores.local.store import LocalStore
-from magicfs.stores.placing import can_place
+from magicfs.stores.object_settings import can_place
 from magicfs.stores.port import Part
 from tests.sample import examples
 

@@ -16,7 +16,7 @@ from magicfs.stores.local.store import LocalStore
 from magicfs.stores.local.tree import LocalTree
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
-from magicfs.transaction.renames import Pace, rename_files
+from magicfs.transaction.visible import Pace, rename_files
 
 
 class Scene:

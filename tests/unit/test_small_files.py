@@ -25,7 +25,7 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Store
-from magicfs.transaction import old_uploads, record
+from magicfs.transaction import prepare, record
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/sales"
@@ -412,7 +412,7 @@ def test_a_bundle_that_is_gone_or_short_fails_the_commit_before_anything_is_visi
 def test_small_files_are_not_looked_for_among_uploads_that_are_old(
     scene: MemoryScene, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(old_uploads, "_OLD_MS", -1)
+    monkeypatch.setattr(prepare, "_OLD_MS", -1)
     job = job_on(scene)
     job.commit([committed(job, 0, FILES)])
     assert published(scene, job) == FILES

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.committers.options import StagingOptions
+from magicfs.committers.registry import StagingOptions
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,

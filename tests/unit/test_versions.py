@@ -16,7 +16,7 @@ from magicfs.datasets.named_reads import NamedReads
 from magicfs.datasets.published_file import PublishedFile
 from magicfs.errors import MagicError, PermissionDenied
 from magicfs.formats.manifest import ManifestFile
-from magicfs.protocol.object_id import etag_and_version, object_id
+from magicfs.protocol.identity import etag_and_version, object_id
 from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import BUCKET, JobScene

@@ -4,19 +4,22 @@ Each looks at what files say of themselves; ``FileCheck`` alone at their content
 it: ``docs/audit.md``.
 """
 
-from magicfs.audit.content import FileCheck, StagedFile
 from magicfs.audit.rules import (
+    Audited,
+    AuditedFile,
     Check,
     CompatibleSchema,
+    FileCheck,
     NoNulls,
     Partitions,
+    Previous,
     Range,
     RowChange,
     Rows,
     Rule,
     SameSchema,
 )
-from magicfs.audit.seen import Audited, AuditedFile, Previous
+from magicfs.transaction.context import StagedFile
 
 __all__ = [
     "Audited",

@@ -14,8 +14,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from magicfs.audit.rules import Rule, as_rule, name_of, plain
-from magicfs.audit.seen import Audited, AuditedFile, Previous
+from magicfs.audit.rules import Audited, AuditedFile, Previous, Rule, as_rule, name_of, plain
 from magicfs.engine import Engine
 from magicfs.errors import AuditFailed, CommitDenied, MagicError, UsageError
 from magicfs.formats.audit import Audit, OnFailure, Verdict
@@ -45,11 +44,12 @@ from magicfs.transaction.record import (
 
 __all__ = ["Judge"]
 
+
 _LOGGER = logging.getLogger("magicfs")
 
 _NOT_JUDGED = "was not asked: the job's driver ended before"
 
-GivenRule = Rule | Callable[[Audited], Any]
+GivenRule = Rule | Callable[[Audited], object]
 """A rule of ``magicfs.audit``, or a function."""
 
 

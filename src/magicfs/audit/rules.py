@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Protocol, cast
 
-from magicfs.audit.seen import Audited
 from magicfs.errors import UsageError
+from magicfs.formats.audit import Said
 from magicfs.formats.footer import Column, Footer, Schema
+from magicfs.protocol.conflict import partition_of
+from magicfs.transaction.context import StagedFile
 
 __all__ = [
+    "Audited",
+    "AuditedFile",
     "Check",
     "CompatibleSchema",
+    "FileCheck",
     "NoNulls",
     "Partitions",
+    "Previous",
     "Range",
     "RowChange",
     "Rows",
@@ -25,6 +32,113 @@ __all__ = [
     "name_of",
     "plain",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedFile:
+    """A file of the job.
+
+    Attributes:
+        key: Relative to the destination.
+        bytes: Its size.
+        footer: What it says of itself; None if nobody knows.
+        said: What the checks of its content have said in its task, by their names: what is wrong with it, or
+            None.
+    """
+
+    key: str
+    bytes: int
+    footer: Footer | None
+    said: Said = field(default_factory=dict)
+
+    @property
+    def partition(self) -> dict[str, str]:
+        """The values in the names of its directories: ``{"day": "2026-01-01"}`` of ``day=2026-01-01/…``."""
+        return partition_of(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The publication before.
+
+    Attributes:
+        job_id: The job.
+        files: How many files it brought.
+        bytes: Their size.
+        rows: Their rows; None if they are not known of all.
+        schemas: Their schemas by fingerprint; of one that is too large without columns.
+    """
+
+    job_id: str
+    files: int
+    bytes: int
+    rows: int | None
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+
+
+@dataclass
+class Audited:
+    """A job that is about to be published.
+
+    Attributes:
+        job_id: The job.
+        destination: URL of its destination.
+        run_id: Name of its run; None without one.
+        conflict: Its conflict mode.
+        previous: The publication before it; None if there is none.
+    """
+
+    job_id: str
+    destination: str
+    run_id: str | None
+    conflict: str
+    previous: Previous | None
+    _files: Callable[[], Iterator[AuditedFile]] = field(repr=False)
+
+    def files(self) -> Iterator[AuditedFile]:
+        """Every file at the destination that the job brings; may be asked for again and again."""
+        return self._files()
+
+    @property
+    def count(self) -> int:
+        """How many files."""
+        return int(self._sums["count"])
+
+    @property
+    def bytes(self) -> int:
+        """Their size."""
+        return int(self._sums["bytes"])
+
+    @property
+    def unknown(self) -> int:
+        """Of how many files nothing is known."""
+        return int(self._sums["unknown"])
+
+    @property
+    def rows(self) -> int | None:
+        """Their rows; None if they are not known of all."""
+        return None if self.unknown else int(self._sums["rows"])
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """Their schemas by fingerprint."""
+        found: Mapping[str, Schema] = self._sums["schemas"]
+        return found
+
+    @cached_property
+    def _sums(self) -> dict[str, Any]:
+        count = size = unknown = rows = 0
+        schemas: dict[str, Schema] = {}
+        for one in self.files():
+            count, size = count + 1, size + one.bytes
+            if one.footer is None:
+                unknown += 1
+                continue
+            rows += one.footer.rows
+            if one.footer.schema is not None:
+                schemas[one.footer.schema.fingerprint] = one.footer.schema
+        return {"count": count, "bytes": size, "unknown": unknown, "rows": rows, "schemas": schemas}
+
 
 Told = tuple[bool, str]
 """Whether a rule lets the job be published, and what it found."""
@@ -253,3 +367,43 @@ def plain(text: str) -> str:
 def _without_footer(seen: Audited) -> str:
     first = next(one.key for one in seen.files() if one.footer is None)
     return f"{seen.unknown} of {seen.count} files say nothing of themselves, such as {first}"
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """Whatever a function says of the content of each file: ``FileCheck(no_duplicates)``.
+
+    The function is called by the task that has written the file, in the task commit, with a ``StagedFile``.
+    None or True lets the job be published, False, a text or an exception does not. Its name, by default that
+    of the function, tells it from other checks of the job.
+    """
+
+    function: Callable[[StagedFile], bool | str | None]
+    name: str = ""
+
+    def look(self, file: StagedFile) -> str | None:
+        """What is wrong with a file; None if nothing is."""
+        try:
+            said = self.function(file)
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises
+            return f"raised {error!r}"
+        if isinstance(said, str):
+            return said or "not as it should be"
+        return None if said is None or said else f"returned {said}"
+
+    def judge(self, seen: Audited) -> Told:
+        name, count, wrong, unseen = str(self), 0, [], []
+        for one in seen.files():
+            count += 1
+            if name not in one.said:
+                unseen.append(one.key)
+            elif (problem := one.said[name]) is not None:
+                wrong.append(f"{one.key}: {problem}")
+        if unseen:
+            return False, f"no task has looked at {len(unseen)} of {count} files, such as {unseen[0]}"
+        if wrong:
+            return False, f"{len(wrong)} of {count} files, {'; '.join(wrong[:3])}"
+        return True, f"{count} files"
+
+    def __str__(self) -> str:
+        return self.name or getattr(self.function, "__name__", repr(self.function))

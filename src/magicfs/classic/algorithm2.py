@@ -35,9 +35,9 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.steps import Rename
 from magicfs.runtime.interrupt import hold
-from magicfs.transaction import facts, spool, work_files
+from magicfs.transaction import facts, spool, sweep
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.renames import rename_files
+from magicfs.transaction.visible import rename_files
 
 __all__ = ["TaskPublishingCommitter"]
 
@@ -171,7 +171,7 @@ class TaskPublishingCommitter(FileCommitter):
         steps = [one for one in map(spool.step_of, files) if isinstance(one, Rename)]
         done: list[str] = []
         try:
-            await work_files.delete_obstacles(self.engine, self._manifests.obstacles)
+            await sweep.delete_obstacles(self.engine, self._manifests.obstacles)
             result = await rename_files(self.engine, steps, lambda number, _: done.append(steps[number].key))
         except StoreError as error:
             raise self._stopped(claim, error, done, []) from error
@@ -181,7 +181,7 @@ class TaskPublishingCommitter(FileCommitter):
             raise self._stopped(claim, first, done, failed) from first
         if not await self.tree.is_atomic():
             # So that no copy that comes late brings a file back.
-            await work_files.delete_sources(self.engine, steps)
+            await sweep.delete_sources(self.engine, steps)
 
     def _stopped(
         self, claim: TaskManifest, error: Exception, done: Sequence[str], failed: Sequence[str]

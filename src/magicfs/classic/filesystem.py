@@ -24,7 +24,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.stores import resolve
-from magicfs.stores.filesystem_options import options_of
+from magicfs.stores.object_settings import options_of
 from magicfs.transaction.context import JobContext
 
 __all__ = ["FinalFileSystem", "of_attempt", "of_task"]

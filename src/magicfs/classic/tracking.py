@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from magicfs.runtime import fork_safety
+from magicfs.runtime import process_end
 
 __all__ = ["FinalTracker", "Scope", "Written", "final_tracker"]
 
@@ -140,4 +140,4 @@ def _forget_after_fork() -> None:
     _TRACKER = FinalTracker()
 
 
-fork_safety.after_fork_in_child(_forget_after_fork)
+process_end.after_fork_in_child(_forget_after_fork)

@@ -34,10 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """List what is pending; nothing is changed. Returns 0 if nothing is pending, else 1."""
     from magicfs.datasets.open_uploads import survey
-    from magicfs.stores import urls
+    from magicfs.stores import resolve
 
-    url, options = urls.split(arguments.url, parse_storage_options(arguments.storage_options))
-    location = urls.location_of(url)
+    url, options = resolve.split(arguments.url, parse_storage_options(arguments.storage_options))
+    location = resolve.location_of(url)
     found = on_store(location, options, lambda store: survey(store, location.key))
     for error in found.unreadable:
         sys.stderr.write(f"magicfs: {printable(str(error))}\n")

@@ -96,12 +96,12 @@ def job_directory(url: str) -> tuple[str, str] | None:
 
 def _read(url: str, options: dict[str, object]) -> bytes:
     from magicfs.formats.kinds import SIZE_LIMIT
-    from magicfs.stores import urls
+    from magicfs.stores import resolve
 
     if "://" not in url or url.startswith("file://"):
         return _read_local(Path(url.removeprefix("file://")), SIZE_LIMIT + 1)
-    url, options = urls.split(url, options)
-    location = urls.location_of(url)
+    url, options = resolve.split(url, options)
+    location = resolve.location_of(url)
     if not location.key:
         raise UsageError(f"{url} is a bucket; give the URL of a file in it")
     return on_store(location, options, lambda store: store.get(location.key, size_max=SIZE_LIMIT + 1))

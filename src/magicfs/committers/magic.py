@@ -26,7 +26,7 @@ from magicfs.protocol.magic import PENDING, PathOwner, locate
 from magicfs.report import JobReport
 from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import raise_first
-from magicfs.transaction import attempt_output, file_checks, sets
+from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.attempt_output import TaskOutput
 from magicfs.transaction.sets import StoreSets
 
@@ -62,7 +62,7 @@ class MagicCommitter(DrivenCommitter):
         try:
             said = await self._look(scope)
             output = await self._written(attempt, scope)
-            output.pendings = file_checks.with_said(output.pendings, said)
+            output.pendings = attempt_output.with_said(output.pendings, said)
             pending_set = self._merge(task, attempt, output, counters)
             if pending_set is None:
                 raise await self._task_failed(task, attempt, output)
@@ -178,10 +178,12 @@ class MagicCommitter(DrivenCommitter):
             key, place = pending.destination_key, locate(path)
             if pending.body is None or place is None:
                 why = f"it is larger than small_files={context.options.small_files}, and was sent already"
-                said = file_checks.not_looked_at(context, key, why)
+                said = attempt_output.not_looked_at(context, key, why)
             else:
                 body = await in_hand.read(store, place, pending)
-                said = await file_checks.look(context, key, len(body), partial(io.BytesIO, body))
+                said = await attempt_output.look_at_content(
+                    context, key, len(body), partial(io.BytesIO, body)
+                )
             if said is not None:
                 found[key] = said
         return found

@@ -37,8 +37,7 @@ from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register
-from magicfs.transaction.others import find_unfinished_jobs
-from magicfs.transaction.own_table import is_kept_by_magicfs
+from magicfs.transaction.others import find_unfinished_jobs, is_kept_by_magicfs
 
 __all__ = ["AdoptReport", "adopt", "adopt_files", "listed_files", "refuse_unfinished"]
 

@@ -16,9 +16,8 @@ from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.destination import destination_of
 from magicfs.job.job import Job
-from magicfs.job.spec import JobSpec
+from magicfs.job.spec import JobSpec, destination_of
 from magicfs.job.task import Task
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict

@@ -6,7 +6,8 @@ the job's last attempt is published, of each task the last commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
@@ -18,17 +19,41 @@ from magicfs.datasets.connection import on_destination
 from magicfs.datasets.finders import Cluster, finder_of
 from magicfs.datasets.listed_jobs import Found, find
 from magicfs.engine import Engine
-from magicfs.errors import UsageError
+from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, UsageError
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
+from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, plain_fields
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.extension import Accepted, extensions_of
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["ListedJob", "commit", "commit_listed", "preview_commit", "preview_listed"]
+__all__ = ["ListedJob", "commit", "commit_listed", "commit_or_abort", "preview_commit", "preview_listed"]
+
+
+async def commit_or_abort(
+    transaction: JobTransaction, load: Callable[[], Awaitable[JobOutput]], driver: str | None
+) -> JobReport:
+    """Commit a job that was set up; abort it if that raises before its commit point, then raise.
+
+    Uploads that are not the job's own stay. If it is not known what became of the commit, nothing is aborted.
+    """
+    try:
+        return await transaction.commit(load, driver)
+    except (CommitOutcomeUnknown, CommitUnfinished):
+        raise
+    except (MagicError, asyncio.CancelledError) as error:
+        try:
+            if await transaction.state() in BEFORE_COMMIT:
+                await transaction.finish(Wish.ABORT, reason=str(error))
+        except MagicError as second:
+            context = transaction.context
+            error.add_note(
+                f"and job {context.job} could not be ended: {second}; run magicfs recover {context.url}"
+            )
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.runtime.interrupt import run_on
-from magicfs.stores import object_settings, resolve, urls
+from magicfs.stores import object_settings, resolve
 from magicfs.transaction.context import JobContext
 
 __all__ = [
@@ -64,8 +64,8 @@ def open_destination(
     """The way from a URL to its store. ``for_reading`` shows no listing that the filesystem has cached."""
     if filesystem is not None and storage_options:
         raise UsageError("give either filesystem or storage_options, not both")
-    url, options = urls.split(url, storage_options)
-    location = urls.location_of(url, any_scheme=filesystem is not None)
+    url, options = resolve.split(url, storage_options)
+    location = resolve.location_of(url, any_scheme=filesystem is not None)
     if filesystem is None:
         uncached = {"use_listings_cache": False} if for_reading else {}
         filesystem = resolve.filesystem(location.scheme, {**options, **uncached})

@@ -141,7 +141,7 @@ async def find_one(engine: Engine, location: Location, job: JobId, cluster: Clus
 
 
 def finder_of(options: JobOptions) -> Finder | None:
-    """The finder of the program that began a job; None for a job of ours. Raises as ``finder_named`` does."""
+    """The finder of the program that began a job; None for a job of ours."""
     name = options.hadoop.begun_by.partition("-")[0]
     return finder_named(name) if name else None
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets import path_records, path_turns
-from magicfs.datasets.commit_or_abort import commit_or_abort
+from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import open_destination
 from magicfs.datasets.path_records import PathRecords
 from magicfs.engine import Engine

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
-from magicfs.filesystem.recording import shown_of, write_id_of
-from magicfs.filesystem.tracking import name_in, tracker
+from magicfs.filesystem.tracking import name_in, shown_of, tracker, write_id_of
 from magicfs.formats.pending import Pending
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, PENDING_SET, MagicPath

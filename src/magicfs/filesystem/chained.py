@@ -12,7 +12,7 @@ from typing import Any
 import fsspec
 
 from magicfs.filesystem.face import MagicFileSystem
-from magicfs.stores import urls
+from magicfs.stores import resolve
 
 __all__ = [
     "MagicAbfs",
@@ -39,7 +39,7 @@ class _OfOneProtocol(MagicFileSystem):
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
         # What the URL names beside a bucket, such as the account.
-        named = urls.split(path.removeprefix("magic+"))[1]
+        named = resolve.split(path.removeprefix("magic+"))[1]
         return {"target_options": named} if named else {}
 
 

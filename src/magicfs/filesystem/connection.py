@@ -1,22 +1,39 @@
-"""The connection: the wrapped filesystem and its loop, pickling, what a path means, transactions."""
+"""The connection: the wrapped filesystem and its loop, pickling, what a path means, transactions.
+
+One spelling of a path, however it was given: without scheme, and without the slashes around it.
+
+Where a store has buckets ``/bucket/key`` is ``bucket/key``, as in s3fs. Local files have none: their paths
+are absolute and keep their first slash. Which it is, an instance knows by the filesystem that it wraps, and
+its class by the scheme alone.
+
+fsspec's transactions on a shared instance: each thread and task has its own.
+
+Libraries such as pyarrow open files in threads of their own making, which know nothing of the thread that
+asked for them. Such a file joins the transaction that has looked at the same task attempt (or magic
+directory), or else the only one that has looked at none yet. Threads that Python started join nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import functools
 import inspect
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar, get_args
 
 from fsspec.asyn import AsyncFileSystem, get_loop, mirror_sync_methods
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractFileSystem
+from fsspec.transaction import Transaction
+from fsspec.utils import stringify_path
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import extras, options, spelling
+from magicfs.filesystem import options
 from magicfs.filesystem.job_settings import (
     WriteSettings,
     known_jobs,
@@ -26,7 +43,6 @@ from magicfs.filesystem.job_settings import (
 )
 from magicfs.filesystem.threads import Coroutines
 from magicfs.filesystem.tracking import name_in
-from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.job_options import Hadoop, JobOptions, Tracking
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, PENDING_SET, Dialect, MagicPath, PathOwner, locate
@@ -35,7 +51,212 @@ from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
 
-__all__ = ["Connection", "Tracking"]
+__all__ = [
+    "Connection",
+    "Tracking",
+    "either",
+    "handed",
+    "has_buckets",
+    "is_about_a_path",
+    "is_change",
+    "on_stripped_path",
+    "parent",
+    "rooted",
+    "stripped",
+]
+
+_LOOKS = frozenset({"url", "metadata", "get_tags", "object_version_info", "split_path", "islink"})
+_CHANGES = frozenset({"setxattr", "setxattrs", "chmod", "put_tags"})
+
+
+def is_about_a_path(name: str) -> bool:
+    """Whether a method, or its coroutine ``_name``, takes a path first."""
+    return name.removeprefix("_") in _LOOKS | _CHANGES
+
+
+def is_change(name: str) -> bool:
+    """Whether it changes what lies there."""
+    return name.removeprefix("_") in _CHANGES
+
+
+def on_stripped_path(method: Callable[..., Any], strip: Callable[[str], str]) -> Callable[..., Any]:
+    """The method for paths as ``strip`` takes them: s3fs knows no ``magic::s3://``."""
+    if not inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        def call(path: str, *args: Any, **kwargs: Any) -> Any:
+            return method(strip(path), *args, **kwargs)
+
+        return call
+
+    @functools.wraps(method)
+    async def work(path: str, *args: Any, **kwargs: Any) -> Any:
+        return await method(strip(path), *args, **kwargs)
+
+    return work
+
+
+class MagicTransaction(Transaction):
+    """fsspec's, known to its filesystem's ``Transactions`` while it is open.
+
+    ``scopes``: what its own thread has looked at, by the names that the tracker uses. ``ended``: whether
+    files can no longer join.
+    """
+
+    fs: Any
+
+    def __init__(self, fs: Any, **kwargs: Any) -> None:
+        super().__init__(fs, **kwargs)
+        self.scopes: set[str] = set()
+        self.ended = False
+
+    def start(self) -> None:
+        super().start()
+        self.ended = False
+        self.fs.transactions.opened(self)
+
+    def complete(self, commit: bool = True) -> None:
+        """Record every file, or abort every one; after one that fails, the others are aborted.
+
+        fsspec's own leaves them, and the transaction open, before release 2026.9.
+        """
+        self.ended = True
+        self.fs.transactions.closed(self)
+        try:
+            while self.files:
+                if commit:
+                    self.files[0].commit()
+                else:
+                    self.files[0].discard()
+                self.files.popleft()
+        finally:
+            for file in self.files:
+                with contextlib.suppress(Exception):
+                    file.discard()
+            self.files.clear()
+            self.fs._intrans = False
+            self.fs._transaction = None
+            self.fs = None
+
+
+class Transactions:
+    """The transactions of one filesystem instance."""
+
+    def __init__(self) -> None:
+        self.current: contextvars.ContextVar[MagicTransaction | None]
+        self.current = contextvars.ContextVar("transaction", default=None)
+        self.active = contextvars.ContextVar("in_transaction", default=False)
+        self._open: list[MagicTransaction] = []
+        self._lock = threading.Lock()
+
+    def opened(self, transaction: MagicTransaction) -> None:
+        with self._lock:
+            self._open.append(transaction)
+
+    def closed(self, transaction: MagicTransaction) -> None:
+        """A second call does nothing."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._open.remove(transaction)
+
+    def looked_at(self, scope: str) -> None:
+        """The thread that runs here has looked at a scope."""
+        if self.active.get() and (current := self.current.get()) is not None:
+            current.scopes.add(scope)
+
+    def to_join(self, scope: str, path: str) -> MagicTransaction | None:
+        """The transaction to which a file belongs that a thread of unknown origin opens; None for none.
+
+        Raises UsageError if it could be any of several.
+        """
+        # Python's own threads say what they are; these are stand-ins for threads of C libraries.
+        if self.active.get() or not isinstance(threading.current_thread(), threading._DummyThread):
+            return None
+        with self._lock:
+            candidates = [one for one in self._open if scope in one.scopes]
+            candidates = candidates or [one for one in self._open if not one.scopes]
+        if len(candidates) > 1:
+            raise UsageError(
+                f"{path}: the file could belong to any of {len(candidates)} transactions that are open; "
+                "look at its directory inside its transaction first, with filesystem.exists"
+            )
+        return candidates[0] if candidates else None
+
+    @contextlib.contextmanager
+    def joined(self, transaction: MagicTransaction, scope: str) -> Iterator[None]:
+        """Run as a part of another thread's transaction, to open a file of a scope."""
+        transaction.scopes.add(scope)
+        current, active = self.current.set(transaction), self.active.set(True)
+        try:
+            yield
+        finally:
+            self.current.reset(current)
+            self.active.reset(active)
+
+
+_T = TypeVar("_T")
+
+
+class either(Generic[_T]):  # noqa: N801 - a decorator, as classmethod
+    """A method of the instance, and where there is none of the class: fsspec calls some on both."""
+
+    def __init__(self, method: Callable[..., _T]) -> None:
+        self._method = method
+        functools.update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., _T]:
+        return functools.partial(self._method, owner if instance is None else instance)
+
+
+def has_buckets(instance_or_class: Any) -> bool:
+    """Whether paths begin with a bucket; a class cannot know, and takes it for so."""
+    found = getattr(instance_or_class, "_has_buckets", True)
+    return bool(found)
+
+
+def stripped(path: Any, buckets: bool) -> Any:
+    """A path, or a list of them, without scheme and without slashes at its ends, but the first of files."""
+    if isinstance(path, list):
+        return [stripped(one, buckets) for one in path]
+    text = _without_ours(stringify_path(path))
+    scheme, separator, _ = text.partition("://")
+    if separator and scheme in resolve.SCHEMES:
+        text = resolve.split(text)[0].partition("://")[2]
+        buckets = buckets and resolve.scheme_has_buckets(scheme)
+    if buckets:
+        return text.strip("/")
+    return text.rstrip("/") or "/"
+
+
+def handed(path: Any) -> Any:
+    """A path, or several of them, without the schemes of magicfs: as the wrapped filesystem reads it."""
+    if isinstance(path, dict):
+        return {handed(one): value for one, value in path.items()}
+    if isinstance(path, list | tuple | set):
+        return type(path)(handed(one) for one in path)
+    text = stringify_path(path)
+    return path if not isinstance(text, str) or (plain := _without_ours(text)) == text else plain
+
+
+def _without_ours(text: str) -> str:
+    return text.removeprefix("magic::").removeprefix("magic://").removeprefix("magic+")
+
+
+def rooted(found: Any) -> Any:
+    """What lists files, names or entries of them, with a slash before each name."""
+    if isinstance(found, str):
+        return f"/{found}"
+    if isinstance(found, list):
+        return [rooted(one) for one in found]
+    if "name" in found and isinstance(found["name"], str):
+        return {**found, "name": f"/{found['name']}"}
+    return {f"/{name}": rooted(entry) for name, entry in found.items()}
+
+
+def parent(path: Any, buckets: bool) -> str:
+    """The directory that holds a path; of a bucket nothing, of the root itself."""
+    above, slash, _ = stripped(path, buckets).rpartition("/")
+    return above or ("" if buckets else slash)
+
 
 _LOGGER = logging.getLogger("magicfs")
 # An open file of s3fs reads its ranges through this method of its filesystem.
@@ -177,16 +398,14 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     def __getattr__(self, name: str) -> Any:
         # Extras of the wrapped filesystem, such as s3fs's ``url`` or ``call_s3``; its files ask, too.
-        takes_path = extras.is_about_a_path(name)
+        takes_path = is_about_a_path(name)
         hidden = name.startswith("_") and not takes_path and name not in _ASKED_BY_FILES
         if hidden or "_wrapped" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         found = getattr(self.fs, name)
         if not takes_path:
             return found
-        return extras.on_stripped_path(
-            found, self._strip_changed if extras.is_change(name) else self._strip_protocol
-        )
+        return on_stripped_path(found, self._strip_changed if is_change(name) else self._strip_protocol)
 
     def _strip_changed(self, path: str) -> str:
         """The path of an object whose metadata, tags or ACL are changed at once."""
@@ -226,23 +445,23 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     # -- paths -----------------------------------------------------------------------------------------
 
-    @spelling.either
+    @either
     def _strip_protocol(self, path: Any) -> Any:
         if isinstance(path, list):
             return [self._strip_protocol(one) for one in path]
         if isinstance(self, type) or self.locate(path) is not None:
-            return spelling.stripped(path, spelling.has_buckets(self))
+            return stripped(path, has_buckets(self))
         return self.fs._strip_protocol(self.handed(path))
 
-    @spelling.either
+    @either
     def _parent(self, path: Any) -> Any:
         if isinstance(self, type) or self.locate(path) is not None:
-            return spelling.parent(path, spelling.has_buckets(self))
+            return parent(path, has_buckets(self))
         return self.fs._parent(self.handed(path))
 
     def handed(self, path: Any) -> Any:
         """An ordinary path, or several, as the wrapped filesystem is given them: only without our schemes."""
-        return spelling.handed(path)
+        return handed(path)
 
     def unstrip_protocol(self, name: str) -> str:
         """``magic::s3://bucket/key``."""
@@ -253,10 +472,10 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
         Raises UsageError for a magic path with two slashes in a row, as everywhere else.
         """
-        stripped = spelling.stripped(path, self._has_buckets)
-        located = locate(stripped, self._dialect)
+        inside = stripped(path, self._has_buckets)
+        located = locate(inside, self._dialect)
         if located is not None:
-            paths.parse_path(stripped, has_buckets=self._has_buckets)
+            paths.parse_path(inside, has_buckets=self._has_buckets)
             self.transactions.looked_at(located.scope)
         return located
 

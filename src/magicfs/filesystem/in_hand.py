@@ -20,17 +20,15 @@ from fsspec.utils import isfilelike
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem.job_settings import WriteSettings
-from magicfs.filesystem.recording import described_body
-from magicfs.filesystem.tracking import PlaceName, name_in, tracker
+from magicfs.filesystem.tracking import PlaceName, described_body, name_in, tracker
 from magicfs.filesystem.upload import Recorder, Upload
-from magicfs.filesystem.upload.bodies import size_of
-from magicfs.filesystem.upload.copies import Copy, copy_size_max, copy_sizes_max
 from magicfs.filesystem.upload.footers import take
-from magicfs.filesystem.upload.taker import NOTHING_TAKEN, taker_for
+from magicfs.filesystem.upload.memory import Copy, copy_size_max, copy_sizes_max, size_of
+from magicfs.filesystem.upload.stream import NOTHING_TAKEN, taker_for
 from magicfs.formats.pending import Body, Pending
 from magicfs.protocol.layout import bundle_in
 from magicfs.protocol.magic import MagicPath, PathOwner
-from magicfs.stores.placing import PlacedPart
+from magicfs.stores.object_settings import PlacedPart
 from magicfs.stores.port import PartBody, Store
 
 __all__ = [

@@ -20,7 +20,7 @@ from magicfs.formats.job_options import JobOptions
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import MAGIC, MagicPath, PathOwner
-from magicfs.runtime import fork_safety
+from magicfs.runtime import process_end
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
@@ -137,7 +137,7 @@ def known_jobs() -> KnownJobs:
     return _KNOWN
 
 
-fork_safety.after_fork_in_child(_KNOWN.forget_attempts)
+process_end.after_fork_in_child(_KNOWN.forget_attempts)
 
 
 async def read_settings(store: Store, path: MagicPath, owner: PathOwner) -> WriteSettings:

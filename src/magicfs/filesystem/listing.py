@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from magicfs.errors import FormatError, ObjectNotFound
-from magicfs.filesystem.recording import MARKER_LENGTH, marker_length
-from magicfs.filesystem.tracking import identity_of, name_in, tracker
+from magicfs.filesystem.tracking import MARKER_LENGTH, identity_of, marker_length, name_in, tracker
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import final_key

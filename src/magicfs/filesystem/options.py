@@ -13,7 +13,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.errors import UsageError
 from magicfs.protocol.hadoop_release import HadoopRelease
 from magicfs.stores import resolve
-from magicfs.stores.filesystem_options import options_of
+from magicfs.stores.object_settings import options_of
 
 __all__ = [
     "check_choice",

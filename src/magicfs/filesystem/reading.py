@@ -11,11 +11,9 @@ from fsspec.utils import stringify_path, tokenize
 
 from magicfs.errors import MagicError, ObjectNotFound, UsageError
 from magicfs.filesystem import in_hand, listing
-from magicfs.filesystem.connection import Connection
+from magicfs.filesystem.connection import Connection, rooted
 from magicfs.filesystem.job_settings import known_jobs
-from magicfs.filesystem.recording import MARKER_LENGTH
-from magicfs.filesystem.spelling import rooted
-from magicfs.filesystem.tracking import identity_of, name_in, tracker
+from magicfs.filesystem.tracking import MARKER_LENGTH, identity_of, name_in, tracker
 from magicfs.formats.pending import Pending
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from magicfs.errors import UsageError
-from magicfs.runtime import fork_safety
+from magicfs.runtime import process_end
 
 __all__ = ["Sink", "WriteOnlyFile", "raised_in_body"]
 
@@ -97,7 +97,7 @@ def _refuse_after_fork() -> None:
         sink.refuse_after_fork()
 
 
-fork_safety.after_fork_in_child(_refuse_after_fork)
+process_end.after_fork_in_child(_refuse_after_fork)
 
 
 class WriteOnlyFile(io.BufferedWriter):

@@ -15,10 +15,9 @@ from magicfs.filesystem import copying, in_hand, local_source, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
-from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
-from magicfs.filesystem.tracking import name_in, tracker
+from magicfs.filesystem.tracking import MemoryRecorder, StoreRecorder, name_in, tracker
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
-from magicfs.filesystem.upload.taker import taker_for
+from magicfs.filesystem.upload.stream import taker_for
 from magicfs.formats.pending import Pending
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.file_options import CONTENT_TYPE
@@ -29,7 +28,10 @@ from magicfs.runtime.process_end import shared_with_threads
 from magicfs.stores import object_settings
 from magicfs.stores.port import Store
 
-__all__ = ["Writing", "guessed"]
+__all__ = [
+    "Writing",
+    "guessed",
+]
 
 
 def guessed(store: Store, path: str) -> dict[str, str]:

@@ -32,11 +32,11 @@ from magicfs.formats import plain_pending
 from magicfs.formats.document import java_text, parse, render, with_unknown
 from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.limits import PENDING_SIZE_LIMIT, within
-from magicfs.formats.pending_entry import Body, Source, UploadedPart
-from magicfs.formats.plain_pending import PENDING_VERSION
+from magicfs.formats.plain_pending import PENDING_VERSION, Body, Source, UploadedPart
 from magicfs.formats.statistics import Statistics
 
 __all__ = [
+    "CHECKSUM",
     "DEFAULT_ETAG_FORMAT",
     "PENDING_SIZE_LIMIT",
     "PENDING_SUFFIX",
@@ -46,8 +46,24 @@ __all__ = [
     "Pending",
     "Source",
     "UploadedPart",
+    "carried_by",
+    "checksum_in",
     "parts_of",
 ]
+
+CHECKSUM: Final = "magicfs.checksum"
+"""The name in a pending upload's extra data."""
+
+
+def carried_by(checksum: str | None) -> dict[str, str]:
+    """What the extra data of a pending upload says of a checksum."""
+    return {} if checksum is None else {CHECKSUM: checksum}
+
+
+def checksum_in(extra: Mapping[str, str]) -> str | None:
+    """The checksum in the extra data of a file; None if there is none."""
+    return extra.get(CHECKSUM)
+
 
 EtagFormat = Literal["string", "object"]
 """``string`` is read by Hadoop 3.1 to 3.4.1 and has no room for checksums, ``object`` by the later ones."""

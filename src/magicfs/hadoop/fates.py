@@ -12,7 +12,7 @@ from typing import Literal
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, ObjectNotFound, PermissionDenied, Unsupported
-from magicfs.filesystem.recording import shown_of, write_id_of
+from magicfs.filesystem.tracking import shown_of, write_id_of
 from magicfs.formats.pending import Pending
 from magicfs.protocol import paths
 from magicfs.protocol.readback import etag_of_parts

@@ -8,7 +8,7 @@ from magicfs.datasets.connection import context_of
 from magicfs.datasets.finders import Cluster, DeadJob, Finder
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, UsageError
-from magicfs.filesystem.recording import write_id_of
+from magicfs.filesystem.tracking import write_id_of
 from magicfs.hadoop import magic, manifest, staging
 from magicfs.hadoop.fates import fates_of, open_uploads, refuse_gone, refuse_published
 from magicfs.hadoop.job import remove_marker

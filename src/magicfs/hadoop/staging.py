@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from fsspec.core import url_to_fs
 
-from magicfs.committers.options import StagingOptions
+from magicfs.committers.registry import StagingOptions
 from magicfs.committers.staging.cluster import ClusterSets
 from magicfs.committers.staging.cluster_files import ClusterFiles, ClusterLayout
 from magicfs.datasets.connection import was_published
 from magicfs.datasets.finders import Cluster
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, UsageError
-from magicfs.filesystem.recording import write_id_of
+from magicfs.filesystem.tracking import write_id_of
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.hadoop.fates import OpenUploads, fates_of, open_uploads

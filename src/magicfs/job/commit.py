@@ -6,9 +6,11 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from magicfs.committers.registry import committer_info, committers
 from magicfs.errors import (
     AuditFailed,
     CommitDenied,
@@ -16,39 +18,210 @@ from magicfs.errors import (
     CommitUnfinished,
     MagicError,
     ProtocolViolation,
+    StoreError,
+    UsageError,
 )
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.checks import check_footers, check_known
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
+from magicfs.protocol.paths import is_hidden
 from magicfs.report import JobReport, ProgressCallback, TaskFigures, html_table, human_bytes
 from magicfs.runtime import registered
 from magicfs.runtime.interrupt import Call, run_on
-from magicfs.transaction.context import JobSetup
+from magicfs.stores import resolve
+from magicfs.transaction.context import MANY_JOBS, ContentCheck, FoundJob, FoundUpload, JobSetup, crowded
 from magicfs.transaction.extension import EXTENSIONS
-from magicfs.transaction.file_checks import ContentCheck
 
 if TYPE_CHECKING:
+    from fsspec.spec import AbstractFileSystem
+
     from magicfs.committers.base import Committer
+    from magicfs.engine import Engine
     from magicfs.formats.audit import OnFailure
+    from magicfs.formats.registration import Registration
+    from magicfs.job.spec import JobSpec
     from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = [
+    "LISTED_MAX",
     "NOT_PICKLED",
     "NO_REPORT",
     "GivenRule",
     "JobState",
+    "ShowsDatasets",
+    "check_catalogs",
     "commit_call",
     "content_checks",
+    "forget",
     "html_of_job",
+    "log_found",
     "names_of",
+    "note",
     "out_of_order",
     "report_of",
     "require_complete",
+    "shown_by",
     "state_after",
     "tell",
     "tell_interruption",
 ]
+
+
+class ShowsDatasets(Protocol):
+    """A table of a catalog, as ``magicfs.catalogs`` has them.
+
+    One that has a method ``registration``, as those have, is noted at the destination until it shows the job.
+    """
+
+    def register(self, url: str, *, filesystem: AbstractFileSystem | None = None) -> object:
+        """Let the table show what is published at a destination."""
+
+
+def check_catalogs(catalogs: Sequence[ShowsDatasets], spec: JobSpec) -> tuple[ShowsDatasets, ...]:
+    """Raise UsageError for what is no catalog, or if the job leaves no manifests to register from."""
+    for one in catalogs:
+        if not hasattr(one, "register"):
+            raise UsageError(f"catalogs holds {one!r}; give those of magicfs.catalogs, such as [Delta()]")
+    if catalogs and not committer_info(spec.options.committer).driven:
+        driven = ", ".join(name for name, other in committers().items() if other.driven)
+        raise UsageError(
+            "catalogs are registered from manifests, and this job writes none; use one of "
+            f"{driven}, or leave catalogs out"
+        )
+    return tuple(catalogs)
+
+
+def note(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
+    """Write down which tables are to show the job, before it is published. A second call writes the same."""
+    if found := _registrations(spec, catalogs):
+        from magicfs.manifests import registrations
+
+        engine = _engine(spec)
+        run_on(spec.loop, registrations.write, engine.store, spec.location.key, found)
+
+
+def forget(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
+    """Take that back, of a job that was aborted. What cannot be done is left to ``magicfs recover``."""
+    if found := _registrations(spec, catalogs):
+        from magicfs.manifests import registrations
+
+        try:
+            run_on(spec.loop, registrations.remove, _engine(spec).store, spec.location.key, found)
+        except StoreError as error:
+            _LOGGER.warning("%s: %s; magicfs recover removes it", spec.location.url, error)
+
+
+def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> JobReport:
+    """Register with each catalog. The job is published, so what goes wrong is a warning of its report."""
+    warnings = []
+    done: list[ShowsDatasets] = []
+    for catalog in catalogs:
+        try:
+            catalog.register(spec.location.url, filesystem=spec.wrapped())
+        except Exception as error:  # noqa: BLE001 - of any library, and the job is published
+            warnings.append(
+                f"{catalog} does not show job {report.job_id} yet: {resolve.redacted(str(error))}; call "
+                f"magicfs.register again, or run magicfs recover {spec.location.url}"
+            )
+            _LOGGER.warning("%s: %s", spec.location.url, warnings[-1])
+        else:
+            done.append(catalog)
+    if report.published_before:  # it was noted for this job, and an earlier one of its run is shown
+        forget(spec, done)
+    return replace(report, warnings=(*report.warnings, *warnings)) if warnings else report
+
+
+def _registrations(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> list[Registration]:
+    described = [getattr(one, "registration", None) for one in catalogs]
+    return [make(spec.location.url, spec.job) for make in described if make is not None]
+
+
+def _engine(spec: JobSpec) -> Engine:
+    return spec.make_committer().engine
+
+
+LISTED_MAX = 20
+"""Most uploads that are logged one by one, the oldest first."""
+
+
+_BY_VERSION = (
+    "%s: job %s deletes the files that it replaces, and the bucket keeps them by the versions that manifests "
+    "name; those without one stay where they are until magicfs expire, beside the new ones"
+)
+_IN_PLACE = (
+    "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them beside "
+    "the new ones until magicfs expire; readers of manifests do not (magicfs.dataset, "
+    "spark.read.format('magic'))"
+)
+
+
+def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
+    """Log unfinished jobs and pending uploads, one line each, at INFO; as a warning that nothing will be
+    published, because the run is, that readers who read a directory above skip the destination, and what
+    readers who list will see of files that the job keeps, as its ``spec`` says.
+    """
+    name = url.rpartition("/")[2]
+    if is_hidden(name):
+        _LOGGER.warning(
+            "%s: who reads a directory above skips %a, as every name that begins with _ or a dot; choose "
+            "another name if that is not meant",
+            url,
+            name,
+        )
+    if found.published is not None:
+        _LOGGER.warning(
+            "%s: the run was published by job %s already: nothing that job %s writes will be published; use "
+            "another run_id for other data",
+            url,
+            found.published,
+            job,
+        )
+    if many := crowded(url, len(found.jobs)):
+        _LOGGER.warning("%s", many)
+    keep = spec.options.keep
+    if keep.ms is not None and found.keeps_versions and not keep.in_place:
+        _LOGGER.info(_BY_VERSION, url, job)
+    elif keep.ms is not None:
+        _LOGGER.warning(_IN_PLACE, url, job)
+    if not _LOGGER.isEnabledFor(logging.INFO):
+        return
+    _LOGGER.info("%s: job %s is set up", url, job)
+    for other in found.jobs[:MANY_JOBS]:
+        _LOGGER.info("%s: %s; found by job %s", url, _job(other), job)
+    if found.uploads is None:
+        _LOGGER.info("%s: pending uploads may not be listed; found by job %s", url, job)
+        return
+    uploads = sorted(found.uploads, key=lambda one: (one.initiated, one.key))
+    for upload in uploads[:LISTED_MAX]:
+        _LOGGER.info("%s: %s; found by job %s", url, _upload(upload), job)
+    if len(uploads) > LISTED_MAX:
+        rest = len(uploads) - LISTED_MAX
+        _LOGGER.info(
+            "%s: %d more uploads are pending; magicfs pending lists them; found by job %s", url, rest, job
+        )
+
+
+def _job(one: FoundJob) -> str:
+    if one.state is None:
+        return f"the job object of job {one.job_id!a} cannot be read: {one.problem!a}"
+    run = f" of run {one.run_id!a}" if one.run_id is not None else ""
+    return (
+        f"job {one.job_id}{run} is unfinished: {one.state} since {_moment(one.changed)} on {one.host!a}, set "
+        f"up {_moment(one.created)}"
+    )
+
+
+def _upload(one: FoundUpload) -> str:
+    return f"an upload of {one.key!a} is pending since {_moment(one.initiated)} (id {one.upload_id!a})"
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s after the epoch"
+
 
 _LOGGER = logging.getLogger("magicfs")
 

@@ -15,17 +15,22 @@ from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.job_options import Audits, Collected, JobOptions, Places, Rerun, Tracking
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job import catalogs as job_catalogs
+from magicfs.job import commit as job_catalogs
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
-from magicfs.job.checks import check_audit_failure, keep_of
-from magicfs.job.destination import choose_committer, destination_of, keys_of, other_keys_of
-from magicfs.job.found import log_found
-from magicfs.job.hadoop import settled
+from magicfs.job.checks import check_audit_failure, keep_of, settled
+from magicfs.job.commit import log_found
 from magicfs.job.map import Maps
-from magicfs.job.open_attempts import OpenAttempts
-from magicfs.job.spec import Conflict, JobSpec, Period
-from magicfs.job.task import Task
+from magicfs.job.spec import (
+    Conflict,
+    JobSpec,
+    Period,
+    choose_committer,
+    destination_of,
+    keys_of,
+    other_keys_of,
+)
+from magicfs.job.task import OpenAttempts, Task
 from magicfs.protocol import ids
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.report import JobReport, ProgressCallback
@@ -60,7 +65,7 @@ class Job(Twins[JobReport], Maps):
             ``upath``.
         committer: Name of the committer; ``"auto"`` takes the best that the store can carry, and
             ``spec.reason`` and the log ``magicfs`` say why.
-        committer_options: Options of that committer by name: see ``magicfs.committers.options``.
+        committer_options: Options of that committer by name: see ``magicfs.committers.registry``.
         conflict: What to do about data that is there already. ``fail`` publishes only where there is none,
             ``append`` leaves it as it is, ``replace`` removes all of it once the new files are visible,
             ``replace_partitions`` what lies in the partitions that the job writes to.

@@ -16,9 +16,8 @@ from uuid import uuid4
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
-from magicfs.filesystem.recording import described
-from magicfs.filesystem.upload.stream import Uploaded
-from magicfs.filesystem.upload.taker import Taken
+from magicfs.filesystem.tracking import described
+from magicfs.filesystem.upload.stream import Taken, Uploaded
 from magicfs.formats.footer import Footer
 from magicfs.formats.footer_texts import once_each
 from magicfs.formats.manifest import ManifestFile

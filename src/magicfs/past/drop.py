@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.as_of import job_as_of
-from magicfs.datasets.commit_or_abort import commit_or_abort
+from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import on_destination, told_as_newest
 from magicfs.datasets.footers import footers_of_view
 from magicfs.datasets.read import current_view, shown_files
@@ -24,9 +24,8 @@ from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
-from magicfs.past.effects import Effects, log_effects, of_drop, refuse_loss
+from magicfs.past.effects import Effects, log_effects, of_drop, partition_names, refuse_loss
 from magicfs.past.file_facts import PublishedFile, columns_of, published_file
-from magicfs.past.partition_names import partition_names
 from magicfs.past.row_condition import Condition, parse_condition
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import is_data

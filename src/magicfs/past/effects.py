@@ -17,7 +17,7 @@ from magicfs.manifests.comparison import compare
 from magicfs.past.extension import Rollback, files_gone, restored_files, versions_of
 from magicfs.past.history import Publication, as_publication, publications
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import lies_in
+from magicfs.protocol.conflict import is_data, lies_in
 from magicfs.protocol.final_names import job_named
 from magicfs.protocol.paths import Location
 from magicfs.report import human_bytes
@@ -28,7 +28,31 @@ from magicfs.transaction.planning import Choice, Look, look, naming
 from magicfs.transaction.record import JobRecord
 from magicfs.transaction.taken_back import in_effect
 
-__all__ = ["Effects", "Files", "log_effects", "of_drop", "of_rollback", "refuse_loss"]
+__all__ = ["Effects", "Files", "log_effects", "of_drop", "of_rollback", "partition_names", "refuse_loss"]
+
+
+def partition_names(partitions: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """The directories, without slashes at their ends, sorted and none twice; None for none given.
+
+    Raises UsageError for what is no partition, and for an empty list, which nobody may have meant.
+    """
+    if partitions is None:
+        return None
+    named = [partitions] if isinstance(partitions, str) else partitions
+    if not named:
+        raise UsageError("partitions=[] names none; name some, or leave it out; nothing was changed")
+    return tuple(sorted({_partition(one) for one in named}))
+
+
+def _partition(text: str) -> str:
+    found = text.strip("/")
+    if not found or any(one in {"", ".", ".."} for one in found.split("/")) or not is_data(f"{found}/x", ""):
+        raise UsageError(
+            f"{text!r} is no partition: give a directory relative to the destination, such as "
+            "'day=2026-01-01'; nothing was changed"
+        )
+    return found
+
 
 _LOGGER = logging.getLogger("magicfs")
 _NAMED_MAX: Final = 100

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
@@ -80,7 +79,7 @@ class Past(Extension):
         if keeps and plan.equal_keys:
             raise _cannot_keep(look.context, plan.equal_keys[0])
 
-    async def before_commit_point(self, look: Look) -> dict[str, Any]:
+    async def before_commit_point(self, look: Look) -> dict[str, object]:
         """Raises ObjectNotFound if a file that a rollback shows again is not there, or is another one."""
         restored = look.output.restored
         if look.context.options.rollback.job is None:

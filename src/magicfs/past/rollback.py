@@ -12,14 +12,13 @@ from uuid import UUID, uuid4
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.as_of import job_as_of
-from magicfs.datasets.commit_or_abort import commit_or_abort
+from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import on_destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions, Keep, Rollback
 from magicfs.manifests.chain import READING
 from magicfs.past.copies import copy_what_is_gone
-from magicfs.past.effects import Effects, log_effects, of_rollback, refuse_loss
-from magicfs.past.partition_names import partition_names
+from magicfs.past.effects import Effects, log_effects, of_rollback, partition_names, refuse_loss
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location

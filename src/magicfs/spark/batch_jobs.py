@@ -34,7 +34,6 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.parallel import raise_first
-from magicfs.spark.logged_reports import log_report
 from magicfs.transaction import output
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import find_unfinished_jobs
@@ -46,10 +45,19 @@ __all__ = [
     "check_sink",
     "commit_batch",
     "job_id_of",
+    "log_report",
     "published_batch",
     "run_of",
     "settled_batch",
 ]
+
+
+def log_report(report: JobReport) -> None:
+    """Log what a job did, and each trouble that it had after its files were published as a warning."""
+    _LOG.info("%s", report)
+    for warning in report.warnings:
+        _LOG.warning("job %s of %s: %s", report.job_id, report.destination, warning)
+
 
 _COMMIT_TRIES = 3
 _STREAM = "stream/"

@@ -20,10 +20,9 @@ from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, P
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.spark import options, schema
+from magicfs.spark.batch_jobs import log_report
 from magicfs.spark.late_writers import sweep_late
-from magicfs.spark.logged_reports import log_report
-from magicfs.spark.schema_check import check_rows
-from magicfs.spark.writing import COMMIT_TRIES, job_of, write_partition
+from magicfs.spark.writing import COMMIT_TRIES, check_rows, job_of, write_partition
 from magicfs.stores.conditions import assume, remembered
 
 __all__ = ["COMMIT_TRIES", "MagicWriter", "TaskMessage", "job_of", "make_writer"]

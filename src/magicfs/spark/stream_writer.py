@@ -22,8 +22,7 @@ from magicfs.spark import batch_jobs, options, schema
 from magicfs.spark.datasource import TaskMessage
 from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.options import WriteOptions
-from magicfs.spark.schema_check import check_rows
-from magicfs.spark.writing import job_of, write_partition
+from magicfs.spark.writing import check_rows, job_of, write_partition
 
 __all__ = ["MagicStreamWriter", "make_stream_writer"]
 

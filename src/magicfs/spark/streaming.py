@@ -27,8 +27,7 @@ from magicfs.job.spec import location_of
 from magicfs.manifests.chain import READING
 from magicfs.manifests.log import publications
 from magicfs.protocol.paths import Location
-from magicfs.spark.batch_jobs import batch_of, check_sink, run_of, settled_batch
-from magicfs.spark.logged_reports import log_report
+from magicfs.spark.batch_jobs import batch_of, check_sink, log_report, run_of, settled_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -28,7 +28,7 @@ from magicfs.job.task import Task
 from magicfs.protocol.conflict import Conflict
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.spark import late_writers as late
-from magicfs.spark import options, schema_check
+from magicfs.spark import options
 from magicfs.spark.options import LateWriters, WriteOptions
 from magicfs.spark.worker_python import check_worker_python
 from magicfs.spark.writers import COMMIT_SCHEMA, batch_of, collect_commits, current_task
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMMIT_TRIES",
     "Mode",
+    "check_rows",
     "freeze_heap",
     "job_of",
     "raised_in_task",
@@ -50,6 +51,31 @@ __all__ = [
     "write",
     "write_partition",
 ]
+
+_ADVICE = "cast the columns, or check_schema=False (as option checkSchema='false') writes them as they are"
+
+
+def check_rows(job: Job, chosen: WriteOptions, frame: StructType) -> None:
+    """Abort the job and raise UsageError where rows of the frame do not fit those that stay.
+
+    Three small reads, and none for a format other than Parquet, or a mode that leaves nothing.
+    """
+    if not chosen.check_schema:
+        return
+    from magicfs.spark.schema import arrow_schema
+    from magicfs.tables.append_check import check_rows_fit
+
+    columns = chosen.partition_cols
+    arrow = arrow_schema(frame, columns)
+    try:
+        check_rows_fit(job.spec, arrow, chosen.file_format, partition_by=columns, advice=_ADVICE)
+    except UsageError as error:
+        try:
+            job.abort()
+        except Exception as second:  # noqa: BLE001 - the first error must not be hidden
+            error.add_note(f"and job {job.id} could not be aborted whole: {second}")
+        raise
+
 
 COMMIT_TRIES = 3
 
@@ -182,7 +208,7 @@ def write(
         job.setup()
         if job.found.published is not None:
             return job.commit(())
-        schema_check.check_rows(job, chosen, df.schema)
+        check_rows(job, chosen, df.schema)
         given = storage_options if worker_storage_options is None else worker_storage_options
         workers = replace(chosen, input_sorted=sort, storage_options=dict(given or {}))
         return _run(job, plain, _Function(job.spec, workers, df.schema))

@@ -90,7 +90,7 @@ def _s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
 
 
 def _new_s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
-    from magicfs.stores.filesystem_options import options_of
+    from magicfs.stores.object_settings import options_of
     from magicfs.stores.retrying import RetryingStore
     from magicfs.stores.s3.client import retries_of, without_retries
     from magicfs.stores.s3.store import S3Store
@@ -218,8 +218,8 @@ AZURE = Backend(
 
 
 def _memory(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
-    from magicfs.stores.filesystem_options import check_few
     from magicfs.stores.memory.filesystem import MemoryFileSystem
+    from magicfs.stores.object_settings import check_few
 
     check_few(scheme, options, {"world"})
     return MemoryFileSystem(**options)
@@ -236,7 +236,7 @@ MEMORY = Backend(schemes=frozenset({"memory"}), open=_own_store, make=_memory)
 def _files(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
     from fsspec.implementations.local import LocalFileSystem
 
-    from magicfs.stores.filesystem_options import check_few
+    from magicfs.stores.object_settings import check_few
 
     check_few(scheme, options, {"auto_mkdir"})
     # As on a store: a directory is there when something is written below it.

@@ -9,8 +9,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from magicfs.stores import object_settings
 from magicfs.stores.folder_port import Folders
-from magicfs.stores.object_settings import ObjectSettings
-from magicfs.stores.placing import PlacedPart, PlacingStore
+from magicfs.stores.object_settings import ObjectSettings, PlacedPart, PlacingStore
 from magicfs.stores.port import Capabilities, Store
 from magicfs.stores.tree_port import Renamed, Tree, rename_one_by_one
 from magicfs.stores.version_port import Versions, VersionStore

@@ -6,29 +6,113 @@ own (SSE-C), so that another process, with options of its own, writes the job's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, Protocol
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard
 
 from magicfs.errors import UsageError
-from magicfs.stores.port import Store
+from magicfs.stores.port import Part, Store
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 __all__ = [
     "GIVE_CUSTOMER_KEY",
     "NAMES",
+    "OF_EVERY_FILESYSTEM",
     "ObjectSettings",
+    "PlacedPart",
+    "PlacingStore",
     "SettingsStore",
     "arguments",
     "beside",
+    "can_place",
+    "check_few",
     "check_recorded",
     "foreign",
     "is_archive",
+    "named_by",
     "of_options",
     "of_records",
     "of_store",
+    "options_of",
     "store_as_recorded",
     "store_with",
 ]
+
+OF_EVERY_FILESYSTEM: Final = frozenset(
+    {"batch_size", "listings_expiry_time", "max_paths", "skip_instance_cache", "use_listings_cache"}
+)
+_OF_EVERY_LOOP: Final = frozenset({"asynchronous", "loop"})
+
+
+def options_of(filesystem: AbstractFileSystem) -> dict[str, Any]:
+    """Everything that a filesystem was made with, by name, what was given by position included."""
+    names = list(inspect.signature(type(filesystem).__init__).parameters)[1:]
+    return {**dict(zip(names, filesystem.storage_args, strict=False)), **filesystem.storage_options}
+
+
+def named_by(function: Callable[..., Any]) -> frozenset[str]:
+    """The arguments of a function that have names."""
+    return frozenset(inspect.signature(function).parameters) - {"self", "kwargs"}
+
+
+def check_few(scheme: str, options: Mapping[str, Any], own: Collection[str]) -> None:
+    """Raise UsageError for an option of a filesystem that takes anything, and has a few options of its own.
+
+    What nobody reads was meant for another store: a key, or an endpoint.
+    """
+    for name in options:
+        if name in own or name in OF_EVERY_FILESYSTEM or name in _OF_EVERY_LOOP:
+            continue
+        near = get_close_matches(str(name), own, 1, 0.7)
+        meant = f"did you mean {near[0]}?" if near else "leave it out, or give the URL of the store it is for"
+        where = "files of this machine know" if scheme != "memory" else "memory:// knows"
+        raise UsageError(f"{where} no option {name!r}; {meant}; nothing was changed")
+
+
+class PlacedPart(Protocol):
+    """All of a file as the first and only part of its upload."""
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+
+    def write(self, data: memoryview) -> None:
+        """Add bytes at the end; blocks as a file does. StoreError as ``put_part`` raises it."""
+
+    def close(self) -> None:
+        """End it, and wait for what the filesystem has to say; blocks. A second call does the same.
+
+        StoreError as ``put_part`` raises it.
+        """
+
+    def read(self, start: int, size: int) -> bytes:
+        """Bytes of it, once it is closed; fewer at its end. StoreError as ``put_part`` raises it."""
+
+    def reader(self) -> Callable[[], bytes]:
+        """What reads all of it back once it is put, until its upload ends; then it raises OSError.
+
+        It holds nothing open.
+        """
+
+
+class PlacingStore(Store, Protocol):
+    """A store whose capabilities say ``uploads.placed``."""
+
+    def place_part(self, key: str, upload_id: str) -> PlacedPart | None:
+        """Begin part 1 of an upload that has no parts; None if it cannot be written at its place."""
+
+    async def put_placed_part(self, key: str, upload_id: str, part: PlacedPart) -> Part:
+        """As ``put_part``, of what has been written; nothing may be written to it afterwards."""
+
+
+def can_place(store: Store) -> TypeGuard[PlacingStore]:
+    """Whether a store can; one upload may have to do without all the same."""
+    return store.capabilities.uploads.placed and hasattr(store, "place_part")
+
 
 ObjectSettings = Mapping[str, str]
 """By the names that S3 gives to the arguments of its requests; empty if nothing was told."""

@@ -59,7 +59,7 @@ class Uploads:
         days: How many days an upload lives if nobody writes to it; None for as long as the bucket's owner
             likes.
         placed: Whether a file can be written at its place while it is open, without a body in memory
-            (``stores.placing``).
+            (``stores.object_settings``).
     """
 
     delayed: bool = True

@@ -12,14 +12,66 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
-from magicfs.runtime import pace
+from magicfs.runtime import parallel
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["RETRIES", "Retry", "RetryingStore", "checked_again"]
+__all__ = ["RETRIES", "STALL_TIMEOUT_S", "Retry", "RetryingStore", "StallTimeoutStore", "checked_again"]
+
+STALL_TIMEOUT_S = 60.0
+"""Longer than a short failure of a store, shorter than what a person waits for a failed job."""
+
+
+class StallTimeoutStore(DelegatingStore):
+    """Raises ``Unavailable`` once the store within has answered nothing for ``timeout_s`` seconds.
+
+    The time counts from the last answer to any request, so work of any size goes on while answers come; while
+    nothing is asked it does not count. A request that is given up is cancelled, and may take place all the
+    same.
+    """
+
+    def __init__(self, inner: Store, timeout_s: float) -> None:
+        super().__init__(inner)
+        self._timeout_s = timeout_s
+        self._silent_since: float | None = None
+        self._in_flight = 0
+
+    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:
+        if self._silent_since is None:
+            self._silent_since = _now()
+        self._in_flight += 1
+        try:
+            async with asyncio.timeout(max(self._silent_since + self._timeout_s - _now(), 0)):
+                result = await request()
+        except TimeoutError as error:
+            raise Unavailable(
+                operation,
+                f"{self.bucket}/{key}",
+                f"given up: the store has answered nothing for {self._timeout_s:g} s",
+                hint="check that the endpoint is right and up, then abort again",
+            ) from error
+        except Unavailable:
+            raise
+        except Exception:
+            self._answered()
+            raise
+        else:
+            self._answered()
+            return result
+        finally:
+            self._in_flight -= 1
+
+    def _answered(self) -> None:
+        others = self._in_flight - 1
+        self._silent_since = _now() if others else None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
 
 _T = TypeVar("_T")
 
@@ -184,7 +236,7 @@ class RetryingStore(DelegatingStore):
             return await request()
         if operation not in _PACED:
             return await self._tried(row, request if operation != "head" else partial(self._timed, request))
-        slots = pace.uploads_of(self)
+        slots = parallel.uploads_of(self)
         await slots.acquire()
         try:
             return await self._tried(row, request)
@@ -205,14 +257,14 @@ class RetryingStore(DelegatingStore):
         try:
             found = await request()
         except ObjectNotFound:
-            pace.answered(self, time() - began)
+            parallel.answered(self, time() - began)
             raise
-        pace.answered(self, time() - began)
+        parallel.answered(self, time() - began)
         return found
 
     def _note(self, error: StoreError) -> None:
         if isinstance(error, Unavailable) and error.throttled:
-            pace.report(self)
+            parallel.report(self)
 
     async def _again(self, row: Retry, request: Callable[[], Awaitable[_T]], first: StoreError) -> _T:
         """Make a request again after its first attempt failed."""

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets.arrow_files import one_file
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.one_file import one_file
 from magicfs.errors import MagicError, UsageError
 from magicfs.formats.manifest import ManifestFile
 from magicfs.job.spec import JobSpec

@@ -15,7 +15,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from magicfs.datasets.commit_or_abort import commit_or_abort
+from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import Destination, open_destination, told_as_newest
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
@@ -23,8 +23,7 @@ from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.destination import destination_of
-from magicfs.job.spec import JobSpec
+from magicfs.job.spec import JobSpec, destination_of
 from magicfs.job.task import Task
 from magicfs.past.drop import Order, choose
 from magicfs.protocol import ids, paths

@@ -2,31 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.job_options import JobOptions
 from magicfs.protocol import conflict, ids
-from magicfs.protocol.conflict import REMOVALS
+from magicfs.protocol.conflict import REMOVALS, partition_of
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.temporary import TemporaryLayout
-from magicfs.transaction.file_checks import ContentCheck
 
 __all__ = [
     "MANY_JOBS",
+    "ContentCheck",
     "FoundJob",
     "FoundUpload",
     "JobContext",
     "JobSetup",
     "RenameSettings",
+    "StagedFile",
     "crowded",
 ]
 
 MANY_JOBS = 1000
 """More unfinished jobs than this at one destination are worth a word: each job reads the objects of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file that a task is about to commit.
+
+    Attributes:
+        key: Where it will be, relative to the destination.
+        bytes: Its size.
+    """
+
+    key: str
+    bytes: int
+    _open: Callable[[], BinaryIO] = field(repr=False)
+
+    @property
+    def partition(self) -> dict[str, str]:
+        """The values in the names of its directories: ``{"day": "2026-01-01"}`` of ``day=2026-01-01/…``."""
+        return partition_of(self.key)
+
+    def open(self) -> BinaryIO:
+        """The file, to be read; opened anew by each call, and closed when the checks have ended."""
+        return self._open()
+
+
+@runtime_checkable
+class ContentCheck(Protocol):
+    """Looks at the content of each file of a job, in the task that has written it. Its text is its name."""
+
+    def look(self, file: StagedFile) -> str | None:
+        """What is wrong with a file; None if nothing is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from magicfs.report import JobReport, job_report
 from magicfs.runtime.interrupt import held
 from magicfs.runtime.parallel import raise_first
 from magicfs.stores.conditions import Conditions
-from magicfs.transaction import jvm_commit, late_driver, outcome, publish, setup, work_files
+from magicfs.transaction import jvm_commit, late_driver, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.extension import Extension, Prepared, extensions_of
@@ -54,7 +54,7 @@ from magicfs.transaction.record import (
     read_record,
     taking_over,
 )
-from magicfs.transaction.sweep import sweep
+from magicfs.transaction.sweep import remove_work, sweep
 from magicfs.transaction.taken_back import run_in_effect
 
 __all__ = ["JobTransaction", "adopted_report", "ended_elsewhere", "published"]
@@ -267,9 +267,7 @@ class JobTransaction:
             if version is not None:
                 check_driver(self.context, version, driver)
             if version is not None and version.job.state in BEFORE_COMMIT:
-                extensions = extensions_of(version.job.needs(), given)
-                for one in extensions:
-                    one.at_commit(self.context, version.job, driver)
+                extensions = self._asked(version.job, driver, given)
                 output = await self._loaded(load, record, version)
                 if not output.names and (success := await self._seen_of_jvm()) is not None:
                     # A staging committer of Hadoop's, which leaves our job object.
@@ -303,6 +301,13 @@ class JobTransaction:
         if expected is not None:
             done.warnings += await late_driver.check(self.engine, self.context, record, expected, done.output)
         return published(self.context, done, started)
+
+    def _asked(self, job: JobObject, driver: str | None, given: Sequence[Extension]) -> tuple[Extension, ...]:
+        """The extensions of an open job, none of which keeps this driver from committing it."""
+        extensions = extensions_of(job.needs(), given)
+        for one in extensions:
+            one.at_commit(self.context, job, driver)
+        return extensions
 
     async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
         version = await record.read()
@@ -440,7 +445,7 @@ class JobTransaction:
         await self._abort_uploads(pendings)
         swept = await sweep(self._cleanup, self.context, read_documents=True)
         await record.clear()
-        swept.problems += await work_files.remove(self._cleanup, self.context)
+        swept.problems += await remove_work(self._cleanup, self.context)
         raise_first([*swept.problems, *([swept.unlisted] if swept.unlisted else [])])
 
     async def _manifest(self, engine: Engine, record: JobRecord) -> Manifest | None:

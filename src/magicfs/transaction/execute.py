@@ -26,17 +26,31 @@ from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Publication, Put
 from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import at_once, raise_first
-from magicfs.transaction import facts, in_place, outcome, publish, revert, work_files
-from magicfs.transaction.bundles import Bundles
+from magicfs.transaction import facts, in_place, outcome, publish, revert
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import Settling, extensions_of, warnings_at_end
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion
-from magicfs.transaction.renames import Pace
 from magicfs.transaction.spool import ETags
-from magicfs.transaction.sweep import Looked, delete_records, look, sweep
-from magicfs.transaction.visible import Wanted, comes_last, lists_of, make_visible, must_be_absent
+from magicfs.transaction.sweep import (
+    Looked,
+    delete_recorded_obstacles,
+    delete_records,
+    end_work,
+    look,
+    sweep,
+    tell_of_visible,
+)
+from magicfs.transaction.visible import (
+    Bundles,
+    Pace,
+    Wanted,
+    comes_last,
+    lists_of,
+    make_visible,
+    must_be_absent,
+)
 
 __all__ = ["Executor"]
 
@@ -165,7 +179,7 @@ class Executor:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
             if output.renames:
                 work = (self.engine, self.context, self.record)
-                await work_files.delete_recorded_obstacles(*work, version, output)
+                await delete_recorded_obstacles(*work, version, output)
             bodies = Bundles(self.engine.store, partial(self.record.confirm, version))
             result = await self._run(
                 output,
@@ -274,7 +288,8 @@ class Executor:
         if job.options.success_marker:
             self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
         await publish.delete_parts_left(self.cleaner, context, conditions, done.output)
-        done.warnings += await warnings_at_end(extensions, settling)
+        if extensions:
+            done.warnings += await warnings_at_end(extensions, settling)
 
     async def _revert(self, version: JobVersion) -> JobOutcome:
         self._done.end = JobEnd.REVERTED
@@ -294,7 +309,7 @@ class Executor:
         return self._done
 
     async def _abort(self, version: JobVersion) -> JobOutcome:
-        await work_files.tell_of_visible(self.cleaner, self.context)
+        await tell_of_visible(self.cleaner, self.context)
         raise_first(await self._end(version, read_documents=True))
         self._done.end = JobEnd.ABORTED
         return self._done
@@ -320,7 +335,7 @@ class Executor:
             )
             self._done.aborted += swept.aborted
             self._done.unlisted = swept.unlisted
-            problems = swept.problems or await work_files.end(self.cleaner, self.context, self._done)
+            problems = swept.problems or await end_work(self.cleaner, self.context, self._done)
             if swept.ended and self._success is not None:
                 conditions = self.record.conditions
                 await publish.withdraw_late_success(self.cleaner, self.context, conditions, self._success)

@@ -105,7 +105,7 @@ class Extension:
     async def plan(self, look: Look, plan: Replacement) -> None:
         """The planner of the mode has planned. May read what it has to know, and change the plan."""
 
-    async def before_commit_point(self, look: Look) -> dict[str, Any] | None:
+    async def before_commit_point(self, look: Look) -> dict[str, object] | None:
         """The plan is announced, and nobody is in the way. May refuse; returns changes of the job object."""
 
     async def settle(self, job: Settling) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from magicfs.engine import BatchResult, Engine, Failure
 from magicfs.errors import ObjectNotFound, PermissionDenied, UploadNotFound
-from magicfs.filesystem.recording import shown_of, write_id_of
+from magicfs.filesystem.tracking import shown_of, write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
 from magicfs.protocol.readback import Outcome
@@ -19,8 +19,8 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.runtime.parallel import gathered, raise_first
 from magicfs.transaction import revert
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.old_uploads import listed
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.prepare import listed
 from magicfs.transaction.visible import comes_last
 
 __all__ = ["looked_at", "no_way_back"]

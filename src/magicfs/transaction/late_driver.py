@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, FormatError, ProtocolViolation
-from magicfs.filesystem.recording import write_id_of
+from magicfs.filesystem.tracking import write_id_of
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit, unpack
 from magicfs.manifests import chain
 from magicfs.protocol import paths
+from magicfs.protocol.identity import CommittedFile, unpublished
 from magicfs.protocol.ids import JobId, TaskId
-from magicfs.protocol.publication import CommittedFile, unpublished
 from magicfs.protocol.winners import last_committed
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput

@@ -1,36 +1,376 @@
-"""Other jobs and uploads under a destination: who is at work, since when, in what state."""
+"""Other jobs and uploads under a destination: who is at work, since when, in what state.
+
+Whom a job that deletes meets below and above its destination: datasets, tables, and jobs at work.
+
+Below they stand in the listing of what it would delete. Above, each directory on the way up is listed once,
+only its names that begin with an underscore; and only if there is anything to delete.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.errors import (
+    CommitDenied,
+    FormatError,
+    ObjectNotFound,
+    PermissionDenied,
+    Unsupported,
+    UsageError,
+)
 from magicfs.formats import gate
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
-from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_by_partition, overlap
+from magicfs.manifests import chain
+from magicfs.manifests.kept import kept_by
+from magicfs.protocol import conflict, paths
+from magicfs.protocol.conflict import MANIFESTS, delta_mark, is_by_partition, overlap
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
-from magicfs.protocol.other_datasets import layout_of
+from magicfs.protocol.other_datasets import (
+    Other,
+    Others,
+    ancestors,
+    directories_between,
+    layout_of,
+    reaches,
+    table_of,
+)
+from magicfs.protocol.paths import Location
+from magicfs.protocol.replacement import Replacement
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions, remembered
+from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 from magicfs.transaction.context import FoundJob, JobContext
 from magicfs.transaction.record import location_at
 
 __all__ = [
+    "InTheWay",
     "OtherJob",
     "conflicting",
+    "described",
     "find_unfinished_jobs",
     "follow",
+    "is_kept_by_magicfs",
+    "look_again",
     "of_run",
     "read_unfinished",
+    "refuse_at_setup",
     "unfinished_among",
+    "url_of",
 ]
+
+
+async def is_kept_by_magicfs(store: Store, directory: str, key: str) -> bool:
+    """Whether a key or a directory that shows a table at a destination is of a log with the mark of magicfs.
+
+    One HEAD, and none if it shows another table format.
+    """
+    mark = delta_mark(directory)
+    log = mark.rpartition("/")[0]
+    if key.rstrip("/") != log and not paths.is_under(key, log):
+        return False
+    try:
+        await store.head(mark)
+    except ObjectNotFound:
+        return False
+    return True
+
+
+_SHOWN = 3
+_LOOKED_AT = 1000
+_ICEBERG_DATA = "data"
+
+
+@dataclass(slots=True)
+class InTheWay:
+    """Who keeps a job from deleting, each in words."""
+
+    datasets: list[str] = field(default_factory=list)  # that stay
+    to_name: list[str] = field(default_factory=list)  # their URLs, for ``also_replace``
+    jobs: list[str] = field(default_factory=list)  # that are at work, and may have ended in a moment
+    to_recover: list[str] = field(default_factory=list)  # the URLs of their destinations
+    warnings: list[str] = field(default_factory=list)  # where nobody could look
+
+    def __bool__(self) -> bool:
+        return bool(self.datasets or self.jobs)
+
+    def told(self, context: JobContext, changed: str) -> str:
+        """What is in the way and what to do, for the message of an error."""
+        several = [*self.datasets, *self.jobs]
+        shown = "; ".join(several[:_SHOWN])
+        more = f"; and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
+        advice = []
+        if self.datasets:
+            urls = sorted(set(self.to_name))
+            advice.append(
+                "choose another destination, or if this job may delete files of it, pass "
+                f"also_replace={urls[:_SHOWN]}{' and so on' if len(urls) > _SHOWN else ''}"
+            )
+        if self.jobs:
+            urls = sorted(set(self.to_recover))
+            commands = " and ".join(f"magicfs recover {url}" for url in urls[:_SHOWN])
+            advice.append(
+                f"wait for the job, or if its driver is dead run {commands}" if urls else "try again"
+            )
+        return (
+            f"job {context.job} with conflict={context.options.conflict!r} would delete at {context.url} "
+            f"what may be somebody else's: {shown}{more}; {changed}; {'; '.join(advice)}"
+        )
+
+    def denied(self, context: JobContext) -> CommitDenied:
+        """The error before the commit point."""
+        return CommitDenied(self.told(context, "nothing was published"))
+
+
+async def refuse_at_setup(engine: Engine, context: JobContext) -> None:
+    """Refuse a job that deletes if there is another's below it, or above. Raises UsageError.
+
+    Which partitions it will replace is not known yet, so then only what is above counts.
+    """
+    if not context.is_replacing:
+        return
+    destination = context.layout.destination
+    others, deletes = Others(destination), False
+    async for info in engine.store.list(paths.prefix_of(destination)):
+        others.add(info.key)
+        deletes = deletes or conflict.is_replaced(info.key, destination)
+        if deletes and context.is_partition_scoped:
+            break
+    look = _Look(engine, context, None)
+    if not context.is_partition_scoped:
+        await look.below(others.concerned(None))
+    if deletes:
+        await look.above(ancestors(destination), manifests=not context.is_partition_scoped)
+    if look.found:
+        raise UsageError(look.found.told(context, "nothing was changed"))
+
+
+async def look_again(
+    engine: Engine,
+    context: JobContext,
+    replacement: Replacement,
+    since: float | None,
+    *,
+    listed_all: bool,
+) -> InTheWay:
+    """Who is in the way of what a job has announced that it will delete. Raises nothing of its own.
+
+    A job below that began while the destination was being listed may be missing in the listing, and its files
+    are in it. They are younger than ``since``, so the directories of such files are looked at once more.
+    ``listed_all`` says whether the listing was of the whole destination, not of its partitions alone.
+    """
+    if not context.is_replacing:
+        return InTheWay()
+    destination, partitions = context.layout.destination, replacement.scope.partitions
+    look = _Look(engine, context, partitions)
+    await look.below(replacement.others.concerned(partitions), ended_too=True)
+    if replacement.deleted:
+        parents = dict.fromkeys(ancestors(destination))
+        for partition in () if listed_all else partitions or ():
+            parents |= dict.fromkeys(directories_between(destination, paths.join(destination, partition)))
+        await look.above(tuple(parents), manifests=True)
+        young = (
+            one.key
+            for one in replacement.deleted
+            if since is None or one.modified is None or one.modified >= since
+        )
+        below = dict.fromkeys(place for key in young for place in directories_between(destination, key))
+        await look.among(tuple(one for one in below if one not in parents))
+    return look.found
+
+
+def described(one: OtherJob) -> str:
+    """An unfinished job, in words."""
+    if one.job is None:
+        return f"the job object of job {one.job_id} cannot be read ({one.problem})"
+    told = f"job {one.job_id} on {one.job.host or 'an unknown host'} is {one.job.state}"
+    if one.visits is not None:
+        told += f", has its destination at {one.layout.destination or 'the bucket'}, and publishes here, too"
+    return told
+
+
+def url_of(context: JobContext, one: OtherJob) -> str:
+    """The URL of a job's destination, which lies in the bucket of this one's."""
+    return _url(context, one.layout.destination)
+
+
+def _url(context: JobContext, directory: str) -> str:
+    location = paths.parse_url(context.url)
+    return Location(location.scheme, location.bucket, directory).url
+
+
+class _Look:
+    """One look around a job's destination."""
+
+    def __init__(self, engine: Engine, context: JobContext, partitions: tuple[str, ...] | None) -> None:
+        self.found = InTheWay()
+        self._engine = engine
+        self._context = context
+        self._partitions = partitions
+
+    async def below(self, others: Sequence[Other], *, ended_too: bool = False) -> None:
+        """Sort out whom a listing has shown.
+
+        ``ended_too``: a job that has ended since is in the way, for its files may have been listed half.
+        """
+
+        async def look(other: Other) -> bool:
+            if other.layout is not None:
+                await self._job_below(other, ended_too=ended_too)
+            elif other.kind == "work":
+                self.found.jobs.append(
+                    f"{self._url(other.directory)} is {other.what}, as {other.key} shows; remove that if no "
+                    "job is at work there"
+                )
+            else:
+                self._dataset(other.directory, f"{other.what}, as {other.key} shows")
+            return True
+
+        await drained(others, look, self._engine.concurrency)
+
+    async def _job_below(self, other: Other, *, ended_too: bool) -> None:
+        layout = other.layout
+        assert layout is not None
+        one = await (read_unfinished if other.kind == "job" else follow)(self._engine, layout)
+        if one is not None:
+            self._job(one)
+        elif ended_too and not await self._is_stale(other):
+            self.found.jobs.append(f"job {layout.job} at {self._url(other.directory)} has ended just now")
+
+    async def _is_stale(self, other: Other) -> bool:
+        """Whether the location of a job is still there, although the job has ended."""
+        try:
+            await self._engine.store.head(other.key)
+        except ObjectNotFound:
+            return False
+        return True
+
+    async def among(self, directories: Sequence[str]) -> None:
+        """List each directory in which something young lies: whoever has it is in the way."""
+
+        async def look(directory: str) -> bool:
+            names = await self._jobs(directory, whatever=True)
+            if f"{paths.prefix_of(directory)}{MANIFESTS}/" in names:
+                self._dataset(directory, "another dataset")
+            await self._tables(directory, names)
+            return True
+
+        await drained(directories, look, self._engine.concurrency)
+
+    async def above(self, parents: Sequence[str], *, manifests: bool) -> None:
+        """List each parent. ``manifests``: whether to ask a dataset's manifests for files in the scope."""
+
+        async def look(parent: str) -> bool:
+            try:
+                await self._parent(parent, manifests=manifests)
+            except (PermissionDenied, Unsupported) as error:
+                self.found.warnings.append(
+                    f"nobody could see whether {self._url(parent)} is another dataset, because it may not be "
+                    f"listed: {error}"
+                )
+            return True
+
+        await drained(parents, look, self._engine.concurrency)
+
+    async def _parent(self, parent: str, *, manifests: bool) -> None:
+        prefix = paths.prefix_of(parent)
+        names = await self._jobs(parent)
+        if manifests and f"{prefix}{MANIFESTS}/" in names:
+            await self._dataset_above(parent)
+        await self._tables(parent, names)
+        if self._child_of(parent) == _ICEBERG_DATA:
+            async for info in self._engine.store.list(f"{prefix}metadata/", limit=_LOOKED_AT):
+                if (table := conflict.table_format_of(info.key, parent)) is not None:
+                    self._dataset(parent, f"a table of {table}, as {info.key} shows")
+                    break
+
+    async def _jobs(self, directory: str, *, whatever: bool = False) -> list[str]:
+        """Look at the jobs of a directory; returns what it holds, as of after that.
+
+        ``whatever``: whether every unfinished job is in the way, not only one that may be changing files.
+        """
+        prefix = f"{paths.prefix_of(directory)}_"
+        names = [one async for one in self._engine.store.list_directories(prefix)]
+        gone: list[str] = []
+        for one in await unfinished_among(self._engine, directory, names, visitors=True, gone=gone):
+            if one.job_id == self._context.job:
+                continue
+            changes = one.job is None or one.job.state in CHANGES_FILES
+            destination = self._context.layout.destination
+            if whatever or (changes and reaches(directory, one.scope, destination, self._partitions)):
+                self._job(one)
+        if not gone:
+            return names
+        # A job that has ended since the listing has published manifests since.
+        return [one async for one in self._engine.store.list_directories(prefix)]
+
+    async def _tables(self, directory: str, names: Sequence[str]) -> None:
+        for name in names:
+            if (table := table_of(f"{name.removeprefix(paths.prefix_of(directory))}…")) is not None:
+                # Then it is a dataset of ours, which is looked at as such.
+                if await is_kept_by_magicfs(self._engine.store, directory, name):
+                    continue
+                self._dataset(directory, f"{table}, as {name} shows")
+
+    async def _dataset_above(self, parent: str) -> None:
+        """A dataset above is in the way if it has files where this job deletes, or keeps replaced ones."""
+        destination, partitions = self._context.layout.destination, self._partitions
+        places = [destination] if partitions is None else [paths.join(destination, one) for one in partitions]
+
+        def here(keys: Iterable[str]) -> str | None:
+            return next((key for key in keys if paths.which_holds(key, places) is not None), None)
+
+        store = self._engine.store
+        try:
+            seen = await chain.read_pointer(store, parent, chain.READING)
+            if seen is None:
+                return
+            job, keeping = seen[0].job_id, [one for one in seen[0].keeping if not one.expires]
+            manifests = chain.chain(store, parent, chain.READING, start=job, hidden="none")
+            view = await chain.view_of(manifests)
+            shown = here(paths.join(parent, key) for key in (view.files if view else ()))
+            if shown is not None:
+                self._dataset(parent, f"another dataset, which has files here, such as {shown}")
+                return
+            lists = await kept_by(store, parent, chain.READING, keeping)
+        except FormatError as error:
+            self._dataset(parent, f"another dataset, which cannot be read ({error})")
+            return
+        # What is kept by its version is not deleted with the name.
+        kept = here(one.key for objects in lists.values() for one in objects if not one.version)
+        if kept is not None:
+            what = f"another dataset, which keeps replaced files here until magicfs expire, such as {kept}"
+            self._dataset(parent, what)
+
+    def _child_of(self, parent: str) -> str:
+        """The first element below a parent on the way to the destination."""
+        destination = self._context.layout.destination
+        if not paths.is_under(destination, parent):
+            return ""
+        return paths.relative_to(destination, parent).partition("/")[0]
+
+    def _dataset(self, directory: str, what: str) -> None:
+        if directory in self._context.options.places.also_replace:
+            return
+        url = self._url(directory)
+        self.found.datasets.append(f"{url} is {what}")
+        self.found.to_name.append(url)
+
+    def _job(self, one: OtherJob) -> None:
+        place = self._url(one.layout.destination)
+        told = described(one).removesuffix(", and publishes here, too")
+        where = place if one.visits is None else self._url(one.visits)
+        self.found.jobs.append(f"{told} (at {where})")
+        self.found.to_recover.append(place)
+
+    def _url(self, directory: str) -> str:
+        return _url(self._context, directory)
+
 
 _JOB = "job-"
 

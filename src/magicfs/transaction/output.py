@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.formats.audit import Audit, Said, said_in
-from magicfs.formats.checksum import checksum_in
 from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.footer import Footer
 from magicfs.formats.footer_texts import footers_in
 from magicfs.formats.manifest import ManifestFile
-from magicfs.formats.pending import Pending
+from magicfs.formats.pending import Pending, checksum_in
 from magicfs.formats.plain_set import extra_data_of, pending_of
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack

@@ -3,6 +3,11 @@
 Announce, then look. A job that will delete something first writes down what, in its job object, and only then
 looks for others: of two such jobs at least one sees the other. Until the commit point the destination is
 exactly as it was.
+
+Whether old uploads are still there before a job passes its commit point.
+
+A lifecycle rule of the bucket may have aborted them. Past that point a job that has begun to replace files of
+equal names can only go forward, which it cannot without them.
 """
 
 from __future__ import annotations
@@ -14,28 +19,136 @@ from json import JSONEncoder
 from typing import Any
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, Unavailable, UsageError
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    ObjectNotFound,
+    PermissionDenied,
+    Unavailable,
+    UsageError,
+)
+from magicfs.filesystem.tracking import write_id_of
 from magicfs.formats.document import render
 from magicfs.formats.job_object import SeenPointer
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, MANIFEST_VALUE_LIMIT, ROOM, SUCCESS_SIZE_LIMIT
+from magicfs.formats.pending import Pending
 from magicfs.manifests.chain import read_pointer
 from magicfs.manifests.parts import FILES_IN_MANIFEST
+from magicfs.protocol import paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.replacement import Replacement
 from magicfs.protocol.steps import Publication, Rename
-from magicfs.runtime.parallel import at_once, drained
-from magicfs.transaction import bundles, facts, old_uploads, scope
+from magicfs.runtime.parallel import at_once, drained, gathered
+from magicfs.transaction import facts, planning, visible
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import extensions_of
-from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
-from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
+from magicfs.transaction.others import (
+    InTheWay,
+    OtherJob,
+    conflicting,
+    described,
+    find_unfinished_jobs,
+    look_again,
+    url_of,
+)
 from magicfs.transaction.outcome import undecided
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import Look, Plan, look, planner_of, seen_by
-from magicfs.transaction.record import JobRecord, JobVersion, new_token
-from magicfs.transaction.renames import is_there
+from magicfs.transaction.record import JobRecord, JobVersion, new_token, now_ms
+from magicfs.transaction.visible import is_there
 
-__all__ = ["check_manifests", "check_success", "prepare"]
+__all__ = ["check_manifests", "check_success", "listed", "prepare", "refuse_if_gone"]
+
+_OLD_MS = 12 * 3600 * 1000
+"""Rules count whole days since an upload was begun; what is known is when it was closed."""
+_DAY_MS = 24 * 3600 * 1000
+_WARNED_BEFORE_MS = 2 * _DAY_MS
+_REFUSED_BEFORE_MS = _DAY_MS // 2
+"""Of the days that a store keeps uploads: a commit that has begun must come to its end."""
+_NAMED = 5
+
+
+async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput, warnings: list[str]) -> None:
+    """Raise CommitFailed if uploads of a job are gone whose files are half a day old; nothing was published.
+
+    No request is made for a younger job. Where uploads may not be listed, or one page of them is all,
+    ``warnings`` tells. Where the store itself keeps uploads for some days only, a job is refused half a day
+    before its first one goes, and warned of for two.
+    """
+    age_ms = 0 if output.oldest_ms is None else now_ms() - output.oldest_ms
+    if age_ms < _OLD_MS:
+        return
+    # Hadoop's may be gone because its driver has completed them.
+    ours = (one for one in output.pendings() if one.is_upload and write_id_of(one) is not None)
+    known = [one for one in ours if one.created_ms]
+    _refuse_if_going(engine, context, known, age_ms, warnings)
+    written = f"files were written up to {age_ms // (3600 * 1000)} hours ago"
+    unknown = f"{written}, and whether a lifecycle rule has aborted their uploads could not be looked for"
+    try:
+        there, is_whole = await listed(engine, context)
+    except PermissionDenied as error:
+        warnings.append(f"{unknown}: {error}")
+        return
+    gone = [one.destination_key for one in known if one.upload_id not in there]
+    if gone and not engine.store.capabilities.uploads.apart:
+        gone = await _free(engine, gone)
+    if gone and not is_whole:
+        warnings.append(f"{unknown}: the store has listed one page of uploads, and perhaps has more")
+    elif gone:
+        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+        raise CommitFailed(
+            f"{len(gone)} of {output.files} uploads of job {context.job} are gone, of "
+            f"{', '.join(gone[:_NAMED])}{more}: the {written}, and a lifecycle rule, or somebody, has "
+            "aborted them since; nothing was published; abort the job and run it again, and let the rule "
+            "wait longer",
+            failed=gone,
+        )
+
+
+def _refuse_if_going(
+    engine: Engine, context: JobContext, known: Sequence[Pending], age_ms: int, warnings: list[str]
+) -> None:
+    days = engine.store.capabilities.uploads.days
+    if days is None or age_ms < days * _DAY_MS - _WARNED_BEFORE_MS:
+        return
+    hours = age_ms // (3600 * 1000)
+    told = f"files were written up to {hours} hours ago, and the store keeps uploads {days} days"
+    if age_ms < days * _DAY_MS - _REFUSED_BEFORE_MS:
+        warnings.append(f"{told}: commit such a job sooner")
+        return
+    oldest = now_ms() - days * _DAY_MS + _REFUSED_BEFORE_MS
+    going = [one.destination_key for one in known if one.created_ms <= oldest]
+    raise CommitFailed(
+        f"{len(going)} uploads of job {context.job}, of {', '.join(going[:_NAMED])}, may be gone before the "
+        f"job is published: {told}; nothing was published; abort the job and run it again",
+        failed=going,
+    )
+
+
+async def _free(engine: Engine, keys: Sequence[str]) -> list[str]:
+    """Those of the keys that hold no object: of the others the store lists no uploads."""
+
+    async def look(key: str) -> str | None:
+        try:
+            await engine.store.head(key)
+        except ObjectNotFound:
+            return key
+        return None
+
+    found = set(await gathered(keys, look, engine.concurrency))
+    return [key for key in keys if key in found]
+
+
+async def listed(engine: Engine, context: JobContext) -> tuple[set[str], bool]:
+    """The ids of all uploads, and whether that is sure: one page may be all that a server lists."""
+    found, is_whole = set[str](), True
+    for destination in (context.layout.destination, *context.options.places.extra):
+        prefix = paths.prefix_of(destination)
+        listed = {upload.upload_id async for upload in engine.store.list_uploads(prefix)}
+        is_whole = is_whole and len(listed) != engine.store.capabilities.list_page_max
+        found |= listed
+    return found, is_whole
+
 
 _FIELDS_OF_FILE = 170
 """Bytes of a file in a manifest beside its key and its write id: names of fields, size, ETag and rows."""
@@ -133,14 +246,15 @@ async def prepare(
     replaced.
     """
     planner = planner_of(Look(engine, context, record, output))
-    planner.check()
+    if planner.announces:
+        planner.check()
     check_success(context, output)
     if version.job.state is JobState.PREPARED and planner.announces:
         version = await record.move(version, JobState.OPEN)
     nonce = new_token()
     _, _, chunks, old_success, extra, plan = await at_once(
-        old_uploads.refuse_if_gone(engine, context, output, warnings),
-        bundles.refuse_if_gone(engine, context, output),
+        refuse_if_gone(engine, context, output, warnings),
+        visible.refuse_if_gone(engine, context, output),
         facts.write_output(engine, context, nonce, output),
         facts.copy_success(engine, context, nonce),
         _older_extra(engine, context, record),
@@ -262,7 +376,7 @@ async def _older_extra(engine: Engine, context: JobContext, record: JobRecord) -
     async def has_older_files(extra: str) -> bool:
         if await read_pointer(engine.store, extra, record.conditions) is not None:
             return False
-        return await scope.older_files_are_there(engine, context, record.conditions, extra)
+        return await planning.older_files_are_there(engine, context, record.conditions, extra)
 
     return tuple([key for key in context.options.places.extra if await has_older_files(key)])
 

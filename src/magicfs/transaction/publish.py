@@ -30,9 +30,8 @@ from magicfs.formats.success import MANIFEST_COMMITTERS, SUCCESS_SIZE_LIMIT, Suc
 from magicfs.manifests import chain, footers, parts
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
-from magicfs.protocol.deletion import Purpose, may_delete
+from magicfs.protocol.identity import Purpose, etag_and_version, may_delete, object_id
 from magicfs.protocol.job_state import CHANGES_FILES, JobState
-from magicfs.protocol.object_id import etag_and_version, object_id
 from magicfs.runtime.parallel import at_once, drained
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts

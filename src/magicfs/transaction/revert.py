@@ -14,17 +14,17 @@ from magicfs.errors import (
     StoreError,
     Unavailable,
 )
-from magicfs.filesystem.recording import shown_of, write_id_of
+from magicfs.filesystem.tracking import shown_of, write_id_of
 from magicfs.formats.job_object import JobObject, OldSuccess
 from magicfs.formats.pending import Pending
 from magicfs.protocol import job_state
-from magicfs.protocol.deletion import Purpose, may_delete
+from magicfs.protocol.identity import Purpose, may_delete
 from magicfs.protocol.readback import is_renamed
 from magicfs.protocol.steps import Batch
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.trees.objects import tree_of
-from magicfs.transaction import facts, work_files
+from magicfs.transaction import facts, sweep
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
@@ -53,7 +53,7 @@ async def revert_files(
     result = await engine.run(Batch("abort", job_output.aborts(output)), stop_on_failure=False)
     problems: list[MagicError] = [f.error for f in result.failures if isinstance(f.error, MagicError)]
     if output.renames:
-        problems += await work_files.delete_sources(engine, output.steps())
+        problems += await sweep.delete_sources(engine, output.steps())
     problems += await remove_files(engine, conditions, output)
     if job.old_success is not None and old_success is not None and not problems:
         try:

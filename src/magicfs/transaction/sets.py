@@ -19,7 +19,7 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
-from magicfs.filesystem.recording import write_id_of
+from magicfs.filesystem.tracking import write_id_of
 from magicfs.formats.footer_texts import once_each
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet

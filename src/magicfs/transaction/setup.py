@@ -30,13 +30,13 @@ from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.trees.objects import tree_of
-from magicfs.transaction import other_datasets
+from magicfs.transaction import others
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext
 from magicfs.transaction.extension import extensions_of
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs, is_kept_by_magicfs
 from magicfs.transaction.outcome import run_is_published
-from magicfs.transaction.own_table import is_kept_by_magicfs
+from magicfs.transaction.planning import refuse_data
 from magicfs.transaction.record import (
     JobRecord,
     JobVersion,
@@ -46,7 +46,6 @@ from magicfs.transaction.record import (
     put_locations,
     taking_over,
 )
-from magicfs.transaction.scope import refuse_data
 
 __all__ = [
     "check_destination",
@@ -304,7 +303,7 @@ async def check_destination(engine: Engine, context: JobContext) -> None:
     looks = [check_place(engine, context.layout.destination)]
     if context.must_be_empty and context.options.run_id is None:
         looks.append(refuse_data(engine, context, None))
-    looks.append(other_datasets.refuse_at_setup(engine, context))
+    looks.append(others.refuse_at_setup(engine, context))
     looks += [check_place(engine, extra) for extra in context.options.places.extra]
     await at_once(*looks)
 

@@ -14,10 +14,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from magicfs.filesystem.recording import write_id_of
-from magicfs.formats.checksum import CHECKSUM
+from magicfs.filesystem.tracking import write_id_of
 from magicfs.formats.footer_texts import check_carried
-from magicfs.formats.pending import Pending
+from magicfs.formats.pending import CHECKSUM, Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import PlainFile, PlainSet, read_plain, text_of
 from magicfs.formats.statistics import Statistics
@@ -240,7 +239,7 @@ _GROUP: Final = 1000
 
 class ETags:
     """One ETag, or none yet, for each file of a job, with the version of the object if it has one, as
-    ``protocol.object_id`` joins them. An empty one is of a file whose answer had none.
+    ``protocol.deletion`` joins them. An empty one is of a file whose answer had none.
 
     Files are completed almost in their order, so a few groups are open at a time; those that are full are
     packed.

@@ -15,7 +15,7 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores.filesystem_options import options_of
+from magicfs.stores.object_settings import options_of
 from magicfs.stores.s3 import store as s3
 from magicfs.stores.s3.client import without_retries
 from proofs.doubles.servers import Server

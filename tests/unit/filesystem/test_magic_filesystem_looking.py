@@ -13,7 +13,7 @@ from fsspec.asyn import AsyncFileSystem, sync
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.recording import MARKER_LENGTH
+from magicfs.filesystem.tracking import MARKER_LENGTH
 from magicfs.stores.memory.store import MemoryStore, default_world
 from proofs.scenes.memory_scene import MemoryScene
 

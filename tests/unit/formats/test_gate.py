@@ -31,7 +31,7 @@ _NOT_IN_THE_GATE = {
     "committers/staging/cluster.py": "sets in a cluster's filesystem: each is taken by Taking",
     "hadoop/magic.py": "compares ids with what is open; what is published is taken by Taking",
     "hadoop/staging.py": "the same",
-    "filesystem/earlier_writes.py": "aborts only an upload of the very key that is written",
+    "filesystem/tracking.py": "aborts only an upload of the very key that is written",
     "filesystem/listing.py": "compares the key with what the path means",
     "manifests/footers.py": "only shown, and judged by audits",
     "manifests/log_files.py": "compares the id and the digest with what names it",

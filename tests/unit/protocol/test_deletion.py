@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magicfs.protocol.deletion import Purpose, may_delete
+from magicfs.protocol.identity import Purpose, may_delete
 
 KEYS = st.sampled_from(["t/a", "t/b", "t/a b%+#", "t/ü"])
 WRITE_IDS = st.none() | st.sampled_from(["w1", "w2"])

@@ -10,7 +10,7 @@ import socket
 import pytest
 
 from magicfs.stores.s3.http import Address, Answer, HttpClient, HttpError, NoAnswer, NotConnected
-from magicfs.stores.s3.http.request import head_of
+from magicfs.stores.s3.http.connection import head_of
 from tests.unit.stores_http.play import OK, Wire, answering, asking, pool_of, serving, until
 
 pytestmark = pytest.mark.process

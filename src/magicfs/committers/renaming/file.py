@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from magicfs.committers.options import FileOptions
+from magicfs.committers.registry import FileOptions
 from magicfs.committers.renaming.base import RenamingCommitter
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import Counters

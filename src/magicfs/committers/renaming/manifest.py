@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from magicfs.committers import registry
-from magicfs.committers.options import ManifestOptions
+from magicfs.committers.registry import ManifestOptions
 from magicfs.committers.renaming.base import RenamingCommitter
 from magicfs.committers.renaming.summaries import own_key, save_summary, summary_of
 from magicfs.engine import Engine

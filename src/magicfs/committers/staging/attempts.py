@@ -23,7 +23,7 @@ from pathlib import Path
 
 from magicfs.committers.work_places import local_directory
 from magicfs.errors import ProtocolViolation, UsageError
-from magicfs.runtime import fork_safety
+from magicfs.runtime import process_end
 
 __all__ = ["begin", "is_own", "remove", "remove_dead"]
 
@@ -51,7 +51,7 @@ def _remove_at_exit() -> None:
             _remove(directory)
 
 
-fork_safety.after_fork_in_child(_forget_after_fork)
+process_end.after_fork_in_child(_forget_after_fork)
 atexit.register(_remove_at_exit)
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from fsspec.core import url_to_fs
 
-from magicfs.committers.options import StagingOptions
+from magicfs.committers.registry import StagingOptions
 from magicfs.committers.staging.cluster_files import ClusterFiles, ClusterLayout
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, MagicError, StoreError, UsageError

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from magicfs.committers.driven import DrivenCommitter
-from magicfs.committers.options import StagingOptions
+from magicfs.committers.registry import StagingOptions
 from magicfs.committers.staging import attempts
 from magicfs.committers.staging.cluster import ClusterSets
 from magicfs.committers.staging.local_output import LocalOutput, read_all
@@ -34,10 +34,10 @@ from magicfs.protocol.steps import Abort
 from magicfs.report import JobReport
 from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import raise_first
-from magicfs.transaction import attempt_output, file_checks, sets
+from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.scope import refuse_data
+from magicfs.transaction.planning import refuse_data
 from magicfs.transaction.sets import StoreSets
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
@@ -177,7 +177,7 @@ class StagingCommitter(DrivenCommitter):
             sources = self._sources(task, found)
             await self._check_partitions([source.key for source in sources])
             said = await self._look(sources)
-            pendings = file_checks.with_said(await uploads.run(sources), said)
+            pendings = attempt_output.with_said(await uploads.run(sources), said)
             if not await self._is_here(attempt):
                 raise self._not_here(attempt)
         except (Exception, asyncio.CancelledError) as error:
@@ -212,7 +212,7 @@ class StagingCommitter(DrivenCommitter):
         found: dict[str, Said] = {}
         for one in sources if self.context.file_checks else ():
             opened = partial(open_source, one)
-            said = await file_checks.look(self.context, one.key, one.file.size, opened)
+            said = await attempt_output.look_at_content(self.context, one.key, one.file.size, opened)
             if said is not None:
                 found[one.key] = said
         return found

@@ -12,9 +12,9 @@ from uuid import uuid4
 from magicfs.committers.staging.local_output import LocalFile
 from magicfs.engine import Engine, Event, SentPart
 from magicfs.errors import CommitFailed
-from magicfs.filesystem.recording import described
+from magicfs.filesystem.tracking import described
 from magicfs.filesystem.upload import Uploaded
-from magicfs.filesystem.upload.taker import NOTHING_TAKEN, Taken, taker_for
+from magicfs.filesystem.upload.stream import NOTHING_TAKEN, Taken, taker_for
 from magicfs.formats.parquet import MAGIC, TAIL_MAX
 from magicfs.formats.pending import Pending
 from magicfs.protocol.parts import even_part_size

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from magicfs.errors import MagicError, UsageError
-from magicfs.filesystem.upload.bodies import Buffer
+from magicfs.filesystem.upload.memory import Buffer
 from magicfs.filesystem.upload.stream import Upload
 from magicfs.stores.port import Body
 

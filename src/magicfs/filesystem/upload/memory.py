@@ -8,20 +8,165 @@ alone.
 
 Nothing here blocks, so that the garbage collector may give back what a lost file held, in any thread and in
 the middle of any line.
+
+How what is written is cut into the bodies of parts.
+
+Copies of small files whose uploads are finished, for the task that wrote them to read back.
+
+A store shows nobody the parts of an upload. So the bytes of a file of one part stay here until its task
+commits: in the memory that all files of the process share, of which copies take a quarter at most, and from
+which they go as soon as files that are being written need it. The largest go first: what libraries read back
+is small.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import threading
+import weakref
 from collections import deque
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
 
 from magicfs.errors import UsageError
-from magicfs.runtime import fork_safety
+from magicfs.filesystem.upload.footers import TakesBytes, take_ends
+from magicfs.runtime import process_end
+from magicfs.stores.object_settings import PlacedPart
+from magicfs.stores.port import Body, PartBody
 
-__all__ = ["LIMIT_VARIABLE", "Memory", "Share", "memory"]
+__all__ = [
+    "LIMIT_VARIABLE",
+    "Buffer",
+    "Copy",
+    "Memory",
+    "PlacedBuffer",
+    "Share",
+    "Sizes",
+    "Spares",
+    "bytes_of",
+    "content_of",
+    "copy_size_max",
+    "copy_sizes_max",
+    "make_room",
+    "memory",
+    "size_of",
+]
+
+_OVERHEAD: Final = 512
+"""Bytes that a copy takes beside its own: a task may have empty files by the thousand."""
+
+Content = bytes | io.BytesIO | Callable[[], bytes]
+"""The bytes of a file, or what reads them from elsewhere, or raises OSError."""
+
+
+class Copy:
+    """The bytes of one file, and what its object shall have beside them; the bytes may go at any time."""
+
+    def __init__(self, content: Content, options: Mapping[str, Any]) -> None:
+        self.options = options
+        self.size = _size_of(content) + _OVERHEAD
+        self._content: Content | None = content
+        self._shared, self._own = memory(), _copies_of_this_process()
+        self._shared.change(self.size)
+        self._own.memory.change(self.size)
+        self._own.take(self)
+
+    def read(self) -> bytes | None:
+        """All of the file; None if the bytes are gone."""
+        content = self._content
+        if content is None or isinstance(content, bytes):
+            return content
+        if isinstance(content, io.BytesIO):
+            return content.getvalue()
+        try:
+            return content()
+        except OSError:
+            return None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the bytes are still there."""
+        return self._content is not None
+
+    def drop(self) -> None:
+        """Let the bytes go. A second call does nothing."""
+        if self._content is not None:
+            self._content = None
+            self._shared.change(-self.size)
+            self._own.memory.change(-self.size)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_own"):
+            self.drop()
+
+
+class _Copies:
+    """The copies of a process."""
+
+    def __init__(self, shared: Memory) -> None:
+        self.memory = Memory(shared.limit // 4)
+        self._shared = shared
+        self._alive: weakref.WeakSet[Copy] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def take(self, copy: Copy) -> None:
+        """One more; others go where they take too much."""
+        with self._lock:
+            self._alive.add(copy)
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Let copies go while there is too little memory, and some more: so that it is seldom looked for."""
+        if not (self.memory.is_short or (self._shared.is_short and self.memory.held)):
+            return
+        with self._lock:
+            alive = sorted(self._alive, key=lambda one: one.size, reverse=True)
+        enough = self.memory.limit - self.memory.limit // 8
+        for one in alive:
+            if self.memory.held <= enough and not self._shared.is_short:
+                break
+            one.drop()
+            with self._lock:
+                self._alive.discard(one)
+
+
+_copies: list[_Copies] = []
+
+
+def _copies_of_this_process() -> _Copies:
+    if not _copies:
+        _copies.append(_Copies(memory()))
+    return _copies[0]
+
+
+def make_room() -> None:
+    """Let copies go if files that are being written need their memory."""
+    if _copies:
+        _copies[0].make_room()
+
+
+def copy_sizes_max() -> int:
+    """How many bytes the copies of this process may take together."""
+    return _copies_of_this_process().memory.limit
+
+
+def copy_size_max() -> int:
+    """How many bytes the largest file has of which a copy is kept, if it is one part."""
+    return copy_sizes_max() // 4
+
+
+def _size_of(content: Content) -> int:
+    if isinstance(content, io.BytesIO):
+        return content.getbuffer().nbytes
+    return len(content) if isinstance(content, bytes) else 0
+
+
+# What the parent wrote is the parent's to read back.
+process_end.after_fork_in_child(_copies.clear)
+
 
 LIMIT_VARIABLE: Final = "MAGICFS_UPLOAD_MEMORY_MIB"
 """The environment variable that holds the limit, in MiB."""
@@ -156,4 +301,151 @@ def memory() -> Memory:
 
 
 # What the parent's files hold is the parent's, and its requests never land in a child.
-fork_safety.after_fork_in_child(_of_this_process.clear)
+process_end.after_fork_in_child(_of_this_process.clear)
+
+
+class Sizes(Protocol):
+    """What says how large parts shall be: an upload."""
+
+    @property
+    def next_part_size(self) -> int:
+        """How many bytes the next part should have."""
+
+    @property
+    def next_part_size_early(self) -> int:
+        """From how many bytes on the next part should set out."""
+
+    @property
+    def next_part_size_min(self) -> int:
+        """How many bytes the next part must have, if others follow."""
+
+
+class Spares:
+    """Bodies that were sent, whose memory is there already."""
+
+    def __init__(self) -> None:
+        self._bodies: list[io.BytesIO] = []
+
+    def pop(self) -> tuple[io.BytesIO, int]:
+        """A body to be filled from its start, and the size of its memory, which may hold anything."""
+        with suppress(IndexError):
+            body = self._bodies.pop()
+            size = body.seek(0, io.SEEK_END)
+            body.seek(0)
+            return body, size
+        return io.BytesIO(), 0
+
+    def keep(self, body: io.BytesIO) -> bool:
+        """Keep a body; False if whoever sent it has closed it, or still holds on to it."""
+        with suppress(BufferError, ValueError):
+            body.truncate(body.seek(0, io.SEEK_END))
+            self._bodies.append(body)
+            return True
+        return False
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._bodies.clear()
+
+
+class PlacedBuffer:
+    """As ``Buffer``, of a file that is written where it will be: nothing is held back but small writes."""
+
+    def __init__(self, part: PlacedPart, taker: TakesBytes | None = None) -> None:
+        self._part: PlacedPart | None = part
+        self._taker = taker
+
+    def add(self, data: Body) -> Iterator[io.BytesIO]:
+        """Take data in; there is nothing to be sent."""
+        assert self._part is not None
+        view = bytes_of(data)
+        self._part.write(view)
+        if self._taker is not None and self._taker.is_slow and len(view):
+            self._taker.take(view)
+        yield from ()
+
+    def take(self) -> PlacedPart:
+        """All of the file, which is given up here: whoever holds it last closes it."""
+        part, self._part = self._part, None
+        assert part is not None
+        return part
+
+    def finish(self) -> PlacedPart:
+        """All of the file, which is closed here; blocks. StoreError if it could not be written."""
+        part = self.take()
+        part.close()
+        if self._taker is not None and not self._taker.is_slow:
+            take_ends(self._taker, part.size, part.read)
+        return part
+
+
+class Buffer:
+    """Cuts what is written into bodies as large as the upload asks for, or less where memory is short."""
+
+    def __init__(self, sizes: Sizes, share: Share, spares: Spares) -> None:
+        self._sizes = sizes
+        self._share = share
+        self._spares = spares
+        self._filling: io.BytesIO | None = None
+        self._target = 0
+        self._early = 0
+        self._held = 0  # what the memory of the body is counted as
+
+    def add(self, data: Body) -> Iterator[io.BytesIO]:
+        """Take data in; yields each body that is to be sent."""
+        view = bytes_of(data)
+        while len(view):
+            if self._filling is None:  # only now: the last part that the store takes may be the last one
+                self._target = self._sizes.next_part_size
+                self._early = self._sizes.next_part_size_early
+                self._filling, self._held = self._spares.pop()
+            room = self._target - self._filling.tell()
+            self._filling.write(view[:room])
+            view = view[room:]
+            filled = self._filling.tell()
+            if filled > self._held:
+                self._share.hold(filled - self._held)
+                self._held = filled
+            if filled >= self._early or self._is_wanted(filled):
+                yield self.take()
+
+    def _is_wanted(self, filled: int) -> bool:
+        if self._share.memory.is_short:
+            make_room()
+        return self._share.memory.is_short and filled >= self._sizes.next_part_size_min
+
+    def finish(self) -> io.BytesIO:
+        """The last body."""
+        return self.take()
+
+    def take(self) -> io.BytesIO:
+        """What has been filled so far, handed over without copying it."""
+        body, self._filling = self._filling or io.BytesIO(), None
+        body.truncate()
+        self._share.hold(body.tell() - self._held)
+        self._held = 0
+        return body
+
+
+def bytes_of(data: Body) -> memoryview:
+    """The bytes of a buffer of any shape."""
+    view = memoryview(data)
+    # What has no bytes may have a shape that cannot be cast.
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def size_of(body: PartBody | PlacedPart) -> int:
+    """The bytes of a body."""
+    if isinstance(body, io.BytesIO):
+        return body.getbuffer().nbytes
+    return memoryview(body).nbytes if isinstance(body, bytes | bytearray | memoryview) else body.size
+
+
+def content_of(body: PartBody | PlacedPart) -> bytes | io.BytesIO | Callable[[], bytes]:
+    """The bytes of a body that was sent, or what reads them from where they were placed.
+
+    Only what its owner may change is copied.
+    """
+    if isinstance(body, bytes | io.BytesIO):
+        return body
+    return bytes(body) if isinstance(body, bytearray | memoryview) else body.reader()

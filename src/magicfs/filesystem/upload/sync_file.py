@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from magicfs.errors import MagicError, StoreError, UsageError
-from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer
+from magicfs.filesystem.upload.memory import Buffer, PlacedBuffer
 from magicfs.filesystem.upload.stream import Upload
 from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile, raised_in_body
 from magicfs.runtime.interrupt import Call, run_on

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.stores.azure import errors
 from magicfs.stores.bounded_response import response_class
-from magicfs.stores.filesystem_options import options_of
-from magicfs.stores.logged_once import warn_of_exposure
-from magicfs.stores.undocumented import bound, send_once
+from magicfs.stores.object_settings import options_of
+from magicfs.stores.undocumented import bound, send_once, warn_of_exposure
 
 if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem

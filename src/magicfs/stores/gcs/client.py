@@ -17,8 +17,7 @@ from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Mal
 from magicfs.stores.bounded_response import read
 from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.errors import Answer
-from magicfs.stores.logged_once import warn_of_exposure
-from magicfs.stores.undocumented import log_missing, send_once
+from magicfs.stores.undocumented import log_missing, send_once, warn_of_exposure
 
 if TYPE_CHECKING:
     import aiohttp

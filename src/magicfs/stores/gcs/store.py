@@ -12,7 +12,7 @@ import json
 import operator
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from magicfs.errors import (
@@ -30,14 +30,12 @@ from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import port
-from magicfs.stores.answer_rules import REACH, WHOLE_BYTES_MAX, Malformed, number, whole, words
+from magicfs.stores.answer_rules import REACH, WHOLE_BYTES_MAX, Malformed, number, seconds_of, whole, words
 from magicfs.stores.gcs import batch
 from magicfs.stores.gcs import errors as gcs_errors
 from magicfs.stores.gcs.client import GcsClient
 from magicfs.stores.gcs.errors import Answer
-from magicfs.stores.gcs.folders import GcsFolders
-from magicfs.stores.gcs.layout import layout_of
-from magicfs.stores.gcs.objects import DESCRIPTION, described, generation_in, listed
+from magicfs.stores.gcs.folders import GcsFolders, layout_of
 from magicfs.stores.gcs.uploads import HEADERS, GcsUploads, crc32c_of
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -46,7 +44,38 @@ from magicfs.stores.trees import folders as folder_tree
 if TYPE_CHECKING:
     from gcsfs.core import GCSFileSystem
 
-__all__ = ["GcsStore"]
+__all__ = ["DESCRIPTION", "GcsStore", "described", "generation_in", "listed"]
+
+DESCRIPTION: Final = {
+    "CacheControl": "cacheControl",
+    "ContentDisposition": "contentDisposition",
+    "ContentEncoding": "contentEncoding",
+    "ContentLanguage": "contentLanguage",
+    "ContentType": "contentType",
+}
+"""What describes the content, and what Google calls it."""
+
+
+def generation_in(item: Mapping[str, Any]) -> str:
+    """The generation of an object; ``Malformed`` for what is none."""
+    return str(number(str(item["generation"]), "generation"))
+
+
+def listed(item: Mapping[str, Any]) -> ObjectInfo:
+    """An object as a listing has it."""
+    size = number(str(item.get("size", 0)), "size")
+    return ObjectInfo(item["name"], size, generation_in(item), seconds_of(item["timeCreated"]))
+
+
+def described(item: Mapping[str, Any]) -> ObjectInfo:
+    """An object with its metadata."""
+    info = listed(item)
+    metadata = {name.lower(): value for name, value in item.get("metadata", {}).items()}
+    description = {name: item[theirs] for name, theirs in DESCRIPTION.items() if theirs in item}
+    if not all(isinstance(text, str) for text in (*metadata.values(), *description.values())):
+        raise Malformed("the answer has metadata that is no text")
+    return ObjectInfo(info.key, info.size, info.etag, info.modified, metadata, description)
+
 
 _CAPABILITIES = Capabilities(
     rename="by bucket",

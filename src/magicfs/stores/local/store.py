@@ -46,11 +46,11 @@ from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores.local import errors, files, listing, removal, uploads
 from magicfs.stores.local import parts as local_parts
-from magicfs.stores.local.calls import calls_below
+from magicfs.stores.local.listing import calls_below
 from magicfs.stores.local.parts import OpenUpload, WrongPartsError
 from magicfs.stores.local.placed import PlacedFile
 from magicfs.stores.local.tree import LocalTree
-from magicfs.stores.placing import PlacedPart
+from magicfs.stores.object_settings import PlacedPart
 from magicfs.stores.port import (
     RIGHTS_OF,
     Body,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from magicfs.runtime.pace import REQUESTS_MAX, START
+from magicfs.runtime.parallel import REQUESTS_MAX, START
 from magicfs.stores.answer_rules import Malformed, check_plain, check_root
 from magicfs.stores.bounded_response import response_class
 from magicfs.stores.port import Store

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
 from magicfs.protocol.paths import redacted
-from magicfs.stores.filesystem_options import OF_EVERY_FILESYSTEM, named_by
+from magicfs.stores.object_settings import OF_EVERY_FILESYSTEM, named_by
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem

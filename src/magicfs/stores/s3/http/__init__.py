@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from magicfs.stores.s3.http.address import Address
 from magicfs.stores.s3.http.answer import Answer
 from magicfs.stores.s3.http.client import HttpClient
-from magicfs.stores.s3.http.errors import HttpError, NoAnswer, NotConnected
+from magicfs.stores.s3.http.connection import Address, HttpError, NoAnswer, NotConnected
 
 __all__ = ["Address", "Answer", "HttpClient", "HttpError", "NoAnswer", "NotConnected"]

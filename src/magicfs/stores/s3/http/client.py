@@ -7,14 +7,11 @@ import io
 import weakref
 from collections.abc import Mapping, Sequence
 
-from magicfs.runtime.fork_safety import after_fork_in_child
-from magicfs.stores.s3.http.address import Address
+from magicfs.runtime.process_end import after_fork_in_child
 from magicfs.stores.s3.http.answer import Answer
-from magicfs.stores.s3.http.errors import NotConnected
+from magicfs.stores.s3.http.connection import Address, NotConnected, Trust, head_of
+from magicfs.stores.s3.http.dial import proxy_of
 from magicfs.stores.s3.http.pool import Pool, Settings
-from magicfs.stores.s3.http.proxy import proxy_of
-from magicfs.stores.s3.http.request import head_of
-from magicfs.stores.s3.http.trust import Trust
 
 __all__ = ["HttpClient"]
 

@@ -9,13 +9,110 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from magicfs.stores.s3.http.address import Address
 from magicfs.stores.s3.http.answer import Answer, AnswerReader, Malformed
-from magicfs.stores.s3.http.errors import NoAnswer
 
-__all__ = ["BUFFER_BYTES", "Connection"]
+__all__ = [
+    "BUFFER_BYTES",
+    "Address",
+    "Connection",
+    "HttpError",
+    "NoAnswer",
+    "NotConnected",
+    "Trust",
+    "head_of",
+]
+
+
+def head_of(method: str, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
+    """Request line and headers, with the empty line behind them.
+
+    Raises ``ValueError``, which does not show a header, for what would not arrive as it is written here.
+    """
+    text = "".join(
+        [f"{method} {target} HTTP/1.1\r\n", *[f"{name}: {value}\r\n" for name, value in headers], "\r\n"]
+    )
+    lines = len(headers) + 2
+    if text.count("\n") != lines or text.count("\r") != lines or "\0" in text:
+        raise ValueError("a request cannot hold line ends or NUL in its target or a header; nothing was sent")
+    if " " in target or not target.isascii():
+        raise ValueError("the target of a request must be percent-encoded; nothing was sent")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a header holds what is no text; nothing was sent") from None
+
+
+@dataclass(slots=True)
+class Trust:
+    """Makes each context of TLS when it is first needed, once: that takes tens of milliseconds."""
+
+    verify: bool | str  # a path is that of a file or directory of certificates
+    client_cert: str | tuple[str, str] | None = field(repr=False)
+    _contexts: dict[bool, ssl.SSLContext] = field(default_factory=dict)
+
+    def context(self, *, of_proxy: bool) -> ssl.SSLContext:
+        """The context of all connections; raises ``OSError`` if certificates cannot be read.
+
+        A proxy is not shown the certificate, which is for the server.
+        """
+        if of_proxy not in self._contexts:
+            self._contexts[of_proxy] = self._made(None if of_proxy else self.client_cert)
+        return self._contexts[of_proxy]
+
+    def _made(self, client_cert: str | tuple[str, str] | None) -> ssl.SSLContext:
+        if isinstance(self.verify, str):
+            is_directory = Path(self.verify).is_dir()
+            context = ssl.create_default_context(
+                cafile=None if is_directory else self.verify, capath=self.verify if is_directory else None
+            )
+        elif self.verify:
+            context = ssl.create_default_context()
+        else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        # Many private authorities are not made by the letter of RFC 5280; botocore's client takes them, too.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if isinstance(client_cert, str):
+            context.load_cert_chain(client_cert)
+        elif client_cert is not None:
+            context.load_cert_chain(*client_cert)
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+
+class HttpError(OSError):
+    """A request without an answer. ``str(error)`` names the server and what happened, and holds no secret."""
+
+
+class NotConnected(HttpError):
+    """There is no connection: nothing of the request was sent."""
+
+
+class NoAnswer(HttpError):
+    """The request was sent, perhaps in part, and no whole answer came: it may have taken place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server; connections to it are kept, and used for no other."""
+
+    scheme: str  # http or https
+    host: str  # a name, or an IP address; one of IPv6 without brackets
+    port: int
+
+    def __post_init__(self) -> None:
+        if self.scheme not in ("http", "https"):  # nothing meant for TLS may go without
+            raise ValueError(f"the scheme of an address must be http or https, not {self.scheme!r}")
+
+    def __str__(self) -> str:
+        """As it stands in a URL and in messages."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 BUFFER_BYTES = 256 * 1024  # more than a record of TLS
 _READ = 256 * 1024  # before others have their turn

@@ -8,12 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from magicfs.stores.answer_rules import deadline_s
-from magicfs.stores.s3.http.address import Address
-from magicfs.stores.s3.http.connection import BUFFER_BYTES, Connection
-from magicfs.stores.s3.http.dial import Dialer
-from magicfs.stores.s3.http.errors import NotConnected
-from magicfs.stores.s3.http.proxy import Proxy
-from magicfs.stores.s3.http.trust import Trust
+from magicfs.stores.s3.http.connection import BUFFER_BYTES, Address, Connection, NotConnected, Trust
+from magicfs.stores.s3.http.dial import Dialer, Proxy
 
 __all__ = ["Pool", "Settings"]
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from magicfs.errors import UsageError
-from magicfs.stores.logged_once import warn_of_exposure
 from magicfs.stores.s3.http import Address, Answer, HttpClient
 from magicfs.stores.s3.requests.fallback import reason_against
 from magicfs.stores.s3.requests.operation import Operation, operation_of
 from magicfs.stores.s3.requests.route import Route, region_caches, route_to
 from magicfs.stores.s3.requests.signature import Credentials, Signer
-from magicfs.stores.undocumented import log_missing
+from magicfs.stores.undocumented import log_missing, warn_of_exposure
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
