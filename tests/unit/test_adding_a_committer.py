@@ -27,6 +27,12 @@ SHIPPED = ["magic", "directory", "partitioned", "manifest", "file", "direct", "s
 Install = Callable[..., None]
 
 
+def forget() -> None:
+    """Look at what is installed now."""
+    registered.load.cache_clear()
+    registered._points.cache_clear()
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Installs a distribution that registers committers and has some modules."""
@@ -42,11 +48,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (metadata / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{lines}")
         for module, code in modules.items():
             (site / f"{module}.py").write_text(code)
-        registered.load.cache_clear()
+        forget()
 
-    registered.load.cache_clear()
+    forget()
     yield of
-    registered.load.cache_clear()
+    forget()
     for module in set(sys.modules) - before:
         if str(getattr(sys.modules[module], "__file__", None)).startswith(str(site)):
             del sys.modules[module]

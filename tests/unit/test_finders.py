@@ -45,9 +45,13 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     forget()
 
 
+_points = registered._points
+
+
 def forget() -> None:
     finders.cache_clear()
     registered.load.cache_clear()
+    _points.cache_clear()
 
 
 def test_hadoops_finder_is_registered() -> None:

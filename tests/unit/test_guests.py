@@ -41,6 +41,12 @@ def run(arguments):
 Install = Callable[..., None]
 
 
+def forget() -> None:
+    """Look at what is installed now."""
+    registered.load.cache_clear()
+    registered._points.cache_clear()
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Installs the distribution ``joinery`` 1.2, whose module of a given text is in a group."""
@@ -54,10 +60,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             file.write(f"[{group}]\n{name} = joinery_{name}\n")
         monkeypatch.delitem(sys.modules, f"joinery_{name}", raising=False)
         monkeypatch.syspath_prepend(tmp_path)
-        registered.load.cache_clear()
+        forget()
 
     yield install
-    registered.load.cache_clear()
+    forget()
 
 
 @pytest.mark.parametrize("group", ALL_GROUPS)

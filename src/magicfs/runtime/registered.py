@@ -5,8 +5,7 @@
     [project.entry-points."magicfs.extensions"]
     keep = "magicfs.past.extension:Past"
 
-The groups are ``magicfs.committers``, ``magicfs.extensions``, ``magicfs.finders``, ``magicfs.commands`` and
-``magicfs.recover``. Guests of this distribution register as those of any other do.
+Guests of this distribution register as those of any other do.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["load", "names", "unusable"]
 
 
 def names(group: str) -> list[str]:
-    """All names that are registered in a group, sorted. Nothing is imported."""
+    """All names of a group, sorted. Nothing is imported."""
     return sorted({one.name for one in _points(group)})
 
 
@@ -65,6 +64,7 @@ def _named(group: str, name: str) -> list[EntryPoint]:
     return [one for one in _points(group) if one.name == name]
 
 
+@cache
 def _points(group: str) -> tuple[EntryPoint, ...]:
     from importlib.metadata import entry_points
 
