@@ -1,10 +1,15 @@
-"""Where there is no POSIX, as on Windows: what works there, and what says that it cannot."""
+"""Windows has no POSIX, and macOS lacks what only Linux has: what works there, and what says that it cannot.
+
+Both are taken away here, on Linux. So these tests show what magicfs does not need; that nothing else is
+missing on the other systems, only a run there can show.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +24,50 @@ for module in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[module] = None
 for name in (
     *("register_at_fork", "geteuid", "getuid", "killpg", "pread", "pwrite", "uname", "waitid"),
-    *("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK"),
+    *("chown", "chroot", "fchmod", "fchown", "getegid", "getgid", "getpgid", "getsid", "lchown", "mkfifo"),
+    *("O_ACCMODE", "O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_SYNC"),
+    *("SEEK_DATA", "SEEK_HOLE", "posix_fallocate", "preadv", "pwritev", "statvfs", "sysconf"),
 ):
     delattr(os, name)
 del signal.SIGHUP
+"""
+
+# Hides what Linux alone has, in the same way. What the standard library needs of it is imported before.
+_WITHOUT_LINUX = """
+import asyncio, concurrent.futures.thread, ctypes, multiprocessing, os, platform, shutil
+import signal, socket, subprocess, sys, sysconfig, tempfile, time, uuid
+
+sysconfig.get_config_vars()
+sys.platform = "darwin"
+for name in (
+    *("copy_file_range", "eventfd", "getxattr", "listxattr", "memfd_create", "pidfd_open", "posix_fadvise"),
+    *("posix_fallocate", "sched_getaffinity", "setxattr", "splice", "waitid"),
+    *("O_DIRECT", "O_NOATIME", "O_PATH", "POSIX_FADV_DONTNEED"),
+):
+    delattr(os, name)
+for module, name in (
+    *((time, name) for name in ("CLOCK_BOOTTIME", "CLOCK_TAI")),
+    *((socket, name) for name in ("TCP_USER_TIMEOUT", "SO_PEERCRED")),
+):
+    delattr(module, name)
+
+
+def nowhere(function):
+    def asked(path, *arguments, **options):
+        if str(path).startswith(("/proc", "/sys/", "/etc/machine-id", "/dev/shm")):
+            raise FileNotFoundError(2, "no such file or directory", path)
+        return function(path, *arguments, **options)
+
+    return asked
+
+
+def refuse(event, arguments):
+    if event == "open" and str(arguments[0]).startswith(("/proc", "/sys/", "/etc/machine-id", "/dev/shm")):
+        raise FileNotFoundError(2, "no such file or directory", arguments[0])
+
+
+sys.addaudithook(refuse)
+os.stat, os.scandir, os.listdir = nowhere(os.stat), nowhere(os.scandir), nowhere(os.listdir)
 """
 
 _JOB = """
@@ -43,9 +88,13 @@ import magicfs.testing, magicfs.testing.faulty_store, magicfs.testing.store_exam
 """
 
 
-def without_posix(code: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-c", _WITHOUT_POSIX + code]
+def ran(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", code]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+
+
+def without_posix(code: str) -> subprocess.CompletedProcess[str]:
+    return ran(_WITHOUT_POSIX + code)
 
 
 @pytest.mark.process
@@ -76,6 +125,65 @@ except magicfs.UsageError as error:
 @pytest.mark.process
 def test_every_room_can_be_imported_without_posix() -> None:
     assert without_posix(_MODULES).stderr == ""
+
+
+_ON_FILES = """
+import pathlib
+
+import magicfs
+
+for number, mode in enumerate(("append", "append", "replace")):
+    with magicfs.Job(url, conflict=mode, **options) as job:
+        with job.task(0) as task:
+            with task.filesystem.open(f"{task.path}/day=1/part.txt", "wb") as file:
+                for _ in range(3):
+                    file.write(b"rows" * 2**20)
+            task.filesystem.pipe_file(f"{task.path}/day=2/part.txt", b"%d" % number)
+    print(job.report.files)
+
+dead = magicfs.Job(url, conflict="append", **options).setup()
+with dead.task(0) as task:
+    task.filesystem.pipe_file(f"{task.path}/day=3/part.txt", b"never")
+print(magicfs.recover(url, abort=True))
+found = sorted(str(path.relative_to(root)) for path in pathlib.Path(root).rglob("part*"))
+print([name.split("/")[0] for name in found])
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("committer", ["magic", "manifest", "file", "directory"])
+def test_job_on_files_needs_no_linux(committer: str, tmp_path: Path) -> None:
+    root = tmp_path / "sales"
+    given = f"root, url, options = {str(root)!r}, {root.as_uri()!r}, {{'committer': {committer!r}}}\n"
+    done = ran(_WITHOUT_LINUX + given + _ON_FILES)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[:3] == ["2", "2", "2"]
+    assert done.stdout.splitlines()[-1] == "['day=1', 'day=2']"
+
+
+@pytest.mark.process
+def test_every_room_can_be_imported_without_linux() -> None:
+    assert ran(_WITHOUT_LINUX + _MODULES).stderr == ""
+
+
+@pytest.mark.process
+def test_what_a_driver_holds_stays_in_memory_where_no_file_can_be_read_at_a_place() -> None:
+    code = """
+from magicfs.transaction.spool import Spool
+
+spool = Spool(2)
+print([spool.read(spool.append(raw)) for raw in (b"one", b"two", b"three")])
+"""
+    done = without_posix(code)
+    assert (done.stdout, done.stderr) == ("[b'one', b'two', b'three']\n", "")
+
+
+@pytest.mark.process
+def test_show_prints_a_local_file_without_posix() -> None:
+    text = Path(__file__).parents[1] / "golden" / "magicfs_tag_1.json"
+    done = without_posix(f"import magicfs.cli.main\nmagicfs.cli.main.main(['show', {str(text)!r}])")
+    assert done.stderr == ""
+    assert "quarter-1" in done.stdout
 
 
 def test_local_files_need_posix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,8 +109,8 @@ def _read(url: str, options: dict[str, object]) -> bytes:
 
 def _read_local(path: Path, size_max: int) -> bytes:
     try:
-        # Nobody may ever write into a named pipe: do not wait for it.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        at_once = getattr(os, "O_NONBLOCK", 0)  # nobody may ever write into a named pipe
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UsageError(f"{path} is no file; give the path or the URL of a file")
             return file.read(size_max)

@@ -299,8 +299,8 @@ class Spool:
         """Keep one more; returns its number."""
         self._memory.append(raw)
         self._ends.append(self._ends[-1] + len(raw))
-        if self._ends[-1] - self._ends[self._spilled] > self._memory_bytes_max:
-            self._spill()
+        if self._ends[-1] - self._ends[self._spilled] > self._memory_bytes_max and hasattr(os, "pwrite"):
+            self._spill()  # Windows has no pwrite, and keeps all in memory
         return len(self) - 1
 
     def read(self, number: int) -> bytes:

@@ -242,8 +242,8 @@ class OpenUpload:
         if not self.boot or self.boot == boot_id() or not is_of_this_machine(self.boot):
             return False
         try:
-            # Who has read a hole since then has made it look like data.
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            if hasattr(os, "posix_fadvise"):  # who has read a hole since then has made it look like data
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             return os.lseek(descriptor, 0, os.SEEK_HOLE) < os.fstat(descriptor).st_size
         except OSError:
             return False  # the filesystem does not know
