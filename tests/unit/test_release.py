@@ -1,0 +1,105 @@
+"""A release is ready to be pressed: what its files say of each other, and of the code, is so."""
+
+from __future__ import annotations
+
+import hashlib
+import pkgutil
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import magicfs.formats
+from magicfs.formats.job_object import CORE_NEEDS
+from magicfs.formats.job_options import ALL_NEEDS
+from magicfs.version import __version__
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+CHANGELOG_WORDS_MAX = 500
+
+
+def formats() -> set[str]:
+    rooms = [
+        import_module(f"magicfs.formats.{one.name}") for one in pkgutil.iter_modules(magicfs.formats.__path__)
+    ]
+    named = (value for room in rooms for name, value in vars(room).items() if name.endswith("_FORMAT"))
+    return {value for value in named if value.startswith("magicfs.")}
+
+
+def table_of_formats() -> dict[str, set[str]]:
+    page = (ROOT / "docs" / "versions.md").read_text()
+    rows = re.findall(r"^\| `(magicfs\.[a-z-]+/\d+)` \|[^|]*\|([^|]*)\|$", page, re.MULTILINE)
+    return {name: set(re.findall(r"`([^`]+)`", requires)) for name, requires in rows}
+
+
+def test_the_page_of_versions_names_every_format_and_an_example_of_each_is_kept() -> None:
+    assert set(table_of_formats()) == formats()
+    for name in formats():
+        golden = f"{name.replace('.', '_').replace('/', '_')}.json"
+        assert (ROOT / "tests" / "golden" / golden).is_file()
+
+
+def test_the_page_of_versions_names_what_this_version_understands() -> None:
+    table = table_of_formats()
+    assert table["magicfs.job/1"] == {*CORE_NEEDS, *ALL_NEEDS, "audit"}
+    for name, room in (("deletions", "deletions"), ("manifest", "manifest"), ("pointer", "pointer")):
+        text = (ROOT / "src" / "magicfs" / "formats" / f"{room}.py").read_text()
+        known = re.findall(r"check_format\(fields, \w+, \{([^}]+)\}\)", text)[0]
+        words = re.findall(r'"(\w+)"', known) or [word.strip(" _").lower() for word in known.split(",")]
+        assert table[f"magicfs.{name}/1"] == set(words)
+
+
+def test_what_a_release_wrote_stays_as_it_is() -> None:
+    lines = (ROOT / "tests" / "released-goldens.txt").read_text().splitlines()
+    for version, digest, name in (line.split() for line in lines if not line.startswith("#")):
+        kept = (ROOT / "tests" / "golden" / name).read_bytes()
+        assert hashlib.sha256(kept).hexdigest() == digest, (
+            f"{name} is as {version} wrote it; add a file instead"
+        )
+
+
+def test_the_newest_entry_of_the_changelog_is_this_version_and_short() -> None:
+    entries = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    assert entries[0].split()[0] == __version__
+    assert len(entries[0].split()) <= CHANGELOG_WORDS_MAX
+
+
+def test_the_recipe_says_what_the_project_says() -> None:
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    assert f'version: "{__version__}"' in recipe
+    assert f"summary: {PROJECT['description']}\n" in recipe
+    assert f"magicfs = {PROJECT['scripts']['magicfs']}" in recipe
+    run = recipe.split("  run:\n")[1].split("\n\n")[0]
+    assert re.findall(r"- (\S+ >=[\d.]+)$", run, re.MULTILINE) == [
+        one.replace(">=", " >=") for one in PROJECT["dependencies"]
+    ]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_pins_what_it_uses_and_may_do_nothing_that_it_does_not_say(workflow: Path) -> None:
+    text = workflow.read_text()
+    used = re.findall(r"uses: (.*)$", text, re.MULTILINE)
+    assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
+    assert "\npermissions: {}\n" in text
+    assert text.count("timeout-minutes:") == text.count("runs-on:") == text.count("    permissions:\n")
+
+
+def test_one_action_has_one_version() -> None:
+    used = {
+        one for path in WORKFLOWS for one in re.findall(r"uses: ([\w-]+/[\w-]+)\S*@(\w+)", path.read_text())
+    }
+    assert len(used) == len({name for name, _ in used})
+
+
+def test_workflows_run_environments_that_tox_has() -> None:
+    environments = set(re.findall(r"^\[testenv:([^\]]+)\]", (ROOT / "tox.ini").read_text(), re.MULTILINE))
+    environments |= {"py311", "py312", "py313", "py314"}
+    for workflow in WORKFLOWS:
+        text = workflow.read_text()
+        named = set(re.findall(r"environment: ([\w-]+)$", text, re.MULTILINE)) - {"pypi", "testpypi"}
+        named |= set(re.findall(r"tox run -e ([\w-]+)", text))
+        assert named <= environments
