@@ -67,7 +67,7 @@ def _used_alone(wheel: Path, python: str, place: Path, *, must: bool) -> bool:
     # Isolated, and from another directory: nothing of this clone is on the path.
     elsewhere = place / "elsewhere"
     elsewhere.mkdir()
-    script = shutil.copy(_WHEEL_ALONE, elsewhere)
+    script = str(shutil.copy(_WHEEL_ALONE, elsewhere))
     _run(inside, "-I", "-W", "error", script, wheel.name.split("-")[1], directory=elsewhere)
     _run(str(bin_ / "magicfs"), "--help", directory=elsewhere, quiet=True)
     return True

@@ -243,7 +243,7 @@ class OpenUpload:
             return False
         try:
             if hasattr(os, "posix_fadvise"):  # who has read a hole since then has made it look like data
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.posix_fadvise(descriptor, 0, 0, getattr(os, "POSIX_FADV_DONTNEED", 4))
             return os.lseek(descriptor, 0, os.SEEK_HOLE) < os.fstat(descriptor).st_size
         except OSError:
             return False  # the filesystem does not know
