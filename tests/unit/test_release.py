@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import hashlib
 import pkgutil
 import re
@@ -103,3 +104,24 @@ def test_workflows_run_environments_that_tox_has() -> None:
         named = set(re.findall(r"environment: ([\w-]+)$", text, re.MULTILINE)) - {"pypi", "testpypi"}
         named |= set(re.findall(r"tox run -e ([\w-]+)", text))
         assert named <= environments
+
+
+@pytest.mark.parametrize(
+    ("lock", "environments"),
+    [
+        ("ci", "lint types imports docs"),
+        ("tools", "dist sbom public-types workflows"),
+    ],
+)
+def test_what_tox_installs_in_ci_is_pinned(lock: str, environments: str) -> None:
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    pinned = set(
+        re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements" / f"{lock}.txt").read_text(), re.MULTILINE)
+    )
+    for environment in environments.split():
+        wanted = re.findall(r"^([\w-]+)", tox[f"testenv:{environment}"]["deps"], re.MULTILINE)
+        missing = {name.lower() for name in wanted} - pinned
+        assert not missing, f"add {missing} to requirements/tools.in, and run: tox run -e constraints"
+    needed = PROJECT["optional-dependencies"]["test"][1:] if lock == "ci" else PROJECT["dependencies"]
+    assert {re.split(r"[\[>=]", one)[0] for one in needed} <= pinned
