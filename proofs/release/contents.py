@@ -17,9 +17,9 @@ NEEDED: Final = (
 )
 """Of an sdist: what builds the wheel, and what runs the tests."""
 ALLOWED: Final = frozenset(
-    {"benchmarks", "docs", "examples", "proofs", "requirements", "src", "tests", "PKG-INFO", "LICENSE"}
-    | {"CHANGELOG.md", "CONTRIBUTING.md", "MANIFEST.in", "README.md", "RELEASING.md", "SECURITY.md"}
-    | {"mkdocs.yml", "pyproject.toml", "setup.cfg", "tox.ini"}
+    {".github", "benchmarks", "docs", "examples", "proofs", "recipe", "requirements", "src", "tests"}
+    | {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "RELEASING.md"}
+    | {"SECURITY.md", "mkdocs.yml", "pyproject.toml", "setup.cfg", "tox.ini"}
 )
 WHEEL_BYTES_MAX: Final = 2_000_000
 SDIST_BYTES_MAX: Final = 6_000_000
