@@ -29,7 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", choices=_SERVERS, default="seaweedfs")
     parser.add_argument("--at-once", metavar="N", type=int, default=2, help="writers at once")
     parser.add_argument(
-        "--write", metavar="FILE", type=Path, help="put the table between its marks in a page"
+        "--write",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="put the table between its marks in a page; more than once for several",
     )
     given = parser.parse_args(arguments)
     cases = [one for one in CASES if given.case in one.name]
@@ -53,10 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for outcome in outcomes if tool.ours else ():
                 [case] = [one for one in cases if one.name == outcome.case]
                 wrong += [f"{tool.name}, {case.name}: {one}" for one in faults_of(outcome, case)]
-    if given.write is not None:
-        shown = table.render(figures, versions, given.server, [one.name for one in cases])
-        text = given.write.read_text(encoding="utf-8")
-        given.write.write_text(table.put_in(text, shown), encoding="utf-8")
+    for page in given.write:
+        text = page.read_text(encoding="utf-8")
+        names = [name for name in table.rows_of(text) or figures if name in figures]
+        shown = table.render(
+            {name: figures[name] for name in names},
+            {name: versions[name] for name in names},
+            given.server,
+            [one.name for one in cases],
+        )
+        page.write_text(table.put_in(text, shown), encoding="utf-8")
     for one in wrong:
         _say(f"WRONG: {one}")
     told = {"server": given.server, "versions": versions, "absent": absent, "wrong": wrong, "tools": figures}

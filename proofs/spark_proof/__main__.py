@@ -96,12 +96,12 @@ def _in_this_process(part: str, goal: Goal) -> dict[str, Any]:
 
 def _run(part: str, goal: Goal, server: Any, directory: Path, say: Any) -> dict[str, Any]:
     # Each part imports what it needs, and a Connect client is not needed by the others.
-    from proofs.spark_proof import connect, driver_kills, executor_kills, readme, speculation, speed
+    from proofs.spark_proof import connect, demo_lines, driver_kills, executor_kills, speculation, speed
     from proofs.spark_proof import stream_kills as streams
 
     match part:
-        case "readme":
-            return readme.run(readme.installed_readme(), server, directory, say)
+        case "demo":
+            return demo_lines.run(demo_lines.PAGE.read_text(), server, directory, say)
         case "executors":
             return executor_kills.run(goal.executor_kills, goal.seed, server, directory, say)
         case "drivers":

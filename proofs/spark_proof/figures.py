@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["PARTS", "Goal", "summary"]
 
-PARTS = ("speed", "readme", "executors", "drivers", "streams", "speculation", "connect")
+PARTS = ("speed", "demo", "executors", "drivers", "streams", "speculation", "connect")
 """Speed comes first, while nothing else has left anything running."""
 
 _ADDED = ("rows_wrong", "pending_after", "work_after", "troubles")

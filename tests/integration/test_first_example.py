@@ -1,4 +1,4 @@
-"""The first two examples of the README, in programs of their own, run twice against a real server."""
+"""The first two examples of the quickstart, in programs of their own, run twice against a real server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=1)
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
 EXAMPLES = {
     "magicfs.write": (Counter([("mon", 1.5), ("tue", 2.5)]), 2),
     "magicfs.Job": (
@@ -37,7 +37,7 @@ def test_first_examples_publish_every_row_each_time_they_are_run(
     running, bucket = ministack, bucket_factory(ministack, "first")
     call = list(EXAMPLES)[number]
     expected, files = EXAMPLES[call]
-    code = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)[number]
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)[number]
     assert call in code
     assert code.count("memory://bucket/sales") == 1, "the example has changed"
     code = code.replace("memory://bucket/sales", f"s3://{bucket}/sales")

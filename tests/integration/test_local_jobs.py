@@ -1,4 +1,4 @@
-"""Jobs on files of this machine, without any server: what the README shows, each example, and deaths."""
+"""Jobs on files of this machine, without any server: what the quickstart shows, each example, and deaths."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ def run(command: Sequence[str]) -> str:
 
 
 @pytest.mark.parametrize("committer", ["auto", "task-completing", *DRIVEN])
-def test_the_job_of_the_readme_publishes_every_row_each_time(tmp_path: Path, committer: str) -> None:
-    (_, code, *_) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+def test_the_job_of_the_quickstart_publishes_every_row_each_time(tmp_path: Path, committer: str) -> None:
+    page = (ROOT / "docs" / "quickstart.md").read_text()
+    (_, code) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     assert code.count('"memory://bucket/sales"') == 1, "the example has changed"
     code = code.replace('"memory://bucket/sales"', f'"file://{tmp_path}/sales", committer="{committer}"')
     for number in (1, 2):

@@ -185,5 +185,5 @@ def test_a_quick_run_of_everything_is_clean() -> None:
     assert figures["speculation_losers"] == 2
     ratios = ("ratio_2m_rows", "ratio_200_partitions", "ratio_s3")
     assert all(figures[name] > 0 for name in ratios)
-    assert (figures["readme_lines"], figures["readme_rows"]) == (10, 336_776)
+    assert (figures["demo_lines"], figures["demo_rows"]) == (10, 336_776)
     assert all(f"seconds_{part}" in figures for part in PARTS)

@@ -22,19 +22,29 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 SPARK = "from pyspark"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+PAGES = ("README.md", *(f"docs/{name}.md" for name in ("checking", "demo", "filesystem", "quickstart")))
 
 
-def test_the_readme_has_an_example_of_ten_lines() -> None:
-    for code, call in zip(blocks("python"), ("magicfs.write", "magicfs.Job"), strict=False):
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+
+
+def test_the_readme_has_at_most_900_words() -> None:
+    assert len(re.findall(r"\S*\w\S*", README)) <= 900
+
+
+def test_first_examples_have_ten_lines() -> None:
+    codes = [*blocks("python"), *blocks("python", "docs/quickstart.md")]
+    for code, call in zip(codes, ("magicfs.rollback", "magicfs.write", "magicfs.Job"), strict=True):
         assert len(code.strip().splitlines()) <= 11
         assert call in code
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("code", [code for code in blocks("python") if SPARK not in code])
-def test_python_of_the_readme_runs_as_it_stands(code: str) -> None:
+@pytest.mark.parametrize(
+    "code", [code for page in PAGES for code in blocks("python", page) if SPARK not in code]
+)
+def test_python_of_the_first_pages_runs_as_it_stands(code: str) -> None:
     shown = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
     )
@@ -44,7 +54,7 @@ def test_python_of_the_readme_runs_as_it_stands(code: str) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize(("number", "expected"), [(0, "4 2"), (1, "16 8")])
 def test_the_first_examples_publish_every_row_twice_when_run_twice(number: int, expected: str) -> None:
-    code = blocks("python")[number]
+    code = blocks("python", "docs/quickstart.md")[number]
     # From buffers, and only the footers: when Arrow's threads still hold a Python file as the interpreter
     # exits, CPython before 3.14 ends them under C++'s feet and the process aborts.
     check = """
@@ -65,9 +75,11 @@ print(sum(pq.ParquetFile(pa.BufferReader(body)).metadata.num_rows for body in fo
 def test_ci_runs_the_commands_of_the_readme() -> None:
     ran = [line.strip() for line in (ROOT / ".ci" / "run").read_text().splitlines()]
     promised = [part.strip() for line in "\n".join(blocks("sh")).splitlines() for part in line.split("&&")]
-    for command in ("pip install tox", "tox run -e demo", "tox run"):
+    for command in ("pip install tox", "tox run -e demo"):
         assert command in promised
         assert command in ran
+    assert "`tox run`" in README
+    assert "tox run" in ran
 
 
 def test_tox_knows_every_environment_that_the_documents_name() -> None:

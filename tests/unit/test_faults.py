@@ -15,7 +15,9 @@ from proofs.faults.rows import NEW_ROWS, OLD_ROWS
 from proofs.faults.tools import TOOLS
 from proofs.faults.trial import Outcome, faults_of
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs" / "faults.md").read_text()
 OLD = Found(old_files=4, new_files=0, old_rows=OLD_ROWS, new_rows=0, unreadable=0, uploads=0)
 NEW = Found(old_files=0, new_files=4, old_rows=0, new_rows=NEW_ROWS, unreadable=0, uploads=0)
 WHILE_WRITING, WHILE_PUBLISHING = CASES[2], CASES[-1]
@@ -83,18 +85,34 @@ def test_nothing_may_be_wrong_with_ours(one: Outcome, publishing: bool, wrong: s
 def test_the_table_is_put_between_its_marks() -> None:
     figures = {"ours": {"a": outcome(with_(OLD, uploads=2)).figures()}, "theirs": {"b": {"ended": "written"}}}
     shown = table.render(figures, {"ours": {"x": "1.0"}, "theirs": {"x": "2.0"}}, "a server", ["a", "b"])
-    assert "| ours | 4 / 0 / 2 → 4 / 0 / 0 |  |" in shown
+    assert "| ours | 4/0/2 → 4/0/0 |  |" in shown
     assert shown.endswith("On a server; x 1.0, x 2.0.")
     assert "| theirs |  | no such step |" in shown
-    assert table.put_in(f"x\n{table.BEGIN}\nold\n{table.END}\ny", shown) == (
-        f"x\n{table.BEGIN}\n{shown}\n{table.END}\ny"
+    for begin, names in (
+        ("<!-- faults: begin -->", None),
+        ("<!-- faults: begin, only: ours; theirs -->", ["ours", "theirs"]),
+    ):
+        page = f"x\n{begin}\nold\n<!-- faults: end -->\ny"
+        assert table.rows_of(page) == names
+        assert table.shown_in(page) == "old\n"
+        assert table.put_in(page, shown) == f"x\n{begin}\n{shown}\n<!-- faults: end -->\ny"
+    for without in ("x", "<!-- faults: begin -->\nold\n"):
+        with pytest.raises(ValueError, match="the page has no"):
+            table.put_in(without, shown)
+
+
+def test_the_readme_shows_five_rows_of_the_page() -> None:
+    of_page, of_readme = (
+        [line for line in table.shown_in(text).splitlines() if line.startswith("|")]
+        for text in (PAGE, README)
     )
-    with pytest.raises(ValueError, match="the page has no"):
-        table.put_in("x", shown)
+    assert len(of_readme) == 2 + 5
+    assert set(of_readme) <= set(of_page)
+    assert [line.split(" | ")[0].removeprefix("| ") for line in of_readme[2:]] == table.rows_of(README)
 
 
-def test_the_table_of_the_readme_is_one_of_these_writers_and_cases() -> None:
-    shown = README.partition(table.BEGIN)[2].partition(table.END)[0]
+def test_the_table_of_the_page_is_one_of_these_writers_and_cases() -> None:
+    shown = table.shown_in(PAGE)
     head, _, *lines = [line for line in shown.splitlines() if line.startswith("|")]
     assert head == f"| overwrites by | {' | '.join(case.name for case in CASES)} |"
     ours = {tool.name: tool.ours for tool in TOOLS}
@@ -103,6 +121,6 @@ def test_the_table_of_the_readme_is_one_of_these_writers_and_cases() -> None:
     assert set(named) <= set(ours)
     assert sum(ours[name] for name in named) >= 5
     for name, line in zip(named, lines, strict=True):
-        cells = re.findall(r"→ (\d) / (\d) / (\d)", line)
+        cells = re.findall(r"→ (\d)/(\d)/(\d)", line)
         assert len(cells) == (cases[name] if ours[name] else 0)
         assert set(cells) <= {("4", "0", "0"), ("0", "4", "0")}

@@ -22,12 +22,16 @@ from magicfs.errors import AuditFailed
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "adding-a-committer": "tests/unit/test_adding_a_committer.py",
+    "checking": "tests/unit/test_documents.py",
     "catalogs": "tests/unit/catalogs/test_catalogs_document.py",
+    "demo": "tests/unit/test_documents.py",
     "engines": "tests/integration/test_engines_document.py",
+    "filesystem": "tests/unit/test_documents.py",
     "hadoop": "tests/unit/test_hadoop_document.py",
     "history": "tests/unit/test_history_document.py",
     "manifest-committer": "tests/unit/test_manifest_document.py",
     "manifests": "tests/unit/test_readers.py",
+    "quickstart": "tests/unit/test_documents.py",
     "reference": "tests/unit/test_reference_document.py",
     "simple-committers": "tests/unit/test_simple_committers_document.py",
     "spark": "tests/spark/test_spark_documents.py",

@@ -1,4 +1,4 @@
-"""The ten lines of the README, run as they stand: they must publish what the demo publishes."""
+"""The ten lines of the page about the demo, run as they stand: they must publish what the demo publishes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,10 @@ from proofs.spark_proof.witness import Judge, Lane, Witness
 if TYPE_CHECKING:
     from examples.flights.fingerprint import Fingerprint
 
-__all__ = ["URL", "installed_readme", "pipeline", "run"]
+__all__ = ["PAGE", "URL", "pipeline", "run"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "demo.md"
+"""What is run."""
 
 URL = "s3://bucket/flights"
 """Where the lines publish to."""
@@ -30,7 +32,7 @@ def pipeline(text: str) -> str:
     """The lines for PySpark.
 
     Args:
-        text: The README.
+        text: The page.
 
     Raises:
         ValueError: It has no such code, or more than one piece of it.
@@ -43,16 +45,11 @@ def pipeline(text: str) -> str:
     return str(code)
 
 
-def installed_readme() -> str:
-    """The README as the installed distribution has it, in a wheel too: as its description."""
-    return str(metadata.metadata("magicfs").get_payload())  # type: ignore[attr-defined]
-
-
 def run(text: str, server: Server, directory: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Run the lines twice, the second time over what the first has published; returns the figures.
 
     Args:
-        text: The README.
+        text: The page.
         server: The store.
         directory: For what the lines leave.
         say: Told what is going on, in lines.
@@ -63,7 +60,7 @@ def run(text: str, server: Server, directory: Path, say: Callable[[str], None]) 
 
     code = pipeline(text)
     judge = Judge(Witness(server), say)
-    lane = Lane(server.create_bucket("readme"), "flights")
+    lane = Lane(server.create_bucket("demo"), "flights")
     files = {table.file: flights.unpack(table, directory) for table in flights.TABLES}
     wanted, rows = fingerprint(expected_dataset(files).to_batches()), 0
     for _ in range(_RUNS):
@@ -71,13 +68,13 @@ def run(text: str, server: Server, directory: Path, say: Callable[[str], None]) 
         lane.ended = time.monotonic()
         rows = _compare(lane, wanted, server, judge)
     lane.settle()
-    judge.leftovers(lane, "the README's lines")
+    judge.leftovers(lane, "the page's lines")
     lines = sum(bool(line.strip()) for line in code.splitlines())
-    return judge.to_dict() | {"readme_lines": lines, "readme_rows": rows}
+    return judge.to_dict() | {"demo_lines": lines, "demo_rows": rows}
 
 
 def _run_lines(code: str, server: Server, directory: Path, judge: Judge) -> None:
-    done = subprocess.run(  # noqa: S603 - the project's own README
+    done = subprocess.run(  # noqa: S603 - the project's own page
         [sys.executable, "-c", code],
         env=os.environ
         | server.environment()
@@ -87,7 +84,7 @@ def _run_lines(code: str, server: Server, directory: Path, judge: Judge) -> None
         check=False,
         text=True,
     )
-    judge.say(f"the README's lines say:\n{done.stdout.strip()}")
+    judge.say(f"the page's lines say:\n{done.stdout.strip()}")
     if done.returncode:
         judge.trouble(f"they end with status {done.returncode}:\n{done.stderr[-5000:]}")
 
