@@ -1,6 +1,6 @@
 """``python -m proofs.faults.picture``: readers beside overwrites whose process is killed, as a picture.
 
-Each lane is a real run on a real server. A writer of its own process replaces four files and is killed; a reader
+Each lane is a real run on a real server. A process of its own replaces four files and is killed; a reader
 counts rows all the while. What it saw is drawn: the old rows, the new rows, or anything else.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from threading import Barrier, Thread
@@ -34,8 +35,8 @@ _OLD, _NEW = 0, 1
 _PAUSE_S = 0.4
 """Between two files of a writer, so that a reader sees each step."""
 _BEFORE_S = 2.0
-_AFTER_S = 4.0
-"""How long readers go on after the last writer died."""
+_RECOVERED_S, _AFTER_S = 2.0, 2.0
+"""How long readers go on after the last writer died and was recovered."""
 _LONGEST_S = 60.0
 _LANES = (
     ("magicfs.write, killed in its tasks", "writing"),
@@ -74,9 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.victim:
         how, place = given.victim
-        import pandas  # noqa: F401 - before the clock starts
-        import pyarrow.dataset  # noqa: F401
-        import s3fs  # noqa: F401
+        for name in ("pandas", "pyarrow.dataset", "s3fs"):  # before the clock starts
+            import_module(name)
 
         print("ready", flush=True)  # noqa: T201
         sys.stdin.readline()
@@ -88,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         keys = (server.endpoint, server.access_key, server.secret_key, server.region, bucket)
         places = [Place(*keys, how) for _, how in _LANES]
         with ThreadPoolExecutor(len(_LANES)) as pool:
-            lanes = list(pool.map(partial(_run, Barrier(len(_LANES)), []), *zip(*_LANES, strict=True), places))
+            lanes = list(
+                pool.map(partial(_run, Barrier(len(_LANES)), []), *zip(*_LANES, strict=True), places)
+            )
     given.write.write_text(drawn(lanes), encoding="utf-8")
     return int(any(one.state == "neither" for lane in lanes[:2] for one in lane.seen))
 
@@ -155,7 +157,7 @@ def _arrow(place: Place) -> None:
     import pyarrow.dataset
     from s3fs import S3FileSystem
 
-    class Slow(S3FileSystem):  # type: ignore[misc]  # s3fs has no types
+    class Slow(S3FileSystem):
         def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
             if mode == "wb":
                 time.sleep(_PAUSE_S)
@@ -206,7 +208,7 @@ def _state(place: Place, ours: bool) -> str:
     return "neither"
 
 
-def _run(together: Barrier, deaths: list[float], title: str, how: str, place: Place) -> Lane:
+def _run(together: Barrier, ends: list[float], title: str, how: str, place: Place) -> Lane:
     ours = how in ("writing", "publishing")
     if ours:
         _magicfs(place, _whole(_OLD))
@@ -217,13 +219,13 @@ def _run(together: Barrier, deaths: list[float], title: str, how: str, place: Pl
             frame.to_parquet(f"{directory}/{part}.parquet", storage_options=place.storage_options)
     assert _state(place, ours) == "old"
     line = [sys.executable, "-m", "proofs.faults.picture", "--victim", how, place.dump()]
-    victim = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: S603 - this module
-    assert victim.stdin is not None and victim.stdout is not None
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    victim = subprocess.Popen(line, **pipes)  # type: ignore[call-overload]  # noqa: S603 - this module
+    assert victim.stdin is not None
+    assert victim.stdout is not None
     with victim.stdout as lines:
         lines.readline()
     together.wait()
-    victim.stdin.write(b"go\n")
-    victim.stdin.close()
     begin = time.monotonic()
     killed = recovered = recovery = None
     options = {"storage_options": place.storage_options}
@@ -231,21 +233,26 @@ def _run(together: Barrier, deaths: list[float], title: str, how: str, place: Pl
     while (now := time.monotonic() - begin) < _LONGEST_S:
         if killed is None and victim.poll() is not None:
             killed = now
-            deaths.append(now)
-        if len(deaths) == len(_LANES) and now > max(deaths) + _AFTER_S:
+            ends.append(now)
+        if recovery is not None and not recovery.is_alive() and len(ends) == len(_LANES):
+            ends.append(now)
+        if len(ends) == len(_LANES) + 1 and now > max(ends) + _AFTER_S:
             break
-        if how == "publishing" and killed is not None and recovery is None and now > killed + 1:
+        if how == "publishing" and killed is not None and recovery is None and now > killed + _RECOVERED_S:
             recovered = now
             recovery = Thread(target=magicfs.recover, args=(place.url,), kwargs=options)
             recovery.start()
         state = _state(place, ours)
+        if not victim.stdin.closed:
+            victim.stdin.close()  # it begins
         since = seen[-1].end if seen else 0.0
         if seen and seen[-1].state == state:
             since = seen.pop().begin
         seen.append(Seen(since, time.monotonic() - begin, state))
     if recovery is not None:
         recovery.join()
-    assert victim.poll() == -signal.SIGKILL and killed is not None, f"{how} has not died in time"
+    assert killed is not None, f"{how} has not died in time"
+    assert victim.wait() == -signal.SIGKILL
     return Lane(title, seen, killed, recovered)
 
 
@@ -264,15 +271,13 @@ def drawn(lanes: Sequence[Lane]) -> str:
                 f'fill="{_COLORS[one.state]}"/>'
             )
             if wide > 8 * len(_TEXTS[one.state]):
-                shapes.append(
-                    f'<text x="{x + 8:.1f}" y="{y + 38}" fill="#fff" font-size="12">{_TEXTS[one.state]}</text>'
-                )
-        for moment, text in ((lane.killed, "SIGKILL"), (lane.recovered, "magicfs recover")):
+                shapes.append(f'<text x="{x + 8:.1f}" y="{y + 38}" fill="#fff">{_TEXTS[one.state]}</text>')
+        for moment, text, anchor in ((lane.killed, "SIGKILL", "end"), (lane.recovered, "recover", "start")):
             if moment is not None:
                 x = left + moment * scale
                 shapes.append(
                     f'<path d="M{x:.1f} {y + 16}v{height + 8}" stroke="#111" stroke-width="2.5"/>'
-                    f'<text x="{min(x, left + width - 48):.1f}" y="{y + 12}" font-size="11" text-anchor="middle">{text}</text>'
+                    f'<text x="{x:.1f}" y="{y + 12}" text-anchor="{anchor}">{text}</text>'
                 )
     bottom = top + len(lanes) * 62 + 6
     head = "What a reader sees while four files are overwritten on S3 and the writer is killed"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from magicfs.cli.main import commands_of
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT
 from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.past.log_growth import JOBS_IN_PART, LAST_KEPT, PARTS_IN_PART
@@ -22,7 +23,7 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 SPARK = "from pyspark"
 
 
-PAGES = ("README.md", *(f"docs/{name}.md" for name in ("checking", "demo", "filesystem", "quickstart")))
+PAGES = ("README.md", "docs/checking.md", "docs/demo.md", "docs/filesystem.md", "docs/quickstart.md")
 
 
 def blocks(language: str, page: str = "README.md") -> list[str]:
@@ -152,8 +153,21 @@ def test_the_page_about_manifests_tells_the_limits() -> None:
     assert f"the last {KEPT} are" in page
 
 
-def test_the_first_page_leads_to_every_other() -> None:
+def test_every_page_is_in_the_navigation_and_every_design_note_on_its_page() -> None:
     docs = ROOT / "docs"
-    index = (docs / "index.md").read_text()
-    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"index.md"}
-    assert {page for page in pages if f"]({page})" not in index} == set()
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    notes = (docs / "design" / "index.md").read_text()
+    for page in docs.rglob("*.md"):
+        if page.parent.name != "design":
+            assert re.search(
+                rf"[ :]{re.escape(page.relative_to(docs).as_posix())}$", navigation, flags=re.MULTILINE
+            )
+        elif page.name != "index.md":
+            assert f"]({page.name})" in notes
+
+
+def test_the_page_about_commands_names_every_command() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    assert set(re.findall(r"^(?:eval \"\$\()?magicfs ([a-z]+)", page, flags=re.MULTILINE)) == set(
+        commands_of()
+    )
