@@ -1,0 +1,113 @@
+"""``python website/check.py SITE``: every page in a real Chromium, every link and anchor, no other host.
+
+Chromium can reach nothing but the loopback address. So what a page asks of another host is an error in its
+console, as is what the site does not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+_PICTURES = ("index.html", "spark.html", "recovery.html", "api/job.html")
+_WIDTHS = (1280, 390)
+_CONSOLE = re.compile(r":CONSOLE(?::\d+)?\S*\] (.*)")
+_HOST = "127.0.0.1"
+
+
+class Page(HTMLParser):
+    """What a page links to, what it loads, and its anchors."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.anchors |= {one for one in (given.get("id"), given.get("name")) if one}
+        if tag == "a" and (target := given.get("href")):
+            self.links.append(target)
+        elif target := given.get("src") or (given.get("href") if tag == "link" else None):
+            self.loads.append(target)
+
+
+def broken(site: Path) -> list[str]:
+    """Links, anchors and files that are not there, and what is loaded from another host."""
+    pages = {path.relative_to(site).as_posix(): Page(path.read_text()) for path in site.rglob("*.html")}
+    wrong = []
+    for name, page in pages.items():
+        if name == "404.html":  # its links begin at the root of a host
+            continue
+        for target in [*page.links, *page.loads]:
+            if urlsplit(target).scheme or target.startswith("//"):
+                if target in page.loads and not target.startswith("data:"):
+                    wrong.append(f"{name} loads {target}")
+                continue
+            path, anchor = urldefrag(urljoin(name, target))
+            path = unquote(path) or name
+            if not (site / path).exists():
+                wrong.append(f"{name} links to {target}")
+            elif anchor and path in pages and unquote(anchor) not in pages[path].anchors:
+                wrong.append(f"{name} links to {target}, which has no such anchor")
+    return wrong
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
+        pass
+
+
+def seen(browser: str, url: str, *options: str) -> list[str]:
+    """What Chromium's console says of a page."""
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    command += [f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {_HOST}", "--enable-logging=stderr"]
+    command += ["--virtual-time-budget=3000", *options, url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
+    return _CONSOLE.findall(done.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Exit code 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("site", type=Path)
+    parser.add_argument("--pictures", type=Path, metavar="DIRECTORY", help="of four pages, in two widths")
+    given = parser.parse_args(arguments)
+    wrong = broken(given.site)
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        sys.exit("no chromium is here: apt install chromium")
+    handler = partial(_Quiet, directory=str(given.site))
+    with ThreadingHTTPServer((_HOST, 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        home = f"http://{_HOST}:{server.server_port}"
+        pages = sorted(path.relative_to(given.site).as_posix() for path in given.site.rglob("*.html"))
+        for page in pages:
+            wrong += [f"{page}: {line}" for line in seen(browser, f"{home}/{page}", "--dump-dom")]
+        for page in _PICTURES if given.pictures else ():
+            for width in _WIDTHS:
+                file = (
+                    given.pictures.resolve() / f"{page.replace('/', '-').removesuffix('.html')}-{width}.png"
+                )
+                seen(browser, f"{home}/{page}", f"--screenshot={file}", f"--window-size={width},1600")
+        server.shutdown()
+    for line in wrong:
+        print(f"WRONG: {line}")  # noqa: T201
+    print(f"{len(pages)} pages, {len(wrong)} wrong")  # noqa: T201
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
