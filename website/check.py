@@ -1,4 +1,4 @@
-"""``python website/check.py SITE``: every page in a real Chromium, every link and anchor, no other host.
+"""``python -m website.check SITE``: every page in a real Chromium, every link and anchor, no other host.
 
 Chromium can reach nothing but the loopback address. So what a page asks of another host is an error in its
 console, as is what the site does not have.
@@ -7,6 +7,7 @@ console, as is what the site does not have.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
@@ -17,12 +18,16 @@ from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from website.searches import asking, lost
 
 _PICTURES = ("index.html", "spark.html", "recovery.html", "api/job.html")
 _WIDTHS = (1280, 390)
 _CONSOLE = re.compile(r":CONSOLE(?::\d+)?\S*\] (.*)")
 _HOST = "127.0.0.1"
+_TIME = "--virtual-time-budget=3000"
 
 
 class Page(HTMLParser):
@@ -65,7 +70,31 @@ def broken(site: Path) -> list[str]:
     return wrong
 
 
-class _Quiet(SimpleHTTPRequestHandler):
+class _Site(SimpleHTTPRequestHandler):
+    found: ClassVar[dict[str, list[str]]] = {}
+    asked: ClassVar[threading.Event] = threading.Event()
+
+    def do_GET(self) -> None:
+        if self.path == "/asking":
+            self._answer(asking().encode(), "text/html")
+        elif self.path == "/held":
+            self.asked.wait(100)
+            self._answer(b"", "image/png")
+        else:
+            super().do_GET()
+
+    def do_POST(self) -> None:
+        self.found.update(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.asked.set()
+        self._answer(b"", "text/plain")
+
+    def _answer(self, body: bytes, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
         pass
 
@@ -74,7 +103,7 @@ def seen(browser: str, url: str, *options: str) -> list[str]:
     """What Chromium's console says of a page."""
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     command += [f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {_HOST}", "--enable-logging=stderr"]
-    command += ["--virtual-time-budget=3000", *options, url]
+    command += [*options, url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
     return _CONSOLE.findall(done.stderr)
 
@@ -89,19 +118,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         sys.exit("no chromium is here: apt install chromium")
-    handler = partial(_Quiet, directory=str(given.site))
+    handler = partial(_Site, directory=str(given.site))
     with ThreadingHTTPServer((_HOST, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         home = f"http://{_HOST}:{server.server_port}"
         pages = sorted(path.relative_to(given.site).as_posix() for path in given.site.rglob("*.html"))
         for page in pages:
-            wrong += [f"{page}: {line}" for line in seen(browser, f"{home}/{page}", "--dump-dom")]
+            wrong += [f"{page}: {line}" for line in seen(browser, f"{home}/{page}", _TIME, "--dump-dom")]
+        seen(browser, f"{home}/asking", "--dump-dom")
+        wrong += lost(_Site.found)
         for page in _PICTURES if given.pictures else ():
             for width in _WIDTHS:
                 file = (
                     given.pictures.resolve() / f"{page.replace('/', '-').removesuffix('.html')}-{width}.png"
                 )
-                seen(browser, f"{home}/{page}", f"--screenshot={file}", f"--window-size={width},1600")
+                seen(browser, f"{home}/{page}", _TIME, f"--screenshot={file}", f"--window-size={width},1600")
         server.shutdown()
     for line in wrong:
         print(f"WRONG: {line}")  # noqa: T201

@@ -32,7 +32,9 @@ _KEY = "↻: the state is written again. Thick: the job can end here; its job ob
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put in what is made of the code."""
+    """Put in what is made of the code. Design notes are for those who change it: no search finds them."""
+    if page.file.src_uri.startswith("design/"):
+        page.meta["search"] = {"exclude": True}
     if page.file.src_uri == "commands.md":
         markdown = markdown.replace(_COMMANDS, "\n".join(_options()))
     return _DIAGRAM.sub(lambda found: _picture(found[1]), markdown)
