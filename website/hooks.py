@@ -6,6 +6,7 @@ import argparse
 import html
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,10 @@ def _first_sentence(path: Path) -> str:
 
 def _options() -> Iterator[str]:
     for name, parser in sorted(commands_of().items()):
-        usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
-        yield from (f"## {name}", "", f"{parser.description}.", "", "```text", usage, "```", "")
+        parser.formatter_class = partial(argparse.HelpFormatter, width=84)
+        usage = parser.format_usage().removeprefix("usage: ").rstrip()
+        said = str(parser.description)
+        yield from (f"### {name}", "", f"{said[0].upper()}{said[1:]}.", "", "```text", usage, "```", "")
         yield from ("| argument | what it does |", "| --- | --- |")
         for action in parser._actions:  # noqa: SLF001 - argparse tells it nowhere else
             said = html.escape(_help(action), quote=False).replace("|", "\\|")
