@@ -1,0 +1,1 @@
+"""The site: what is made of the code, and its check in a browser."""
