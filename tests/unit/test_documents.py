@@ -170,3 +170,19 @@ def test_the_page_about_commands_names_every_command() -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
     named = re.findall(r"^\| `(?:eval \"\$\()?magicfs ([a-z]+)", page, flags=re.MULTILINE)
     assert set(named) == set(commands_of())
+
+
+@pytest.mark.slow
+def test_errors_of_the_page_about_troubles_are_really_said() -> None:
+    docs = ROOT / "docs"
+    said = [path.read_text() for path in (ROOT / "src").rglob("*.py")]
+    text = re.sub(r'"\s*\n\s*f?"', "", "\n".join([*said, (docs / "mistakes.md").read_text()]))
+    cells = re.findall(r"^\| (`[^|]*`) \|", (docs / "troubleshooting.md").read_text(), flags=re.MULTILINE)
+    quoted = [
+        part.strip(" …")
+        for cell in cells
+        for one in re.findall(r"`(.*?)`", cell)
+        for part in one.split(" … ")
+    ]
+    assert len(quoted) > 25
+    assert [one for one in quoted if one not in text] == []
