@@ -166,6 +166,7 @@ def test_every_page_is_in_the_navigation_and_every_design_note_on_its_page() -> 
             assert f"]({page.name})" in notes
 
 
+@pytest.mark.slow
 def test_the_page_about_commands_names_every_command() -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
     named = re.findall(r"^\| `(?:eval \"\$\()?magicfs ([a-z]+)", page, flags=re.MULTILINE)

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from magicfs.cli.main import commands_of
 from magicfs.protocol.job_state import JobState, diagram
 from website import check, hooks
@@ -19,6 +21,7 @@ def shown(source: str, markdown: str) -> tuple[str, dict[str, object]]:
     return hooks.on_page_markdown(markdown, page), page.meta
 
 
+@pytest.mark.slow
 def test_the_page_about_commands_has_every_argument() -> None:
     text, _ = shown("commands.md", (ROOT / "docs" / "commands.md").read_text())
     for name, parser in commands_of().items():
