@@ -44,7 +44,7 @@ AUDIT_MUTANTS: Final = (
     WrongAudit(
         "nobody asks for the audit",
         "magicfs.transaction.driver",
-        "await one.on_output(Prepared(self.engine, self.context, record, version, output, discard))",
+        "await one.on_output(prepared)",
         "pass",
         ("judge",),
     ),

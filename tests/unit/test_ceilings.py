@@ -49,7 +49,7 @@ CEILINGS: Final = {
     "public names": 42,
     "commands": 21,
     "functions above complexity 10": 126,
-    "functions above complexity 17": 1,
+    "functions above complexity 17": 0,
     "lines with Any": 1049,
     "literal tuples that are unpacked where they stand": 60,
     "lines with words of the budget": 637,

@@ -266,25 +266,25 @@ class JobTransaction:
         try:
             if version is not None:
                 check_driver(self.context, version, driver)
-            if version is not None and version.job.state in BEFORE_COMMIT:
-                extensions = self._asked(version.job, driver, given)
-                output = await self._loaded(load, record, version)
-                if not output.names and (success := await self._seen_of_jvm()) is not None:
-                    # A staging committer of Hadoop's, which leaves our job object.
-                    adopted = await adopted_report(self.engine, self.context, success, None, started)
-                    version = await record.move(version, JobState.ABORTING, reason="a JVM has committed it")
-                    await executor.run(version)
-                    return adopted
-                discard = partial(self._discard, record)
-                for one in extensions:
-                    await one.on_output(Prepared(self.engine, self.context, record, version, output, discard))
-                try:
-                    warnings = executor.so_far.warnings
-                    version = await prepare(self.engine, self.context, record, version, output, warnings)
-                    executor.begin(version, output)
-                except JobMoved:
-                    # Perhaps by our own request, whose reply was lost, and by a recovery after it.
-                    version = await self._moved(record, driver)
+                if version.job.state in BEFORE_COMMIT:
+                    extensions = self._asked(version.job, driver, given)
+                    output = await self._loaded(load, record, version)
+                    if not output.names and (success := await self._seen_of_jvm()) is not None:
+                        # A staging committer of Hadoop's, which leaves our job object.
+                        adopted = await adopted_report(self.engine, self.context, success, None, started)
+                        version = await record.move(version, JobState.ABORTING, reason="a JVM committed it")
+                        await executor.run(version)
+                        return adopted
+                    work = (self.engine, self.context, record)
+                    prepared = Prepared(*work, version, output, partial(self._discard, record))
+                    for one in extensions:
+                        await one.on_output(prepared)
+                    try:
+                        version = await prepare(*work, version, output, executor.so_far.warnings)
+                        executor.begin(version, output)
+                    except JobMoved:
+                        # Perhaps by our own request, whose reply was lost, and by a recovery after it.
+                        version = await self._moved(record, driver)
             expected = None if executor.fresh or committed is None else await committed()
             done = await executor.run(version)
         except MagicError as error:
