@@ -137,9 +137,9 @@ def test_the_code_that_renames_makes_the_requests_of_the_model(way: Way) -> None
 
 
 def test_code_that_does_not_read_a_rename_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def failed(self: Any, item: Any) -> None:
-        number, step, error = item
-        self._failed(number, step, Outcome.FAILED, error)
+    async def failed(self: Any, item: Any) -> bool:
+        _, step, error = item
+        return self._failed(step, Outcome.FAILED, error)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(visible._Renaming, "_read_back", failed)
     assert any(WRONG["read_back"] in str(one.violation) for one in replayed("read_back", way="file"))
