@@ -12,7 +12,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import StoreError, UsageError
-from magicfs.filesystem.upload import bodies
+from magicfs.filesystem.upload import memory as upload_memory
 from magicfs.filesystem.upload.memory import LIMIT_VARIABLE, Copy, Share, memory
 from magicfs.job.job import Job
 from magicfs.job.task import Task
@@ -33,7 +33,7 @@ def one_mib(monkeypatch: pytest.MonkeyPatch) -> int:
     """A process whose files share 1 MiB; returns what copies may take of it."""
     monkeypatch.setenv(LIMIT_VARIABLE, "1")
     monkeypatch.setattr("magicfs.filesystem.upload.memory._of_this_process", [])
-    monkeypatch.setattr(bodies, "_of_this_process", [])
+    monkeypatch.setattr(upload_memory, "_copies", [])
     return 2**18
 
 
@@ -169,7 +169,7 @@ def test_the_largest_copies_go_first(scene: MemoryScene, one_mib: int) -> None:
     _, task = task_on(scene, part_size=2**20)
     sizes = [one_mib // 5, 100, one_mib // 5 + 1, one_mib // 5 - 1, one_mib // 5 - 2, one_mib // 5 - 3]
     found = [write(task, f"{number}", b"x" * size) for number, size in enumerate(sizes)]
-    assert bodies._copies_of_this_process().memory.held <= one_mib
+    assert upload_memory._copies_of_this_process().memory.held <= one_mib
     assert task.filesystem.cat_file(found[1]) == b"x" * 100
     with pytest.raises(UsageError, match="keep what shall be read again"):
         task.filesystem.cat_file(found[2])
@@ -189,7 +189,7 @@ def test_copies_go_when_files_that_are_written_need_their_memory(scene: MemorySc
     with pytest.raises(UsageError, match="keep what shall be read again"):
         task.filesystem.cat_file(path)
     share.end()
-    assert memory().held == bodies._copies_of_this_process().memory.held
+    assert memory().held == upload_memory._copies_of_this_process().memory.held
 
 
 @pytest.mark.process
@@ -199,7 +199,7 @@ def test_a_child_of_a_fork_does_not_count_the_copies_of_its_parent(scene: Memory
     read, wrote = os.pipe()
     if (child := os.fork()) == 0:
         try:
-            os.write(wrote, b"%d %d" % (memory().held, bodies._copies_of_this_process().memory.held))
+            os.write(wrote, b"%d %d" % (memory().held, upload_memory._copies_of_this_process().memory.held))
         finally:
             os._exit(0)
     os.waitpid(child, 0)

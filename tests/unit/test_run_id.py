@@ -135,9 +135,8 @@ def test_run_is_found_behind_later_ones(scene: JobScene) -> None:
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-@pytest.mark.parametrize("written_by", ["this", "older"])
 def test_run_that_the_pointer_has_forgotten_is_found_in_the_manifests(
-    scene: JobScene, monkeypatch: pytest.MonkeyPatch, written_by: str, compacted: bool
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch, compacted: bool
 ) -> None:
     monkeypatch.setattr("magicfs.formats.pointer.RUNS_KEPT", 2)
     one = first(scene, "append")
@@ -147,9 +146,6 @@ def test_run_that_the_pointer_has_forgotten_is_found_in_the_manifests(
             magicfs.compact(scene.url, filesystem=scene.filesystem)
     pointer = json.loads(scene.objects()["sales/_magicfs/current.json"][0])
     assert RUN not in dict(pointer["runs"])
-    if written_by == "older":
-        pointer.pop("forgottenRuns", None)
-        scene.put("_magicfs/current.json", json.dumps(pointer).encode())
     before = scene.objects()
     job = again(scene, "append")
     assert (job.report.published_before, job.report.job_id) == (True, one.id)

@@ -16,14 +16,15 @@ import pytest
 from fsspec.asyn import get_loop, sync
 
 from magicfs.errors import StoreError, UsageError
-from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Upload, bodies
+from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Upload
+from magicfs.filesystem.upload import memory as upload_memory
 from magicfs.filesystem.upload.memory import LIMIT_VARIABLE, Memory, Share
 from magicfs.protocol.parts import PartLimits, part_size, part_size_min
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Capabilities, Part, PartBody
 from proofs.scenes.memory_scene import MemoryScene
 
-OF_THIS_PROCESS = bodies._of_this_process
+OF_THIS_PROCESS = upload_memory._of_this_process
 LIMIT = 1000
 PART = 400
 
@@ -320,8 +321,8 @@ def test_put_of_many_files_reads_no_more_than_there_is_memory_for(
 def test_environment_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("magicfs.filesystem.upload.memory._of_this_process", [])
     monkeypatch.setenv(LIMIT_VARIABLE, "64")
-    assert bodies.memory().limit == 64 * 2**20
-    assert bodies.memory() is bodies.memory()
+    assert upload_memory.memory().limit == 64 * 2**20
+    assert upload_memory.memory() is upload_memory.memory()
 
 
 @pytest.mark.parametrize("given", ["-1", "1.5", "64M", "٣"])
@@ -329,14 +330,14 @@ def test_limit_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, giv
     monkeypatch.setattr("magicfs.filesystem.upload.memory._of_this_process", [])
     monkeypatch.setenv(LIMIT_VARIABLE, given)
     with pytest.raises(UsageError, match="is no number of MiB; write it like 256"):
-        bodies.memory()
+        upload_memory.memory()
 
 
 def test_page_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("magicfs.filesystem.upload.memory._of_this_process", [])
     monkeypatch.delenv(LIMIT_VARIABLE, raising=False)
     page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
-    assert f"{bodies.memory().limit // 2**20} MiB" in page
+    assert f"{upload_memory.memory().limit // 2**20} MiB" in page
     assert f"`{LIMIT_VARIABLE}`" in page
 
 
@@ -348,10 +349,10 @@ def test_child_of_a_fork_begins_with_nothing_held(
     file = open_file(make_store(PART), recorded)
     file.write(bytes(300))
     file.flush()
-    assert bodies.memory().held >= 300
+    assert upload_memory.memory().held >= 300
     child = os.fork()
     if not child:
-        os._exit(0 if bodies.memory().held == 0 else 1)
+        os._exit(0 if upload_memory.memory().held == 0 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     file.abort()
 
