@@ -21,9 +21,10 @@ BUNDLE_MUTANTS: Final = (
         "magicfs.transaction.prepare",
         "check_success(context, output)",
         "from magicfs.protocol.steps import Batch, Put; "
+        "from magicfs.transaction.visible import Bundles; "
         "steps = [one for one in output.steps() if isinstance(one, Put)]; "
         'await engine.run(Batch("put", steps), '
-        "bodies=bundles.Bundles(engine.store, lambda: asyncio.sleep(0)))",
+        "bodies=Bundles(engine.store, lambda: asyncio.sleep(0)))",
         _JOBS,
     ),
     Mutant(

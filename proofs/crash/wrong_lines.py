@@ -114,7 +114,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _EXECUTION,
         "last = set(job.equal_keys)",
         "last = set(job.equal_keys); await publish.publish_manifest("
-        "self.cleaner, self.context, self.record.conditions, job, output, [], [], ETags())",
+        "self.cleaner, self.context, self.record.conditions, job, output, [], ETags(), {})",
         _CHAINED,
     ),
     Mutant(
