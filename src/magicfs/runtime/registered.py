@@ -1,11 +1,9 @@
-"""What distributions register by entry points: found by its name, and imported when somebody asks for it.
+"""What distributions register by entry points, ours as any other: found by name, imported when asked for.
 
 ::
 
     [project.entry-points."magicfs.extensions"]
     keep = "magicfs.past.extension:Past"
-
-Guests of this distribution register as those of any other do.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, P
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.spark import options, schema
-from magicfs.spark.batch_jobs import log_report
 from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.writing import COMMIT_TRIES, check_rows, job_of, write_partition
 from magicfs.stores.conditions import assume, remembered
@@ -94,6 +93,8 @@ class MagicWriter(DataSourceArrowWriter):
                 f"Spark commits job {self.job_id} and gives {len(commits)} messages of {len(messages)} "
                 "tasks; nothing was published; run the job again"
             )
+        from magicfs.spark.batch_jobs import log_report
+
         job = self.job()
         for left in reversed(range(COMMIT_TRIES)):
             try:
