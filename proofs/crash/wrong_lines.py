@@ -76,8 +76,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "delete first",
         "b",
         _EXECUTION,
-        "output, *success = await at_once(self._read_back(job), *looks)",
-        "output, *success = await at_once(self._read_back(job), *looks); "
+        "output, *success = await at_once(reading, *looks)",
+        "output, *success = await at_once(reading, *looks); "
         "await publish.delete_old(self.cleaner, self.record.conditions, "
         "await facts.read_deletions(self.cleaner, self.context, job), output, "
         "partial(self.record.confirm, version))",

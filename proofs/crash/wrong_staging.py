@@ -22,8 +22,8 @@ STAGED_MUTANTS: Final[tuple[Mutant, ...]] = (
         "a stager deletes first",
         "b",
         "magicfs.transaction.execute",
-        "output, *success = await at_once(self._read_back(job), *looks)",
-        "output, *success = await at_once(self._read_back(job), *looks); "
+        "output, *success = await at_once(reading, *looks)",
+        "output, *success = await at_once(reading, *looks); "
         "await publish.delete_old(self.cleaner, self.record.conditions, "
         "await facts.read_deletions(self.cleaner, self.context, job), output, "
         "partial(self.record.confirm, version))",

@@ -39,9 +39,9 @@ SLACK: Final = 0.98
 CEILINGS: Final = {
     "modules on the spine of one file": 50,
     "modules on the way of one file": 89,
-    "functions on the spine of one file": 673,
-    "lines of the core": 52_407,
-    "lines shipped": 75_539,
+    "functions on the spine of one file": 672,
+    "lines of the core": 52_405,
+    "lines shipped": 75_537,
     "arguments of Job": 30,
     "fields of the job object": 30,
     "fields of a job's context": 6,

@@ -11,6 +11,7 @@ import magicfs
 from magicfs.errors import Unavailable, UsageError
 from magicfs.formats.job_options import ALL_NEEDS
 from magicfs.runtime import registered
+from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.transaction import execute
 from magicfs.transaction.extension import EXTENSIONS, Extension, Settling, extensions_of
 
@@ -50,6 +51,24 @@ def test_what_cannot_be_loaded_is_said(
     registered.load.cache_clear()
     with pytest.raises(UsageError, match=said):
         extensions_of({"keep"})
+
+
+def test_what_lacks_is_refused_before_a_file_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    url, files = "memory://extensions/lacking", MemoryFileSystem()
+
+    def lacks(_: object) -> None:
+        raise UsageError("'keep' of magicfs.extensions is not installed")
+
+    job = magicfs.Job(url, conflict="append").setup()
+    with job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/a", b"1")
+    with monkeypatch.context() as without:
+        without.setattr(execute, "extensions_of", lacks)
+        with pytest.raises(UsageError, match="is not installed"):
+            job.commit()
+        assert not files.glob("extensions/lacking/a*")
+    assert [one.action for one in magicfs.recover(url).jobs] == ["finished"]
+    assert len(files.glob("extensions/lacking/a*")) == 1
 
 
 class Ending(Extension):

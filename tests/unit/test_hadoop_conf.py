@@ -234,13 +234,13 @@ def test_local_directory_does_not_concern_other_committers() -> None:
         ("hdfs://nn:8020/", "/tmp/staging", "hdfs://nn:8020/tmp/staging"),
         ("hdfs://nn:8020", "tmp/staging", "hdfs://nn:8020/user/alice/tmp/staging"),
         ("", "/tmp/staging", "file:///tmp/staging"),
-        ("file:///", "tmp/staging", "file:///work/there/tmp/staging"),
-        ("", "tmp/staging", "file:///work/there/tmp/staging"),
+        ("file:///", "tmp/staging", "file:///srv/there/tmp/staging"),
+        ("", "tmp/staging", "file:///srv/there/tmp/staging"),
     ],
 )
 def test_cluster_directory(default: str, given: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "alice")
-    monkeypatch.setattr(Path, "cwd", lambda: Path("/work/there"))
+    monkeypatch.setattr(Path, "cwd", lambda: Path("/srv/there"))
     found = staged(**{TMP: given, "fs.defaultFS": default})
     assert found["committer_options"] == {"cluster_directory": expected}
 

@@ -20,7 +20,6 @@ from magicfs.errors import (
     StoreError,
     Unsupported,
 )
-from magicfs.formats.job_object import JobObject
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Publication, Put
@@ -158,8 +157,10 @@ class Executor:
 
     async def _complete(self, version: JobVersion) -> JobVersion:
         job = version.job
+        extensions_of(job.needs())  # one that lacks is refused while a magicfs that has it can still do all
         looks = [] if job.irreversible else [publish.seen_success(self.engine, self.context)]
-        output, *success = await at_once(self._read_back(job), *looks)
+        reading = facts.read_output(self.engine, self.context, job, self._written)
+        output, *success = await at_once(reading, *looks)
         self._done.output = output
         if success:
             version = await publish.hide_success(self.engine, self.context, self.record, version, *success)
@@ -195,9 +196,6 @@ class Executor:
             publish.look_ahead(self.cleaner, self.context, self.record.conditions, version.job),
         )
         return completed  # type: ignore[no-any-return]
-
-    async def _read_back(self, job: JobObject) -> JobOutput:
-        return await facts.read_output(self.engine, self.context, job, self._written)
 
     async def _run(
         self, output: JobOutput, wanted: Wanted, *, verify: bool, bodies: Bundles | None = None
