@@ -25,9 +25,9 @@ class AbortsExam(Examined):
     """Aborts of tasks and jobs."""
 
     @pytest.mark.parametrize("stage", _TASK_STAGES)
-    def test_aborted_task_leaves_nothing(self, bench: Bench, mode: dict[str, Any], stage: str) -> None:
+    def test_aborted_task_leaves_nothing(self, bench: Bench, way: dict[str, Any], stage: str) -> None:
         """``AbstractITCommitProtocol.testAbortTaskNoWorkDone``, ``testAbortTaskThenJob``; twice is once."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         task = job.task(0).setup()
         if stage == "written":
             self.write(task, {"a.txt": b"lost\n", "d/b.txt": b"lost\n"})
@@ -42,14 +42,14 @@ class AbortsExam(Examined):
             task.commit()
 
     @pytest.mark.parametrize("stage", _JOB_STAGES)
-    def test_aborted_job_leaves_nothing(self, bench: Bench, mode: dict[str, Any], stage: str) -> None:
+    def test_aborted_job_leaves_nothing(self, bench: Bench, way: dict[str, Any], stage: str) -> None:
         """``testAbortJobNoWorkDone``, ``testAbortJobNotTask``, ``testFailAbort``.
 
         Hadoop's magic committer leaves the uploads of committed tasks pending unless it purges all uploads
         of the destination.
         """
         bench.write(f"{DESTINATION}/old.txt", b"old\n")
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         if stage in {"task set up", "mixed"}:
             self.vanish(job, 0, {})
         if stage in {"task written", "mixed"}:
@@ -73,9 +73,9 @@ class AbortsExam(Examined):
         self.job(bench, job_id=job.id, **stored_mode).abort()
         self.assert_ended(bench)
 
-    def test_task_is_aborted_by_another_committer(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_task_is_aborted_by_another_committer(self, bench: Bench, way: dict[str, Any]) -> None:
         """``AbstractITCommitProtocol.testAMWorkflow``: the driver aborts what a dead worker left."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         task = job.task(0).setup()
         self.write(task, {"a.txt": b"lost\n"})
         elsewhere = pickle.loads(pickle.dumps(job.spec))  # noqa: S301 - our own bytes
@@ -83,8 +83,8 @@ class AbortsExam(Examined):
             sync(elsewhere.loop, elsewhere.make_committer().abort_task, task.attempt_id)
         self.assert_only_set_up(bench, job)
 
-    def test_aborting_one_attempt_leaves_the_other(self, bench: Bench, mode: dict[str, Any]) -> None:
-        job = self.job(bench, **mode)
+    def test_aborting_one_attempt_leaves_the_other(self, bench: Bench, way: dict[str, Any]) -> None:
+        job = self.job(bench, **way)
         lost, kept = job.task(0).setup(), job.task(0).setup()
         self.write(lost, {"a.txt": b"lost\n"})
         self.write(kept, {"a.txt": b"kept\n"})
@@ -93,8 +93,8 @@ class AbortsExam(Examined):
         assert self.rows(bench) == {"kept": 1}
         self.assert_nothing_left(bench)
 
-    def test_body_that_raises_aborts_the_job(self, bench: Bench, mode: dict[str, Any]) -> None:
-        with pytest.raises(ZeroDivisionError), self.job(bench, **mode) as job:
+    def test_body_that_raises_aborts_the_job(self, bench: Bench, way: dict[str, Any]) -> None:
+        with pytest.raises(ZeroDivisionError), self.job(bench, **way) as job:
             self.run_task(job, 0, "a.txt")
             raise ZeroDivisionError
         self.assert_ended(bench)
@@ -112,8 +112,8 @@ class AbortsExam(Examined):
         self.assert_ended(bench)
 
     @concerns("uploads")
-    def test_file_that_is_still_open_fails_its_task(self, bench: Bench, mode: dict[str, Any]) -> None:
-        job = self.job(bench, **mode)
+    def test_file_that_is_still_open_fails_its_task(self, bench: Bench, way: dict[str, Any]) -> None:
+        job = self.job(bench, **way)
         task = job.task(0).setup()
         self.write(task, {"a.txt": b"lost\n"})
         stream = self.place.open(task, "open.txt")
@@ -128,9 +128,9 @@ class AbortsExam(Examined):
         job.commit(job.commits)
         assert self.rows(bench) == rows_of((0, "a.txt"))
 
-    def test_task_is_not_committed_before_its_files(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_task_is_not_committed_before_its_files(self, bench: Bench, way: dict[str, Any]) -> None:
         """As pyarrow, which closes its files after a source has failed: they prove nothing about the task."""
-        with pytest.raises(ZeroDivisionError), self.job(bench, **mode) as job, job.task(0) as task:
+        with pytest.raises(ZeroDivisionError), self.job(bench, **way) as job, job.task(0) as task:
             with self.place.open(task, "whole.txt") as file:
                 file.write(body(0, "whole.txt"))
             raise ZeroDivisionError

@@ -35,10 +35,10 @@ class AttemptsExam(Examined):
 
     @pytest.mark.parametrize("chosen", [0, 1], ids=["first", "last"])
     def test_of_two_committed_attempts_only_the_chosen_one_is_published(
-        self, bench: Bench, mode: dict[str, Any], chosen: int
+        self, bench: Bench, way: dict[str, Any], chosen: int
     ) -> None:
         """``AbstractITCommitProtocol.testTwoTaskAttemptsCommit``, where the engine says which one counts."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         # Alike if the first is chosen, so that both attempts have one final key.
         names = ["a.txt", "b.txt" if chosen else "a.txt"]
         attempts = [self.attempt(job, 0, name, f"attempt-{n}") for n, name in enumerate(names)]
@@ -62,9 +62,9 @@ class AttemptsExam(Examined):
         self.assert_nothing_left(bench)
 
     def test_one_pickled_task_that_runs_twice_at_once_is_two_attempts(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         pickled = pickle.dumps(job.task(3))
         both_wrote = threading.Barrier(2)
 
@@ -83,9 +83,9 @@ class AttemptsExam(Examined):
         self.assert_nothing_left(bench)
 
     def test_failed_attempt_is_discarded_at_once_and_its_retry_is_published(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         with pytest.raises(ZeroDivisionError), job.task(0) as failing:
             self.write(failing, {"a.txt": b"lost\n"})
             raise ZeroDivisionError
@@ -95,9 +95,9 @@ class AttemptsExam(Examined):
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
 
-    def test_attempt_that_vanished_is_swept_by_the_job(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_attempt_that_vanished_is_swept_by_the_job(self, bench: Bench, way: dict[str, Any]) -> None:
         """``AbstractITCommitProtocol.testCommitJobButNotTask``."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         left = self.vanish(job, 0, {"a.txt": b"lost\n", "d/b.txt": b"lost\n"})
         self.run_task(job, 0, "a.txt")
         self.assert_swept(bench, job.commit(job.commits).uploads_aborted, left, self.uploads_of(1))
@@ -105,9 +105,9 @@ class AttemptsExam(Examined):
         self.assert_nothing_left(bench)
 
     def test_stream_that_is_open_while_the_job_commits_publishes_nothing(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         zombie = job.task(0).setup()
         stream = self.place.open(zombie, "a.txt")
         stream.write(b"zombie\n")
@@ -115,16 +115,16 @@ class AttemptsExam(Examined):
         job.commit(job.commits)
         # Where names do not tell, a stream that was never closed is recorded nowhere: it stays pending,
         # unless the winner's file, which has the same name, has dropped it.
-        stays = mode.get("unique_names") is False and bench.uploads_apart
+        stays = way.get("unique_names") is False and bench.uploads_apart
         assert len(bench.pending()) == (stays and self.uploads_of(1))
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.place.discard(stream)
         self.assert_nothing_left(bench)
 
     def test_zombie_that_commits_before_the_job_does_is_left_out(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         zombie = pickle.loads(pickle.dumps(job.task(0))).setup()  # noqa: S301 - our own bytes
         chosen = self.run_task(job, 0, "a.txt")
         self.write(zombie, {"a.txt": b"zombie\n", "z.txt": b"zombie\n"})
@@ -134,10 +134,10 @@ class AttemptsExam(Examined):
         self.assert_nothing_left(bench)
 
     def test_zombie_that_commits_after_the_job_changes_nothing_that_is_visible(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         """HADOOP-16632: what it leaves is harmless, and another abort of the job removes it."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         zombie = Task(job.spec, job.task(0).id)  # which does not look whether its job is there
         pickled = pickle.loads(pickle.dumps(job.task(0)))  # noqa: S301 - our own bytes
         chosen = self.run_task(job, 0, "a.txt")
@@ -154,13 +154,13 @@ class AttemptsExam(Examined):
                 zombie.commit()
         assert self.rows(bench) == rows_of((0, "a.txt"))
         with pytest.raises(CommitDenied, match="is published already; nothing was changed"):
-            self.job(bench, job_id=job.id, **mode)
+            self.job(bench, job_id=job.id, **way)
         abort(job.url, job=job.id, **bench.options())
         assert {key: bench.read(key) for key in bench.listed()} == before
-        assert len(bench.pending()) == (self.untold(mode, 1) if bench.uploads_apart else self.hidden(mode, 1))
+        assert len(bench.pending()) == (self.untold(way, 1) if bench.uploads_apart else self.hidden(way, 1))
 
-    def test_file_that_is_written_twice_counts_once(self, bench: Bench, mode: dict[str, Any]) -> None:
-        job = self.job(bench, **mode)
+    def test_file_that_is_written_twice_counts_once(self, bench: Bench, way: dict[str, Any]) -> None:
+        job = self.job(bench, **way)
         with job.task(0) as task:
             for row in (b"first\n", b"last\n"):
                 self.write(task, {"a.txt": row})
@@ -170,9 +170,9 @@ class AttemptsExam(Examined):
 
     @pytest.mark.parametrize("wrong", ["attempt twice", "two attempts", "other job"])
     def test_commits_that_do_not_belong_together_change_nothing(
-        self, bench: Bench, mode: dict[str, Any], wrong: str
+        self, bench: Bench, way: dict[str, Any], wrong: str
     ) -> None:
-        job, other = self.job(bench, **mode), self.job(bench, **mode)
+        job, other = self.job(bench, **way), self.job(bench, **way)
         good = self.attempt(job, 0, "a.txt", "good")
         second = self.attempt(job, 0, "b.txt", "second")
         foreign = self.attempt(other, 1, "c.txt", "foreign")
@@ -187,9 +187,9 @@ class AttemptsExam(Examined):
         assert self.rows(bench) == {"good": 1, "foreign": 1}
         self.assert_nothing_left(bench)
 
-    def test_nothing_can_be_committed_after_the_job(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_nothing_can_be_committed_after_the_job(self, bench: Bench, way: dict[str, Any]) -> None:
         """``AbstractITCommitProtocol.testCommitterWithDuplicatedCommit``, ``CommitterFaultInjection``."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         late = job.task(1).setup()
         chosen = self.run_task(job, 0, "a.txt")
         job.commit([chosen])
@@ -199,21 +199,21 @@ class AttemptsExam(Examined):
         assert self.rows(bench) == rows_of((0, "a.txt"))
 
     def test_second_job_attempt_works_apart_and_cleans_up_after_the_first(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         """``AbstractITCommitProtocol.testRecoveryAndCleanup``."""
-        first = self.job(bench, **mode)
+        first = self.job(bench, **way)
         self.run_task(first, 0, "first.txt")
-        second = self.job(bench, job_id=first.id, attempt=1, **mode)
+        second = self.job(bench, job_id=first.id, attempt=1, **way)
         chosen = self.run_task(second, 0, "second.txt")
         second.commit([chosen])
         assert self.rows(bench) == rows_of((0, "second.txt"))
         self.assert_nothing_left(bench)
 
     @concerns("delayed uploads")
-    def test_second_job_attempt_has_work_of_its_own(self, bench: Bench, mode: dict[str, Any]) -> None:
-        first = self.job(bench, **mode)
-        second = self.job(bench, job_id=first.id, attempt=1, **mode)
+    def test_second_job_attempt_has_work_of_its_own(self, bench: Bench, way: dict[str, Any]) -> None:
+        first = self.job(bench, **way)
+        second = self.job(bench, job_id=first.id, attempt=1, **way)
         path = second.task(0).setup().path
         assert f"{DESTINATION}/" in path
         assert path.split("/tasks/")[0].endswith("/01")

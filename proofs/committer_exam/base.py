@@ -103,7 +103,7 @@ class Examined:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run tests once for each value of some arguments.
 
-        ``mode`` is any way to keep its work, as options of a job; ``stored_mode`` one in which a listing
+        ``way`` is any way to keep its work, as options of a job; ``stored_mode`` one in which a listing
         shows what tasks have committed; ``kept`` the same without those that only change names and layout.
         ``conflict`` is any conflict mode of the committer, ``replacing`` one that replaces; ``cut`` and
         ``seed`` are those of ``cuts`` and ``seeds``.
@@ -111,7 +111,7 @@ class Examined:
         modes = self.examined_modes()
         stored = [name for name, options in modes.items() if options.get("tracking") != "memory"]
         kept = [name for name in stored if name in {"store", "cluster"}]
-        for argument, names in (("mode", list(modes)), ("stored_mode", stored), ("kept", kept)):
+        for argument, names in (("way", list(modes)), ("stored_mode", stored), ("kept", kept)):
             if argument in metafunc.fixturenames:
                 metafunc.parametrize(argument, [modes[name] for name in names], ids=names)
         for argument, values in (
@@ -161,18 +161,18 @@ class Examined:
         """
         return 0 if self.keeps_small_files or not self.place.makes_uploads else files
 
-    def untold(self, mode: Mapping[str, Any], files: int) -> int:
+    def untold(self, way: Mapping[str, Any], files: int) -> int:
         """Of as many uploads of a committed task, how many nobody can find who knows only the store."""
-        in_cluster = "cluster_directory" in mode.get("committer_options", {})
-        return files if in_cluster and mode.get("unique_names") is False else 0
+        in_cluster = "cluster_directory" in way.get("committer_options", {})
+        return files if in_cluster and way.get("unique_names") is False else 0
 
-    def hidden(self, mode: Mapping[str, Any], files: int) -> int:
+    def hidden(self, way: Mapping[str, Any], files: int) -> int:
         """The same where listings leave out an upload while an object has its key.
 
         Then only the set of its task names it, if that lies at the destination.
         """
-        in_cluster = "cluster_directory" in mode.get("committer_options", {})
-        return files if in_cluster or mode.get("tracking") == "memory" else 0
+        in_cluster = "cluster_directory" in way.get("committer_options", {})
+        return files if in_cluster or way.get("tracking") == "memory" else 0
 
     def assert_swept(self, bench: Bench, aborted: int, left: int, rivals: int) -> None:
         """A sweep has aborted what was left.

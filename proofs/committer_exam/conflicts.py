@@ -80,10 +80,10 @@ class ConflictsExam(Examined):
         monkeypatch.setattr("magicfs.transaction.prepare._PAUSE_S", 0.001)
 
     def test_job_makes_of_old_data_what_its_mode_says(
-        self, bench: Bench, mode: dict[str, Any], conflict: str
+        self, bench: Bench, way: dict[str, Any], conflict: str
     ) -> None:
         self.old_state(bench, conflict)
-        job = self.new_job(bench, conflict, **mode)
+        job = self.new_job(bench, conflict, **way)
         assert self.rows(bench) == self.old_rows(conflict)
         report = job.commit(job.commits)
         assert report.files_deleted == {"replace": 2, "replace_partitions": 1}.get(conflict, 0)
@@ -129,12 +129,12 @@ class ConflictsExam(Examined):
 
     @concerns("fail by partition")
     def test_fail_refuses_data_in_a_partition_before_its_task_uploads_anything(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         """``PartitionedStagingCommitter.commitTaskInternal``: each task looks at what it touches."""
         old = f"{DESTINATION}/day=1/old.txt"
         bench.write(old, b"old\n")
-        job = self.job(bench, conflict="fail", **mode)
+        job = self.job(bench, conflict="fail", **way)
         for name in ("day=1/a.txt", "day=1/hour=2/a.txt", "root.txt"):
             task = job.task(0).setup()
             self.write(task, {name: body(0, name)})
@@ -156,8 +156,8 @@ class ConflictsExam(Examined):
         assert bench.listed() == [f"{DESTINATION}/day=1/old.txt"]
         assert not bench.pending()
 
-    def test_fail_refuses_data_that_came_while_tasks_ran(self, bench: Bench, mode: dict[str, Any]) -> None:
-        job = self.new_job(bench, "fail", **mode)
+    def test_fail_refuses_data_that_came_while_tasks_ran(self, bench: Bench, way: dict[str, Any]) -> None:
+        job = self.new_job(bench, "fail", **way)
         old = (
             f"{DESTINATION}/day=1/old.txt"
             if is_by_partition("fail", self.committer)

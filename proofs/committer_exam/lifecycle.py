@@ -25,11 +25,11 @@ class LifecycleExam(Examined):
     """A job in which nothing goes wrong."""
 
     def test_job_setup_writes_its_job_object_and_nothing_else(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         """Hadoop's ``setupJob`` deletes ``_SUCCESS`` and makes directories; here the old state stays."""
         bench.write(f"{DESTINATION}/_SUCCESS", b"old")
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         layout = job.spec.work_layout
         assert layout.job_object_key == f"{layout.job_directory}/job.json"
         assert bench.listed() == sorted([layout.job_object_key, f"{DESTINATION}/_SUCCESS"])
@@ -39,10 +39,10 @@ class LifecycleExam(Examined):
         assert (said.job_id, said.state, said.options) == (job.id, "open", job.spec.options)
 
     def test_nothing_is_visible_before_the_job_commit_and_every_row_after(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         """``AbstractITCommitProtocol.testCommitLifecycle``."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         files = [(number, f"{name}-{number}.txt") for number in range(3) for name in ("a", "day=1/b")]
         for number in range(3):
             with job.task(number) as task:
@@ -59,10 +59,10 @@ class LifecycleExam(Examined):
         self.assert_nothing_left(bench)
 
     def test_success_file_names_the_job_its_files_and_its_statistics(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         """``testCommitLifecycle``, ``testOutputFormatIntegration``: read back by the format's own parser."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         self.run_task(job, 0, "a 0.txt", "b/ü.txt")
         self.run_task(job, 1, "a 1.txt")
         report = job.commit(job.commits)
@@ -135,9 +135,9 @@ class LifecycleExam(Examined):
         assert self.rows(bench) == rows_of(*files)
         self.assert_nothing_left(bench)
 
-    def test_task_that_wrote_nothing_commits_nothing(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_task_that_wrote_nothing_commits_nothing(self, bench: Bench, way: dict[str, Any]) -> None:
         """``AbstractITCommitProtocol.testCommitterWithNoOutputs``."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         with job.task(0) as empty:
             assert not empty.needs_commit()
         assert committed(empty).files == 0
@@ -147,9 +147,9 @@ class LifecycleExam(Examined):
         self.assert_nothing_left(bench)
 
     def test_job_of_no_tasks_leaves_its_success_file_its_manifest_and_the_pointer(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         report = job.commit([])
         assert report.files == 0
         assert self.success(bench).filenames == ()
@@ -160,10 +160,10 @@ class LifecycleExam(Examined):
         assert self.manifested(job) == set()
 
     def test_empty_file_is_published_with_no_bytes_and_no_header(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         """``ITestCommitOperations.testCommitEmptyFile``."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         with job.task(0) as task:
             self.write(task, {"empty.txt": b""})
         job.commit(job.commits)
@@ -172,9 +172,9 @@ class LifecycleExam(Examined):
         assert "x-hadoop-s3a-magic-data-length" not in bench.metadata(f"{DESTINATION}/{name}")
 
     def test_files_behind_text_and_compression_outlive_their_wrappers(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         with job.task(0) as task:
             for name, how, compression in _WRAPPED:
                 wrapper = task.filesystem.open(f"{task.path}/{name}", how, compression=compression)
@@ -186,9 +186,9 @@ class LifecycleExam(Examined):
         bodies = self.published(bench).values()
         assert [gzip.decompress(b) if b[:2] == b"\x1f\x8b" else b for b in bodies] == [b"row\n"] * 4
 
-    def test_partitions_nest_to_any_depth(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_partitions_nest_to_any_depth(self, bench: Bench, way: dict[str, Any]) -> None:
         """``ITestCommitOperations.testBaseRelativePath``, ``testConcurrentCommitTaskWithSubDir``."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         directory = "year=2026/month=11/day=21/a b/%41/+"
         for number in range(2):
             self.run_task(job, number, f"{directory}/part-{number}.txt", f"root-{number}.txt")
@@ -200,16 +200,16 @@ class LifecycleExam(Examined):
         assert {name.rpartition("/")[0] for name in below} == {directory}
         assert len(below) == 2
 
-    def test_old_files_stay_beside_the_new_ones(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_old_files_stay_beside_the_new_ones(self, bench: Bench, way: dict[str, Any]) -> None:
         for number in range(2):
-            job = self.job(bench, **mode)
+            job = self.job(bench, **way)
             self.run_task(job, 0, f"run-{number}.txt")
             job.commit(job.commits)
         assert self.rows(bench) == rows_of((0, "run-0.txt"), (0, "run-1.txt"))
         self.assert_nothing_left(bench)
 
-    def test_with_blocks_do_all_of_it(self, bench: Bench, mode: dict[str, Any]) -> None:
-        with self.job(bench, **mode) as job:
+    def test_with_blocks_do_all_of_it(self, bench: Bench, way: dict[str, Any]) -> None:
+        with self.job(bench, **way) as job:
             for number in range(2):
                 with job.task(number) as task:
                     self.write(task, {f"{number}.txt": body(number, "x")})
@@ -235,10 +235,10 @@ class LifecycleExam(Examined):
 
     @concerns("local files")
     def test_work_stays_on_its_machine_until_its_task_commits(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         """``StagingCommitter``: before its commit nothing of an attempt is in the store, no upload either."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         with job.task(7) as task:
             directory = Path(task.path)
             assert directory.name == f"{job.id}-{task.attempt_id}"
@@ -252,7 +252,7 @@ class LifecycleExam(Examined):
         assert committed(task).files == len(bench.pending()) == 1
         set_key = committed(task).set_key
         assert set_key is not None
-        lies_in_store = [set_key] if "committer_options" not in mode else []
+        lies_in_store = [set_key] if "committer_options" not in way else []
         assert self.work(bench) == sorted([job.spec.work_layout.job_object_key, *lies_in_store])
         assert self.place.read_set(bench, set_key)
         job.abort()

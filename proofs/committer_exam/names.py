@@ -64,9 +64,9 @@ class NamesExam(Examined):
         assert self.rows(bench, destination) == rows_of((0, "a.txt"), (0, "d=1/b.txt"))
         self.assert_nothing_left(bench, destination)
 
-    def test_destination_may_be_the_whole_bucket(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_destination_may_be_the_whole_bucket(self, bench: Bench, way: dict[str, Any]) -> None:
         bench.write("old.txt", b"old\n")
-        job = self.job(bench, "", **mode)
+        job = self.job(bench, "", **way)
         self.run_task(job, 0, "a.txt", "d=1/b.txt")
         self.vanish(job, 1, {"lost.txt": b"lost\n"})
         job.commit(job.commits)
@@ -91,12 +91,12 @@ class NamesExam(Examined):
         job.commit(job.commits)
         assert sorted(self.published(bench)) == sorted(names.values())
 
-    def test_tasks_that_name_their_files_alike_do_not_meet(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_tasks_that_name_their_files_alike_do_not_meet(self, bench: Bench, way: dict[str, Any]) -> None:
         """Hadoop without unique names: the last one to be completed is all that is left."""
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         for number in range(2):
             self.run_task(job, number, "part-0.txt", f"load={job.id}/part-0.txt")
-        if mode.get("unique_names") is False:
+        if way.get("unique_names") is False:
             with pytest.raises(CommitFailed, match="written by two tasks"):
                 job.commit(job.commits)
             assert not self.published(bench)

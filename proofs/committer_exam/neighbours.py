@@ -19,10 +19,10 @@ class NeighboursExam(Examined):
 
     @pytest.mark.parametrize("end", ["commit", "abort"])
     def test_two_jobs_at_one_destination_do_not_meet(
-        self, bench: Bench, mode: dict[str, Any], end: str
+        self, bench: Bench, way: dict[str, Any], end: str
     ) -> None:
         """``AbstractITCommitProtocol.testParallelJobsToSameDestination``; Hadoop needs purging off for it."""
-        ending, going = self.job(bench, **mode), self.job(bench, **mode)
+        ending, going = self.job(bench, **way), self.job(bench, **way)
         self.run_task(ending, 0, "one.txt")
         self.run_task(going, 0, "other.txt")
         open_task = going.task(1).setup()
@@ -40,14 +40,14 @@ class NeighboursExam(Examined):
 
     @pytest.mark.parametrize("end", ["commit", "abort"])
     def test_jobs_at_destinations_of_similar_names_are_left_alone(
-        self, bench: Bench, mode: dict[str, Any], end: str
+        self, bench: Bench, way: dict[str, Any], end: str
     ) -> None:
         """``AbstractITCommitProtocol.testParallelJobsToAdjacentPaths``."""
-        ending = self.job(bench, "dataset1", **mode)
+        ending = self.job(bench, "dataset1", **way)
         self.run_task(ending, 0, "one.txt")
         # An engine may call two jobs alike; below the destination itself only the id tells them apart.
         going = {
-            sibling: self.job(bench, sibling, job_id=None if "/" in sibling else ending.id, **mode)
+            sibling: self.job(bench, sibling, job_id=None if "/" in sibling else ending.id, **way)
             for sibling in _SIBLINGS
         }
         for job in going.values():
@@ -65,9 +65,9 @@ class NeighboursExam(Examined):
 
     @pytest.mark.parametrize("end", ["commit", "abort"])
     def test_uploads_and_objects_of_others_under_the_destination_stay(
-        self, bench: Bench, mode: dict[str, Any], end: str
+        self, bench: Bench, way: dict[str, Any], end: str
     ) -> None:
-        job = self.job(bench, **mode)
+        job = self.job(bench, **way)
         names = [
             "part-0.parquet",
             f"part-0x{job.id}.parquet",

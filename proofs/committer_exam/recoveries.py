@@ -93,10 +93,10 @@ class RecoveriesExam(ConflictsExam):
         assert self.state(bench) == before
 
     def test_job_whose_driver_died_when_all_was_visible_can_only_be_finished(
-        self, bench: Bench, mode: dict[str, Any], conflict: str
+        self, bench: Bench, way: dict[str, Any], conflict: str
     ) -> None:
         self.old_state(bench, conflict)
-        job = self.new_job(bench, conflict, **mode)
+        job = self.new_job(bench, conflict, **way)
         dying(job, job.commits, "put", 0, f"{DESTINATION}/_magicfs/")
         state, work = self.state(bench), self.work(bench)
         assert self.job_object(bench, job).state == "completed"
@@ -110,21 +110,21 @@ class RecoveriesExam(ConflictsExam):
         self.assert_published(bench, job, conflict)
 
     def test_driver_that_is_called_again_after_it_died_goes_on(
-        self, bench: Bench, mode: dict[str, Any], conflict: str
+        self, bench: Bench, way: dict[str, Any], conflict: str
     ) -> None:
         self.old_state(bench, conflict)
-        job = self.new_job(bench, conflict, **mode)
+        job = self.new_job(bench, conflict, **way)
         dying(job, job.commits, "complete_upload", 1)
         assert job.commit(job.commits).files == 3
         self.assert_published(bench, job, conflict)
 
     def test_job_that_died_before_its_commit_point_waits_for_somebody_to_decide(
-        self, bench: Bench, mode: dict[str, Any]
+        self, bench: Bench, way: dict[str, Any]
     ) -> None:
         replacing = self.replacing()[0]
         self.old_state(bench, replacing)
         before = self.state(bench)
-        job = self.new_job(bench, replacing, **mode)
+        job = self.new_job(bench, replacing, **way)
         dying(job, job.commits, "put", 1, self.job_key(job))
         assert self.job_object(bench, job).state == "prepared"
         work = self.work(bench)
@@ -214,9 +214,9 @@ class RecoveriesExam(ConflictsExam):
 
     @pytest.mark.parametrize("died", ["never", "open", "committing", "completed"])
     def test_run_that_is_run_again_is_published_once(
-        self, bench: Bench, mode: dict[str, Any], died: str
+        self, bench: Bench, way: dict[str, Any], died: str
     ) -> None:
-        first = self.new_job(bench, "append", run_id="2026-11-21", **mode)
+        first = self.new_job(bench, "append", run_id="2026-11-21", **way)
         match died:
             case "never":
                 first.commit(first.commits)
@@ -224,19 +224,19 @@ class RecoveriesExam(ConflictsExam):
                 dying(first, first.commits, "complete_upload", 1)
             case "completed":
                 dying(first, first.commits, "put", 0, f"{DESTINATION}/_magicfs/")
-        again = self.new_job(bench, "append", run_id="2026-11-21", **mode)
+        again = self.new_job(bench, "append", run_id="2026-11-21", **way)
         report = again.commit(again.commits)
         published = again if died == "open" else first
         assert (report.published_before, report.job_id) == (died != "open", published.id)
-        if died == "open" and self.untold(mode, 1):
-            untold = self.untold(mode, len(NEW))
+        if died == "open" and self.untold(way, 1):
+            untold = self.untold(way, len(NEW))
             assert len(bench.pending()) == (untold if bench.uploads_apart else 0)
         else:
             self.assert_published(bench, published, "fail", elsewhere=died != "never")
         if died == "open":
             with pytest.raises(CommitDenied):
                 first.commit(first.commits)
-        other = self.job(bench, run_id="2026-11-22", **mode)
+        other = self.job(bench, run_id="2026-11-22", **way)
         assert other.found.published is None
         other.abort()
         self.assert_published(bench, published, "fail", elsewhere=died in {"committing", "completed"})
