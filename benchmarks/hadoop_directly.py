@@ -145,7 +145,7 @@ def _ours(server: Server, url: str, files: int, *, tasks: int, told: Mapping[str
 
     with ThreadPoolExecutor(_THREADS) as threads:
         with lap("setup"):
-            job = magicfs.Job(url, conflict="append", storage_options=options, **told).setup()
+            job = magicfs.Job(url, mode="append", storage_options=options, **told).setup()
         with lap("write"):
             written = list(threads.map(write, range(tasks)))
         with lap("task_commits"):

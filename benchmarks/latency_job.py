@@ -219,7 +219,7 @@ class _Program:
         return JobSpec(
             location=paths.parse_url(_URL),
             job=_JOB,
-            options=JobOptions(committer=self.subject.committer, conflict="append", **self.subject.job),
+            options=JobOptions(committer=self.subject.committer, mode="append", **self.subject.job),
             committer_options=options_of(self.subject.committer, given),
             filesystem=_Files(self.server),
             **found,

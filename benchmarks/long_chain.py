@@ -69,7 +69,7 @@ class LongChain:
                 run_id=f"{number}",
                 bucket=_BUCKET,
                 destination=_PLACE.key,
-                conflict="append",
+                mode="append",
                 committed_ms=(1 + number) * _SECOND_MS,
                 files=(ManifestFile(key=f"{number % _FILES}.parquet", size=1, etag=f'"{number}"'),),
             )

@@ -101,7 +101,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target(
         "partitions_vs_append",
         "bench",
-        "job commit of 100,000 files in 10,000 partitions, memory store: time of `replace_partitions` "
+        "job commit of 100,000 files in 10,000 partitions, memory store: time of `overwrite_partitions` "
         "against `append`",
         at_most=1.5,
     ),

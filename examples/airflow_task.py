@@ -24,7 +24,7 @@ def publish(url: str, ti: Any, **_context: Any) -> dict[str, Any]:
     """Publish the rows of a run; ``ti`` is what Airflow tells its tasks of themselves."""
     # The same in every try, and when the task is cleared and run again.
     run_id = f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}"
-    with magicfs.Job(url, conflict="append", run_id=run_id) as job:
+    with magicfs.Job(url, mode="append", run_id=run_id) as job:
         if job.found.published is None:
             with job.task(0) as task:
                 table = pa.table({"run": [ti.run_id] * 100, "value": range(100)})

@@ -25,7 +25,7 @@ def publish(context: Any, url: str) -> None:
     root = context.run.root_run_id or context.run.run_id
     partition = context.partition_key if context.has_partition_key else ""
     run_id = f"{context.asset_key.to_user_string()}/{root}/{partition}"
-    with magicfs.Job(url, conflict="append", run_id=run_id) as job:
+    with magicfs.Job(url, mode="append", run_id=run_id) as job:
         if job.found.published is None:
             with job.task(0) as task:
                 table = pa.table({"run": [root] * 100, "value": range(100)})

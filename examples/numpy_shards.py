@@ -14,7 +14,7 @@ RANKS = 4
 
 def save(url: str, weights: np.ndarray) -> None:
     """Publish one file for each rank; the checkpoint before goes once this one is visible."""
-    with magicfs.Job(url, conflict="replace") as job:
+    with magicfs.Job(url, mode="overwrite") as job:
         for rank, shard in enumerate(np.array_split(weights, RANKS)):
             with job.task(rank) as task, task.filesystem.open(f"{task.path}/shard.npy", "wb") as file:
                 np.save(file, shard)

@@ -24,7 +24,7 @@ def publish(flow_run: Any, url: str) -> dict[str, Any]:
     """Publish the rows of a run; ``flow_run`` is ``prefect.runtime.flow_run``."""
     # The same in every try; a run that somebody starts anew has another.
     run_id = f"{flow_run.flow_name}/{flow_run.id}"
-    with magicfs.Job(url, conflict="append", run_id=run_id) as job:
+    with magicfs.Job(url, mode="append", run_id=run_id) as job:
         if job.found.published is None:
             with job.task(0) as task:
                 table = pa.table({"run": [flow_run.id] * 100, "value": range(100)})

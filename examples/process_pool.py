@@ -29,7 +29,7 @@ def main(url: str) -> None:
     """Run the job and print its report."""
     with (
         ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool,
-        magicfs.Job(url, conflict="append", progress=print) as job,
+        magicfs.Job(url, mode="append", progress=print) as job,
     ):
         job.map(write, range(SENSORS), executor=pool)
     print(job.report)

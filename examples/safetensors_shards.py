@@ -15,7 +15,7 @@ RANKS = 4
 
 def save_all(url: str, layers: list[dict[str, np.ndarray]]) -> None:
     """Publish one file for each rank; with ``append`` the checkpoints before stay."""
-    with magicfs.Job(url, conflict="append") as job:
+    with magicfs.Job(url, mode="append") as job:
         for rank, tensors in enumerate(layers):
             with job.task(rank) as task:
                 task.filesystem.pipe_file(f"{task.path}/model.safetensors", save(tensors))

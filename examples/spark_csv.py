@@ -26,7 +26,7 @@ def main(url: str) -> None:
     """Run the job and print its report."""
     spark = local_session(name="sales")
     sales = spark.range(1000).selectExpr("id", "concat('r', id % 4) region", "id * 1.5 price")
-    with magicfs.Job(url, conflict="append") as job:
+    with magicfs.Job(url, mode="append") as job:
         mapped = sales.groupBy("region").applyInPandas(group_function(job, write), COMMIT_SCHEMA)
         for commit in collect_commits(mapped):
             job.add(commit)

@@ -46,7 +46,7 @@ def main(url: str) -> None:
     """Run the job and print its report."""
     spark = local_session(name="thumbnails")
     images = spark.range(0, 12, 1, 3).mapInPandas(draw, "name string, content binary")
-    job = magicfs.Job(url, conflict="append").setup()
+    job = magicfs.Job(url, mode="append").setup()
     try:
         report = job.commit(collect_commits(images.mapInPandas(pandas_function(job, write), COMMIT_SCHEMA)))
     except BaseException:

@@ -49,7 +49,7 @@ _UPLOAD: Final = "tests/unit/test_delayed_upload.py::"
 _COPIES: Final = "tests/unit/test_copies.py::"
 _JOB: Final = "tests/unit/test_job.py::"
 _CONF: Final = "tests/unit/test_hadoop_conf.py::"
-_MODES: Final = "tests/unit/test_conflict_modes.py::"
+_MODES: Final = "tests/unit/test_modes.py::"
 _STAGING: Final = "tests/unit/test_staging.py::"
 _STAGED_JOBS: Final = "tests/unit/test_staging_jobs.py::"
 _CLUSTER: Final = "tests/unit/test_staging_cluster.py::"
@@ -64,7 +64,7 @@ _PENDING: Final = "tests/unit/formats/test_formats_pending.py::"
 _LIFECYCLE: Final = "proofs/committer_exam/lifecycle.py::LifecycleExam."
 _ATTEMPTS: Final = "proofs/committer_exam/attempts.py::AttemptsExam."
 _ABORTS: Final = "proofs/committer_exam/aborts.py::AbortsExam."
-_CONFLICTS: Final = "proofs/committer_exam/conflicts.py::ConflictsExam."
+_CONFLICTS: Final = "proofs/committer_exam/modes.py::ConflictsExam."
 _DOCUMENTS: Final = "proofs/committer_exam/documents.py::DocumentsExam."
 _RECOVERIES: Final = "proofs/committer_exam/recoveries.py::RecoveriesExam."
 _NEIGHBOURS: Final = "proofs/committer_exam/neighbours.py::NeighboursExam."
@@ -459,7 +459,7 @@ _OF_MODES: Final[dict[int, Behaviour]] = {
     113: _by("partitioned: fail and append delete nothing", _ONE_DESTINATION),
     114: _by(
         "partitioned: replace takes touched partitions alone",
-        f"{_MODES}test_replace_partitions_removes_what_lies_in_touched_partitions_only",
+        f"{_MODES}test_overwrite_partitions_removes_what_lies_in_touched_partitions_only",
     ),
     115: _by(
         "partitioned: a delete that fails",

@@ -20,11 +20,11 @@ SEARCHES = {
     "expire": "datasets",
     "glue": "catalogs",
     "install": "install",
-    "keep_replaced": "history",
+    "keep": "history",
     "lifecycle": "s3",
     "mapInPandas": "spark",
     "permissions": "s3",
-    "replace_partitions": "overwriting",
+    "overwrite_partitions": "overwriting",
     "rollback": "history",
     "slurm": "dask-ray-daft",
 }

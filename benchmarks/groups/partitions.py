@@ -24,6 +24,6 @@ def measure(session: Session) -> Mapping[str, Figure]:
         measured = take_turns(session, turns, round_s=LONG_S)
     append = measured.wall_s("magicfs", "append")
     return {
-        "partitions_vs_append": ratio_of(measured.wall_s("magicfs", "replace_partitions"), append),
+        "partitions_vs_append": ratio_of(measured.wall_s("magicfs", "overwrite_partitions"), append),
         "partitions_append_s": Figure.of(append),
     }

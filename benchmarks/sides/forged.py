@@ -45,7 +45,7 @@ class Forger:
         options = _without_credentials(self._place)
         url = f"s3://{self._place.bucket}/{where}"
         job = magicfs.Job(
-            url, conflict="append", tracking="memory", concurrency=CONCURRENCY, storage_options=options
+            url, mode="append", tracking="memory", concurrency=CONCURRENCY, storage_options=options
         ).setup()
         each = files // tasks
         commits = [
@@ -59,14 +59,14 @@ class Forger:
         assert self._place is not None
         _environment(self._place)
         url, options = f"s3://{self._place.bucket}/{where}", _without_credentials(self._place)
-        self._job = magicfs.Job(url, conflict="append", tracking="memory", storage_options=options).setup()
+        self._job = magicfs.Job(url, mode="append", tracking="memory", storage_options=options).setup()
         Path(told).write_bytes(pickle.dumps(self._job.task(0)))
 
     def partitions(self, clock: Clock, where: str, files: int, partitions: int, tasks: int) -> None:
         """Append to nothing, then replace each of those partitions; in memory."""
         url = f"memory://bench/{where}"
-        for conflict in ("append", "replace_partitions"):
-            job = magicfs.Job(url, conflict=cast("Any", conflict), tracking="memory").setup()
+        for mode in ("append", "overwrite_partitions"):
+            job = magicfs.Job(url, mode=cast("Any", mode), tracking="memory").setup()
             each = files // tasks
             commits = [
                 _commit(
@@ -77,7 +77,7 @@ class Forger:
                 )
                 for task in range(tasks)
             ]
-            with clock(conflict):
+            with clock(mode):
                 report = job.commit(commits)
             assert report.files == files, report
         assert len(job.spec.wrapped().glob(f"bench/{where}/p=*/*")) == files, "the old ones are gone"

@@ -116,7 +116,7 @@ class Ours:
     def _job(self, where: str, **options: Any) -> magicfs.Job:
         return magicfs.Job(
             f"s3://{self._place.bucket}/{where}",
-            conflict="append",
+            mode="append",
             concurrency=CONCURRENCY,
             storage_options=self._place.s3fs_options,
             **options,

@@ -93,7 +93,7 @@ def by_pandas_udf(bucket: Bucket, dataset: pa.Table, frame: DataFrame, on_look: 
 def _published(
     how: str, bucket: Bucket, directory: str, dataset: pa.Table, write: Callable[[Job], None], on_look: OnLook
 ) -> Publication:
-    job = Job(bucket.url(directory), conflict="append", storage_options=bucket.storage_options)
+    job = Job(bucket.url(directory), mode="append", storage_options=bucket.storage_options)
     with Watcher(bucket, directory, on_look=on_look) as watcher, job:
         write(job)
         watcher.last_look()

@@ -109,7 +109,7 @@ def _by_spark(scene: _Scene) -> _Outcome:
 def _by_processes(scene: _Scene) -> _Outcome:
     bucket, display = scene.bucket, scene.display
     display.begin("processes join and write, and one is lost")
-    job = Job(bucket.url(_DIRECTORY), conflict="append", storage_options=bucket.storage_options)
+    job = Job(bucket.url(_DIRECTORY), mode="append", storage_options=bucket.storage_options)
     watcher = Watcher(bucket, _DIRECTORY, on_look=display.show_look)
     with watcher, job:
         runner = process_engine.Runner(job, scene.files, display.advance)

@@ -169,7 +169,7 @@ def _place(
     how: dict[str, Any] = {"unique_names": unique_names}
     oldest = scene.published(_OLDEST, **how) if past else None
     if past:
-        first = scene.published(OLD[0], conflict="replace", keep_replaced=_WEEK, **how)
+        first = scene.published(OLD[0], mode="overwrite", keep=_WEEK, **how)
     else:
         first = scene.published(OLD[0], **how)
     ended = scene.published(OLD[1], **how)
@@ -224,19 +224,19 @@ _MADE: Final[Mapping[str, Callable[[str], Place]]] = MappingProxyType(
         "files by hand": lambda store: _place(store, by_hand=True),
         "open": _with_job,
         "half visible, append": lambda store: _half(store, "append"),
-        "half visible, replace": lambda store: _half(store, "replace"),
+        "half visible, replace": lambda store: _half(store, "overwrite"),
         "completed, append": lambda store: _completed(store, "append"),
-        "completed, replace": lambda store: _completed(store, "replace"),
+        "completed, replace": lambda store: _completed(store, "overwrite"),
         "in quarantine": _quarantined,
         "a driver that appends": lambda store: _with_job(store, alive=True),
-        "a driver that replaces": lambda store: _with_job(store, "replace", alive=True),
+        "a driver that replaces": lambda store: _with_job(store, "overwrite", alive=True),
         "kept files": lambda store: _place(store, past=True),
-        "kept files, half visible": lambda store: _half(store, "replace", past=True),
+        "kept files, half visible": lambda store: _half(store, "overwrite", past=True),
         "equal names": lambda store: _place(store, unique_names=False),
         "equal names, half visible": lambda store: _half(store, "append", unique_names=False),
-        "no If-Match": lambda _: _half("", "replace", world=World(ignores=frozenset({"put_if_match"}))),
+        "no If-Match": lambda _: _half("", "overwrite", world=World(ignores=frozenset({"put_if_match"}))),
         "versions": lambda _: _place("", past=True, world=_versions()),
-        "versions, half visible": lambda _: _half("", "replace", world=_versions()),
+        "versions, half visible": lambda _: _half("", "overwrite", world=_versions()),
         "the whole bucket": lambda store: _half(store, "append", destination=""),
         "local files": lambda _: _half("local", "append"),
     }

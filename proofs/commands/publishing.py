@@ -42,16 +42,16 @@ async def append(engine: Engine, place: Place) -> None:
 
 
 async def replace(engine: Engine, place: Place) -> None:
-    await _job(engine, place, "replace", _REPLACING)
+    await _job(engine, place, "overwrite", _REPLACING)
 
 
-async def replace_partitions(engine: Engine, place: Place) -> None:
-    await _job(engine, place, "replace_partitions", _REPLACING)
+async def overwrite_partitions(engine: Engine, place: Place) -> None:
+    await _job(engine, place, "overwrite_partitions", _REPLACING)
 
 
 async def keep(engine: Engine, place: Place) -> None:
-    """``replace`` that keeps the old files."""
-    await _job(engine, place, "replace", _REPLACING, keep=Keep(ms=86_400_000))
+    """``overwrite`` that keeps the old files."""
+    await _job(engine, place, "overwrite", _REPLACING, keep=Keep(ms=86_400_000))
 
 
 async def rewrite(engine: Engine, place: Place) -> None:
@@ -80,7 +80,7 @@ async def rollback_to(engine: Engine, place: Place) -> None:
 
 async def rollback_kept(engine: Engine, place: Place) -> None:
     """The same, and what it replaces is kept."""
-    how: Any = {"keep_replaced_ms": 86_400_000, "job": ids.job_id(uuid4())}
+    how: Any = {"keep_ms": 86_400_000, "job": ids.job_id(uuid4())}
     await roll_back(engine, place.location, to=place.target, **how)
 
 
@@ -95,7 +95,7 @@ async def publish(engine: Engine, place: Place) -> None:
 
 async def publish_over(engine: Engine, place: Place) -> None:
     """``publish`` that replaces what is there."""
-    await _publish(engine, place, conflict="replace")
+    await _publish(engine, place, mode="overwrite")
 
 
 async def discard(engine: Engine, place: Place) -> None:
@@ -132,7 +132,7 @@ async def _job(
         url=place.location.url,
         layout=WorkLayout(destination, job),
         options=JobOptions(
-            committer="magic", conflict=mode, unique_names=place.unique_names, tracking="memory", **how
+            committer="magic", mode=mode, unique_names=place.unique_names, tracking="memory", **how
         ),
     )
     transaction = JobTransaction(await told_as_newest(engine, place.location), context)
@@ -179,7 +179,7 @@ async def _uploaded(engine: Engine, key: str, body: bytes, job: ids.JobId) -> Pe
 PUBLISHING: Final = (
     append,
     replace,
-    replace_partitions,
+    overwrite_partitions,
     keep,
     rewrite,
     drop,

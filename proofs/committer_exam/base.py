@@ -41,7 +41,7 @@ class Examined:
         subject: What the summary calls the committer and its store.
         required: Whether a skipped test fails the run.
         committer: Name of the committer.
-        conflict: Conflict mode of the jobs.
+        mode: Mode of the jobs.
         modes: In which ways of keeping its work the committer is examined; None for all that it has.
         cuts: After how many completed files of three a driver dies.
         seeds: Of which hostile names are made.
@@ -54,7 +54,7 @@ class Examined:
     subject: ClassVar[str]
     required: ClassVar[bool] = True
     committer: ClassVar[str] = "magic"
-    conflict: ClassVar[Any] = "append"
+    mode: ClassVar[Any] = "append"
     modes: ClassVar[tuple[str, ...] | None] = None
     cuts: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     seeds: ClassVar[tuple[int, ...]] = (20261121, 7, 17112)
@@ -91,21 +91,21 @@ class Examined:
         return kind.modes[kind.bulk[-1]]
 
     @classmethod
-    def conflicts(cls) -> tuple[str, ...]:
-        """The conflict modes of the committer."""
-        return committer_info(cls.committer).conflicts
+    def its_modes(cls) -> tuple[str, ...]:
+        """The modes of the committer."""
+        return committer_info(cls.committer).modes
 
     @classmethod
     def replacing(cls) -> tuple[str, ...]:
         """Those of them that replace."""
-        return tuple(name for name in cls.conflicts() if name.startswith("replace"))
+        return tuple(name for name in cls.its_modes() if name.startswith("overwrite"))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run tests once for each value of some arguments.
 
         ``way`` is any way to keep its work, as options of a job; ``stored_mode`` one in which a listing
         shows what tasks have committed; ``kept`` the same without those that only change names and layout.
-        ``conflict`` is any conflict mode of the committer, ``replacing`` one that replaces; ``cut`` and
+        ``mode`` is any mode of the committer, ``replacing`` one that replaces; ``cut`` and
         ``seed`` are those of ``cuts`` and ``seeds``.
         """
         modes = self.examined_modes()
@@ -115,7 +115,7 @@ class Examined:
             if argument in metafunc.fixturenames:
                 metafunc.parametrize(argument, [modes[name] for name in names], ids=names)
         for argument, values in (
-            ("conflict", self.conflicts()),
+            ("mode", self.its_modes()),
             ("replacing", self.replacing()),
             ("cut", self.cuts),
             ("seed", self.seeds),
@@ -134,7 +134,7 @@ class Examined:
         """A job that is set up."""
         self.keeps_small_files = "small_files" in options
         form = options.pop("form", {})
-        given = {"committer": self.committer, "conflict": self.conflict, **bench.options(), **options}
+        given = {"committer": self.committer, "mode": self.mode, **bench.options(), **options}
         given["committer_options"] = self.place.options() | dict(given.get("committer_options", {}))
         job = in_form(Job(f"{bench.url}/{destination}", **given), **form)
         store, kind = job.spec.store(), type(bench).__name__ + bench.server_name

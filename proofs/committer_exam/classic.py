@@ -115,7 +115,7 @@ class ClassicExam:
     def test_fail_looks_at_the_data_that_is_there(self, scene: FinalScene) -> None:
         scene.put("old.csv")
         with pytest.raises(OutputExists):
-            scene.job("fail").setup()
+            scene.job("error").setup()
 
     def test_what_it_promises(self, memory: FinalScene) -> None:
         committer = memory.job().committer

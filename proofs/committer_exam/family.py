@@ -118,7 +118,7 @@ class FamilyExam(Examined):
             raise ZeroDivisionError
 
     def _run_in_mode_fail(self, bench: Bench) -> None:
-        job = self.job(bench, conflict="fail")
+        job = self.job(bench, mode="error")
         self.run_task(job, 0, "day=1/a.txt")
         job.commit(job.commits)
 

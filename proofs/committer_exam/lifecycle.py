@@ -80,7 +80,7 @@ class LifecycleExam(Examined):
         assert counters["committer_commits_completed"] == 3
         assert counters["committer_bytes_committed"] == report.bytes
         assert counters["committer_jobs_completed"] == 1
-        assert success.diagnostics["magicfs.conflict"] == self.conflict
+        assert success.diagnostics["magicfs.mode"] == self.mode
         assert f"{bench.url}/{success.diagnostics['magicfs.manifest']}" == report.manifest
 
     def test_success_file_names_at_most_a_hundred_files(self, bench: Bench) -> None:

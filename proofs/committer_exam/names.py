@@ -111,9 +111,9 @@ class NamesExam(Examined):
         self, bench: Bench, replacing: str
     ) -> None:
         """Hadoop overwrites in every mode. Whatever is appended, nothing that is there may be lost."""
-        for row, conflict in ((b"old\n", "append"), (b"other\n", "append"), (b"new\n", replacing)):
+        for row, mode in ((b"old\n", "append"), (b"other\n", "append"), (b"new\n", replacing)):
             before = self.published(bench)
-            job = self.job(bench, unique_names=False, conflict=conflict)
+            job = self.job(bench, unique_names=False, mode=mode)
             with job.task(0) as task:
                 self.write(task, {"day=1/part-0.txt": row})
             if row == b"other\n":

@@ -13,8 +13,8 @@ from magicfs.job.job import Job
 from magicfs.stores.port import Store
 from proofs.committer_exam.base import DESTINATION, rows_of
 from proofs.committer_exam.bench import Bench
-from proofs.committer_exam.conflicts import NEW, ConflictsExam
 from proofs.committer_exam.drivers import Denying, Overtaken, driver_on, dying
+from proofs.committer_exam.modes import NEW, ConflictsExam
 from proofs.committer_exam.selection import concerns
 
 __all__ = ["RecoveriesExam"]
@@ -49,36 +49,36 @@ class RecoveriesExam(ConflictsExam):
         if cut < len(NEW):
             dying(job, job.commits, "complete_upload", cut)
         else:
-            moves = 1 if job.spec.options.conflict == "append" else 2
+            moves = 1 if job.spec.options.mode == "append" else 2
             dying(job, job.commits, "put", moves, self.job_key(job))
 
     def test_job_whose_driver_died_among_its_files_is_finished(
-        self, bench: Bench, conflict: str, cut: int
+        self, bench: Bench, mode: str, cut: int
     ) -> None:
-        self.old_state(bench, conflict)
-        job = self.new_job(bench, conflict)
+        self.old_state(bench, mode)
+        job = self.new_job(bench, mode)
         self.die_among_files(job, cut)
         assert self.job_object(bench, job).state == "committing"
         assert f"{DESTINATION}/_SUCCESS" not in bench.listed()
         # Everything old is still there.
-        assert self.rows(bench) == self.old_rows(conflict) + rows_of(*list(enumerate(NEW))[:cut])
+        assert self.rows(bench) == self.old_rows(mode) + rows_of(*list(enumerate(NEW))[:cut])
         assert [one.action for one in self.recovered(bench, dry_run=True).jobs] == ["would finish"]
         (done,) = self.recovered(bench).jobs
         assert (done.job_id, done.found, done.action) == (job.id, "committing", "finished")
         assert (done.files, done.warnings) == (3, ())
-        self.assert_published(bench, job, conflict)
+        self.assert_published(bench, job, mode)
         assert self.recovered(bench) == RecoverReport(f"{bench.url}{_URL}")
         # The driver was only slow: it learns that its job is published.
         report = job.commit(job.commits)
         assert (report.files, report.warnings) == (3, ("another process finished the job",))
-        self.assert_published(bench, job, conflict)
+        self.assert_published(bench, job, mode)
 
     def test_job_whose_driver_died_among_its_files_is_rolled_back(
-        self, bench: Bench, conflict: str, cut: int
+        self, bench: Bench, mode: str, cut: int
     ) -> None:
-        self.old_state(bench, conflict)
+        self.old_state(bench, mode)
         before = self.state(bench)
-        job = self.new_job(bench, conflict)
+        job = self.new_job(bench, mode)
         self.die_among_files(job, cut)
         with pytest.raises(CommitDenied, match="is committing and stays so"):
             self.recovered(bench, abort=True)
@@ -93,10 +93,10 @@ class RecoveriesExam(ConflictsExam):
         assert self.state(bench) == before
 
     def test_job_whose_driver_died_when_all_was_visible_can_only_be_finished(
-        self, bench: Bench, way: dict[str, Any], conflict: str
+        self, bench: Bench, way: dict[str, Any], mode: str
     ) -> None:
-        self.old_state(bench, conflict)
-        job = self.new_job(bench, conflict, **way)
+        self.old_state(bench, mode)
+        job = self.new_job(bench, mode, **way)
         dying(job, job.commits, "put", 0, f"{DESTINATION}/_magicfs/")
         state, work = self.state(bench), self.work(bench)
         assert self.job_object(bench, job).state == "completed"
@@ -107,16 +107,16 @@ class RecoveriesExam(ConflictsExam):
             job.abort()
         assert (self.state(bench), self.work(bench)) == (state, work)
         assert self.recovered(bench).jobs[0].action == "finished"
-        self.assert_published(bench, job, conflict)
+        self.assert_published(bench, job, mode)
 
     def test_driver_that_is_called_again_after_it_died_goes_on(
-        self, bench: Bench, way: dict[str, Any], conflict: str
+        self, bench: Bench, way: dict[str, Any], mode: str
     ) -> None:
-        self.old_state(bench, conflict)
-        job = self.new_job(bench, conflict, **way)
+        self.old_state(bench, mode)
+        job = self.new_job(bench, mode, **way)
         dying(job, job.commits, "complete_upload", 1)
         assert job.commit(job.commits).files == 3
-        self.assert_published(bench, job, conflict)
+        self.assert_published(bench, job, mode)
 
     def test_job_that_died_before_its_commit_point_waits_for_somebody_to_decide(
         self, bench: Bench, way: dict[str, Any]
@@ -152,20 +152,20 @@ class RecoveriesExam(ConflictsExam):
         if state == "prepared":
             dying(first, commits, "put", 1, self.job_key(first))
         assert self.job_object(bench, first).state == state
-        second = self.job(bench, conflict=replacing, job_id=first.id, **stored_mode)
+        second = self.job(bench, mode=replacing, job_id=first.id, **stored_mode)
         for call in (lambda: first.commit(commits), first.abort):
             with pytest.raises(CommitDenied, match="was taken over by another driver"):
                 call()
         assert not self.published(bench)
         assert second.commit(commits, tasks=3).files == 3
-        self.assert_published(bench, second, "fail")
+        self.assert_published(bench, second, "error")
 
     def test_job_that_is_being_published_is_not_taken_over(self, bench: Bench) -> None:
         job = self.new_job(bench, self.replacing()[0])
         dying(job, None, "complete_upload", 1)
         work = self.work(bench)
         with pytest.raises(CommitDenied, match="is committing; nothing was changed; run magicfs recover"):
-            self.job(bench, conflict=job.spec.options.conflict, job_id=job.id)
+            self.job(bench, mode=job.spec.options.mode, job_id=job.id)
         assert self.work(bench) == work
 
     def test_recovery_of_two_dead_jobs_wants_a_name(self, bench: Bench) -> None:
@@ -197,7 +197,7 @@ class RecoveriesExam(ConflictsExam):
         report = sync(job.spec.loop, driver_on(job, store, 1).commit_job, job.commits, job.found.driver)
         assert store.done
         assert report.files == 3
-        self.assert_published(bench, job, "fail")
+        self.assert_published(bench, job, "error")
 
     def test_rollback_beside_a_living_driver_wins_until_the_job_is_completed(self, bench: Bench) -> None:
         job = self.new_job(bench, "append")
@@ -232,14 +232,14 @@ class RecoveriesExam(ConflictsExam):
             untold = self.untold(way, len(NEW))
             assert len(bench.pending()) == (untold if bench.uploads_apart else 0)
         else:
-            self.assert_published(bench, published, "fail", elsewhere=died != "never")
+            self.assert_published(bench, published, "error", elsewhere=died != "never")
         if died == "open":
             with pytest.raises(CommitDenied):
                 first.commit(first.commits)
         other = self.job(bench, run_id="2026-11-22", **way)
         assert other.found.published is None
         other.abort()
-        self.assert_published(bench, published, "fail", elsewhere=died in {"committing", "completed"})
+        self.assert_published(bench, published, "error", elsewhere=died in {"committing", "completed"})
 
     def test_job_does_its_work_without_the_right_to_list_uploads(self, bench: Bench) -> None:
         """HADOOP-17547: not everybody may; what is on record is discarded all the same."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from magicfs.committers.registry import committer_info
-from magicfs.protocol.conflict import is_by_partition
+from magicfs.protocol.modes import is_by_partition
 
 __all__ = ["LeftOut", "Trait", "concerns", "select", "traits"]
 
 Trait = Literal[
-    "uploads", "delayed uploads", "local files", "replace_partitions", "fail at setup", "fail by partition"
+    "uploads", "delayed uploads", "local files", "overwrite_partitions", "fail at setup", "fail by partition"
 ]
 
 _TRAIT = "magicfs_exam_trait"
@@ -43,12 +43,12 @@ def concerns(trait: Trait) -> Callable[[_Test], _Test]:
 
 
 def traits(committer: str) -> frozenset[str]:
-    """What tests can ask for: how attempts write, what the store must have, the conflict modes, and where
-    ``fail`` looks, and when.
+    """What tests can ask for: how attempts write, what the store must have, the modes, and where
+    ``error`` looks, and when.
     """
     known = committer_info(committer)
-    fails = "fail by partition" if is_by_partition("fail", committer) else "fail at setup"
-    return frozenset({known.writes, known.needs, *known.conflicts, fails})
+    fails = "fail by partition" if is_by_partition("error", committer) else "fail at setup"
+    return frozenset({known.writes, known.needs, *known.modes, fails})
 
 
 def select(examined: type, committer: str) -> dict[str, str]:

@@ -32,7 +32,7 @@ MEETINGS: Final[tuple[tuple[Step, Rival], ...]] = (
     ("accept", "discard"),
     ("accept", "accept"),
     ("accept", "append"),
-    ("accept", "replace"),
+    ("accept", "overwrite"),
     ("accept unjudged", "recover"),
     ("accept unjudged", "rerun"),
     ("accept unjudged", "discard"),
@@ -122,7 +122,7 @@ def _rivals(one: AuditScene, process: Process) -> dict[Rival, Callable[[], Corou
         "accept": lambda: one.accept(process),
         "driver": lambda: one.judge(process),
         "append": lambda: publish(process, _OTHER, "append", ("p=0/x.bin",)),
-        "replace": lambda: publish(process, _OTHER, "replace", ("p=0/x.bin",), keep_days=7),
+        "overwrite": lambda: publish(process, _OTHER, "overwrite", ("p=0/x.bin",), keep_days=7),
     }
 
 
@@ -160,7 +160,7 @@ def _ended(scene: AuditScene, rival: Rival, done: list[bool], second: Outcome) -
             right = [own, own | theirs]
         case "driver" if scene.told:  # what was judged, for that came first
             right = [own_files(scene.job)]
-        case "replace" if done[1]:
+        case "overwrite" if done[1]:
             right = [own, theirs] if published else [own]
     if shown not in right:
         yield f"readers of manifests see {sorted(shown)}"
@@ -169,7 +169,7 @@ def _ended(scene: AuditScene, rival: Rival, done: list[bool], second: Outcome) -
     if rival == "accept" and not any(done):
         yield "both were refused"
     kept = D | scene.promised | scene.over
-    if done[1] and rival in {"append", "replace"}:
+    if done[1] and rival in {"append", "overwrite"}:
         kept |= own | theirs
     scene.check_listing(kept)
 

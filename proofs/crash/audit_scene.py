@@ -114,7 +114,7 @@ class AuditScene(PastScene):
             layout=WorkLayout(DESTINATION, job or self.job, attempt),
             options=JobOptions(
                 committer="magic",
-                conflict="replace",
+                mode="overwrite",
                 run_id=RUN,
                 keep=Keep(ms=7 * DAY_MS),
                 audit=Audits(rules=(_RULE,)),

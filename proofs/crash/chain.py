@@ -48,7 +48,7 @@ def read_chain(objects: Mapping[str, Any], destination: str) -> View:
             view.problem = f"the manifest of {job} is missing"
             return view
         manifest = document_of(found.body)
-        if manifest["conflict"] == "compact" and stops:
+        if manifest["mode"] == "compact" and stops:
             # A newer job hides some of what is summed up, and joined the chain above the sum.
             job = manifest["previous"]
             continue
@@ -60,7 +60,7 @@ def read_chain(objects: Mapping[str, Any], destination: str) -> View:
                 view.files.setdefault(key, etag)
         if manifest["hides"] == "all" and manifest.get("replaced"):
             stops.add(manifest["replaced"])
-        if manifest["conflict"] == "compact":
+        if manifest["mode"] == "compact":
             view.jobs += _summed(objects, destination, manifest)
         if manifest["hides"] == "keys":
             hidden |= {f"{destination}/{key}" for key in manifest["deleted"]}

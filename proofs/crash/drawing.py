@@ -116,10 +116,10 @@ def _setting(chances: Chances, layout: str, shape: str, store: str, committer: s
     names = draw(("unique", "unique", "unique", "equal"))
     if names == "equal":
         shape = "two"
-    modes = committer_info(committer).conflicts
+    modes = committer_info(committer).modes
     # Rivals replace each other, as far as their committer does.
     mode = (
-        next(one for one in modes if one.startswith("replace"))
+        next(one for one in modes if one.startswith("overwrite"))
         if chances.company == "rivals"
         else draw(modes)
     )

@@ -21,11 +21,11 @@ from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.job_options import JobOptions, Places
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import locate
+from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.paths import Location
 from magicfs.stores.retrying import RetryingStore
 from magicfs.testing.faulty_store import Traffic
@@ -77,7 +77,7 @@ RELATIONS: Final[Mapping[str, tuple[_Place, _Place]]] = {
 }
 """How two jobs touch, by the name that reproductions give."""
 
-_MODES: Final = ("replace", "replace", "replace_partitions", "replace_partitions", "append", "fail")
+_MODES: Final = ("overwrite", "overwrite", "overwrite_partitions", "overwrite_partitions", "append", "error")
 _LAST: Final = ("b-", "z-")
 _TRIES: Final = 3
 
@@ -165,7 +165,7 @@ class Elsewhere(Watched):
             layout=WorkLayout(place.destination, JobId(str(uuid4()))),
             options=JobOptions(
                 committer="magic",
-                conflict=cast("Conflict", mode),
+                mode=cast("WriteMode", mode),
                 places=Places(extra=() if place.extra is None else (place.extra,)),
             ),
         )

@@ -27,7 +27,7 @@ class JobFacts:
     Attributes:
         job_id: The job.
         directory: Its work directory.
-        mode: Its conflict mode.
+        mode: Its mode.
         tasks: Its tasks.
         unique: Whether its names are its own.
         outputs: What each attempt has written: bodies by final keys. Only attempts that may be published.

@@ -140,7 +140,7 @@ def _moment(look: _Look) -> Iterator[Violation]:
             yield Violation("c", f"{key} is visible, and the job does not publish it")
         elif history.ended and not history.reached("completed"):
             yield Violation("b", f"{key} is visible after its job was taken back: {history.states}")
-        if key in old and not (history.plan and key in history.plan.equal and job.mode == "replace"):
+        if key in old and not (history.plan and key in history.plan.equal and job.mode == "overwrite"):
             yield Violation("e", f"{key} was replaced by a job that may not")
     deletable = look.deletable()
     for key in old.keys() - data.keys() - deletable:
@@ -283,7 +283,7 @@ def _scope(look: _Look, job: JobFacts, history: JobHistory) -> Iterator[Violatio
     plan = history.plan
     assert plan is not None
     partitions = tuple(f"{key.rpartition('/')[0]}/" for key in plan.files)
-    if job.mode in {"append", "fail"}:
+    if job.mode in {"append", "error"}:
         if plan.deletions:
             yield Violation("e", f"{job.mode} deletes {min(plan.deletions)}")
         # A rival may have deleted what was there before both.
@@ -291,12 +291,12 @@ def _scope(look: _Look, job: JobFacts, history: JobHistory) -> Iterator[Violatio
         taken = there - plan.files.keys()
         if job.committer == "partitioned":
             taken = {key for key in taken if key.startswith(partitions)}
-        if job.mode == "fail" and taken:
+        if job.mode == "error" and taken:
             yield Violation("e", f"fail published although {min(taken)} was there")
         return
     before = look.data(look.before).keys()
     for key in (before | history.seen) - plan.equal - plan.files.keys():
-        inside = job.mode == "replace" or key.startswith(partitions)
+        inside = job.mode == "overwrite" or key.startswith(partitions)
         if inside and key not in plan.deletions and (look.alone or key in history.seen):
             yield Violation("b", f"{job.mode} leaves old file {key}")
         if not inside and key in plan.deletions:

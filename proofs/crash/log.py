@@ -27,7 +27,7 @@ def log_problem(objects: Mapping[str, Any], destination: str, jobs: list[str]) -
             return f"the log goes up to {log['newest']}, which is not in the chain"
         below = jobs[jobs.index(log["newest"]) :]
         expected = [_manifest(objects, destination, one) for one in below]
-        expected = [one for one in expected if one["conflict"] != "compact"]
+        expected = [one for one in expected if one["mode"] != "compact"]
         if [one["jobId"] for one in expected] != [one["jobId"] for one in reversed(logged)]:
             return f"the log tells of {len(logged)} jobs, and the chain has {len(expected)}, or others"
         for one in [*expected, *(_manifest(objects, destination, job) for job in jobs)]:

@@ -64,7 +64,7 @@ class _Log:
                 run_id=self.run_of(number),
                 bucket=self.scene.plain.bucket,
                 destination=_DEST,
-                conflict="append",
+                mode="append",
                 committed_ms=_DAY_MS * (1 + number),
                 files=(ManifestFile(key=f"p={number % 10}/a b.bin", size=1, etag=f'"{number}"'),),
             )

@@ -84,7 +84,7 @@ _SEEDS = 4000
 _FAR: Final = ("elsewhere", "names")
 """Ways of mutants that jobs with plain names at one destination must not notice."""
 
-_BEATEN: Final = (Setting(), Setting(mode="replace", shape="losers"))
+_BEATEN: Final = (Setting(), Setting(mode="overwrite", shape="losers"))
 _BEATEN_STEP: Final = 9
 _BEATEN_SEEDS: Final = tuple(
     f"{way}-{number}" for way in ("rivals", "races", "drivers") for number in range(4)

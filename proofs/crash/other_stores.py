@@ -86,7 +86,7 @@ def _days_and_strangers(kind: str, *, quick: bool) -> Iterator[_Unit]:
     for setting in magic:
         if setting.names == "unique" and MODELS[KINDS[kind][0]].hides_uploads:
             yield "overwritten", setting
-        if setting.mode.startswith("replace"):
+        if setting.mode.startswith("overwrite"):
             yield "rewritten", setting
 
 

@@ -44,7 +44,7 @@ _DELETES: Final = "delete_all_matching"
 _WISHES: Final = ("forward", "back", "again")
 _DEEDS: Final[dict[Other, Deed]] = {
     "expire": "expire",
-    "replace": "keep",
+    "overwrite": "keep",
     "rollback": "rollback that keeps",
     "drop": "drop",
     "rewrite": "rewrite",
@@ -53,17 +53,17 @@ PAST_MEETINGS: Final[tuple[Meeting, ...]] = (
     *(("rollback", other) for other in get_args(Other)),
     *(
         ("rollback of a partition", other)
-        for other in ("append", "replace", "rollback", "expire", "compact", "recover")
+        for other in ("append", "overwrite", "rollback", "expire", "compact", "recover")
     ),
-    *(("drop", other) for other in ("append", "replace", "rollback", "expire", "recover")),
+    *(("drop", other) for other in ("append", "overwrite", "rollback", "expire", "recover")),
     *(
         ("rewrite", other)
-        for other in ("append", "replace", "rollback", "drop", "expire", "compact", "recover")
+        for other in ("append", "overwrite", "rollback", "drop", "expire", "compact", "recover")
     ),
 )
 """Who meets whom."""
 MEETINGS_OF_VERSIONS: Final[tuple[Meeting, ...]] = tuple(
-    ("rollback", other) for other in ("expire", "append", "replace", "rollback", "compact", "recover")
+    ("rollback", other) for other in ("expire", "append", "overwrite", "rollback", "compact", "recover")
 )
 """Who meets whom in a bucket that keeps versions."""
 _HARMLESS: Final = ("compact", "tag", "recover")
@@ -262,7 +262,7 @@ def _after(deed: Deed | Other, job: JobId, shown: frozenset[str]) -> frozenset[s
     match deed:
         case "append":
             return shown | own_files(job)
-        case "replace" | "keep" | "rewrite" | "rewrite that keeps":
+        case "overwrite" | "keep" | "rewrite" | "rewrite that keeps":
             return own_files(job)
         case "compact" | "tag" | "recover" | "expire":
             return shown

@@ -79,7 +79,7 @@ JOBS: Final = tuple(JobId(f"0000000{number}-8a4b-4f0e-9d5a-0c1b2a3d4e5f") for nu
 FOURTH: Final = JobId("0000000d-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
 ROLLBACKS: Final[dict[Deed, dict[str, Any]]] = {
     "rollback": {"to": f"job:{JOBS[0]}"},
-    "rollback that keeps": {"to": f"job:{JOBS[1]}", "keep_replaced_ms": 7 * DAY_MS},
+    "rollback that keeps": {"to": f"job:{JOBS[1]}", "keep_ms": 7 * DAY_MS},
     "rollback to what is marked": {"to": f"job:{JOBS[0]}"},
     "rollback of a partition": {"to": f"job:{JOBS[0]}", "partitions": (PARTITION,)},
     "rollback of a partition beside what stays": {"to": f"job:{JOBS[1]}", "partitions": (PARTITION,)},

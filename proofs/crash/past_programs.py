@@ -10,9 +10,9 @@ from magicfs.datasets.read import current_view, shown_files
 from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport
 from magicfs.tables.rewrite import begun, committed, the_same
 from magicfs.transaction.context import JobContext
@@ -26,7 +26,7 @@ __all__ = ["publish", "rewrite"]
 async def publish(
     process: Process,
     job: JobId,
-    conflict: Conflict,
+    mode: WriteMode,
     files: tuple[str, ...],
     *,
     keep_days: int = 0,
@@ -34,16 +34,16 @@ async def publish(
 ) -> JobReport:
     """A job of one task, in one process."""
     keep = Keep(ms=keep_days * DAY_MS or None)
-    context = _context(job, conflict).asked(keep=keep, success_marker=success_marker)
+    context = _context(job, mode).asked(keep=keep, success_marker=success_marker)
     committer = registry.make("magic", context, process.engine)
     setup = await committer.setup_job()
     return await committer.commit_job([await _task(process, context, committer, files)], setup.driver)
 
 
-async def rewrite(process: Process, job: JobId, keep_replaced_ms: int | None) -> JobReport:
+async def rewrite(process: Process, job: JobId, keep_ms: int | None) -> JobReport:
     """What is shown becomes one file, as ``magicfs.rewrite`` does it."""
     old = shown_files(PLACE, await current_view(process.engine, PLACE))
-    context = _context(job, "append").asked(conflict="rewrite", keep=Keep(ms=keep_replaced_ms))
+    context = _context(job, "append").asked(mode="rewrite", keep=Keep(ms=keep_ms))
     transaction, setup = await begun(process.engine, PLACE, context)
     committer = registry.make("magic", context, process.engine)
     commit = await _task(process, context, committer, ("p=0/x.bin",))
@@ -59,9 +59,9 @@ async def _task(
     return await committer.commit_task(task, attempt)
 
 
-def _context(job: JobId, conflict: Conflict) -> JobContext:
+def _context(job: JobId, mode: WriteMode) -> JobContext:
     return JobContext(
         url=PLACE.url,
         layout=WorkLayout(DESTINATION, job),
-        options=JobOptions(committer="magic", conflict=conflict),
+        options=JobOptions(committer="magic", mode=mode),
     )

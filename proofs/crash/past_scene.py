@@ -123,13 +123,13 @@ class PastScene:
         store = plain_store(self.world, self.model)
         for key in NEIGHBOURS:
             await store.put(key, f"{key} is others'".encode())
-        for job, conflict, files, days in (
+        for job, mode, files, days in (
             (JOBS[0], "append", FIRST, 0),
-            (JOBS[1], "replace", ("p=0/c.bin",), 1),
-            (JOBS[2], "replace_partitions", ("p=0/d.bin",), 7),
+            (JOBS[1], "overwrite", ("p=0/c.bin",), 1),
+            (JOBS[2], "overwrite_partitions", ("p=0/d.bin",), 7),
         ):
             earlier = self.process("earlier")
-            outcome = await earlier.play(publish(earlier, job, conflict, files, keep_days=days))  # type: ignore[arg-type]
+            outcome = await earlier.play(publish(earlier, job, mode, files, keep_days=days))  # type: ignore[arg-type]
             assert outcome.error is None, outcome
 
     async def _show_again(self) -> None:
@@ -140,7 +140,7 @@ class PastScene:
     async def _mark(self) -> None:
         """A job keeps the files once more, and an expiry dies that has marked the first promise."""
         earlier = self.process("earlier")
-        job = publish(earlier, FOURTH, "replace", ("p=0/e.bin",), keep_days=7)
+        job = publish(earlier, FOURTH, "overwrite", ("p=0/e.bin",), keep_days=7)
         outcome = await earlier.play(job)
         assert outcome.error is None, outcome
         pointer = f"{DESTINATION}/_magicfs/current"
@@ -299,11 +299,11 @@ class PastScene:
             case "expire" | "expire what is shown":
                 return expire_kept(process.engine, PLACE)
             case "partitions":
-                return publish(process, self.job, "replace_partitions", ("p=0/x.bin",))
+                return publish(process, self.job, "overwrite_partitions", ("p=0/x.bin",))
             case "keep":
-                return publish(process, self.job, "replace", ("p=0/x.bin",), keep_days=7)
+                return publish(process, self.job, "overwrite", ("p=0/x.bin",), keep_days=7)
             case "unmarked":
-                return publish(process, self.job, "replace", ("p=0/x.bin",), success_marker=False)
+                return publish(process, self.job, "overwrite", ("p=0/x.bin",), success_marker=False)
             case "drop" | "drop what is promised":
                 order = Order.of(partitions=PARTITION)
                 return drop_files(process.engine, PLACE, order=order, run_id="the drop", job=self.job)

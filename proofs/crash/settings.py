@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, Final, Literal, cast
 
 from magicfs.committers.registry import committer_info
-from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.modes import WRITE_MODES, WriteMode
 from magicfs.protocol.temporary import RENAMING
 from proofs.crash.store_models import KINDS, is_numbered
 
@@ -95,7 +95,7 @@ class Setting:
         tracking: Where finished uploads are remembered; with ``small`` in memory, and small files stay in
             hand. For committers that stage, where pending sets go: ``store`` or ``cluster``.
         winners: ``handed`` over by the engine, or ``listed``.
-        mode: The conflict mode.
+        mode: The mode.
         shape: Name of its shape.
         store: Name of the model of its store.
         names: ``unique``, or ``equal`` to names of old files.
@@ -105,7 +105,7 @@ class Setting:
     layout: Literal["__magic_job", "__magic"] = "__magic_job"
     tracking: Literal["store", "memory", "small", "cluster"] = "store"
     winners: Literal["handed", "listed"] = "handed"
-    mode: Conflict = "append"
+    mode: WriteMode = "append"
     shape: str = "two"
     store: str = "full"
     names: Literal["unique", "equal"] = "unique"
@@ -148,8 +148,8 @@ class Setting:
 
     @property
     def past(self) -> str:
-        """What lies at the destination before: as the shape has it, if the conflict mode lets that be."""
-        if self.mode != "fail":
+        """What lies at the destination before: as the shape has it, if the mode lets that be."""
+        if self.mode != "error":
             return SHAPES[self.shape].past
         # Only what is written to must be empty, and nobody writes to every partition.
         is_elsewhere = self.committer == "partitioned" and SHAPES[self.shape].past == "foreign"
@@ -158,9 +158,9 @@ class Setting:
     @property
     def possible(self) -> bool:
         """Whether such a job can be."""
-        if self.mode not in committer_info(self.name).conflicts:
+        if self.mode not in committer_info(self.name).modes:
             return False
-        if self.by_tasks and (self.mode.startswith("replace") or self.shape == "losers"):
+        if self.by_tasks and (self.mode.startswith("overwrite") or self.shape == "losers"):
             return False  # the first attempt that commits is the task's
         if self.renames and (self.layout, self.tracking) != (_LAYOUT, "store"):
             return False  # it has one layout, and one place
@@ -171,8 +171,8 @@ class Setting:
         if self.in_memory and (self.winners == "listed" or self.names == "equal"):
             return False  # nothing lies in the store that could be listed
         if self.names == "equal":
-            # Only ``replace`` may replace a name, and three tasks must not write the same one.
-            return self.mode == "replace" and self.shape in {"two", "zombies"}
+            # Only ``overwrite`` may replace a name, and three tasks must not write the same one.
+            return self.mode == "overwrite" and self.shape in {"two", "zombies"}
         if self.winners == "listed" and self.shape in {"losers", "zombies"}:
             return self.shape == "losers"  # the last that was committed wins, so a late one would be it
         return True
@@ -210,7 +210,7 @@ def all_settings(committer: str = "magic", kind: str = "s3") -> Iterator[Setting
         ("__magic_job", "__magic"),
         ("store", "memory", "small", "cluster"),
         ("handed", "listed"),
-        CONFLICTS,
+        WRITE_MODES,
         SHAPES,
         models_of(committer, kind),
         ("unique", "equal"),

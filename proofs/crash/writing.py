@@ -66,7 +66,7 @@ def context_of(setting: Setting, job: JobId) -> JobContext:
         layout=WorkLayout(DESTINATION, job, 0, setting.layout),
         options=JobOptions(
             committer=setting.name,
-            conflict=setting.mode,
+            mode=setting.mode,
             unique_names=setting.names == "unique",
             tracking="memory" if setting.in_memory else "store",
             small_files=SMALL if setting.tracking == "small" else None,

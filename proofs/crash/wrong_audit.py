@@ -9,7 +9,7 @@ from proofs.crash.audit_scene import Step
 
 __all__ = ["AUDIT_MUTANTS", "Rival", "WrongAudit"]
 
-Rival = Literal["recover", "rerun", "discard", "accept", "driver", "append", "replace"]
+Rival = Literal["recover", "rerun", "discard", "accept", "driver", "append", "overwrite"]
 """Who meets somebody who judges or accepts a job: a recovery, a job of the same run, one who discards or
 accepts the job, its driver, who judges it, another job that appends or replaces."""
 

@@ -10,7 +10,7 @@ from proofs.crash.wrong_lines import Mutant
 __all__ = ["BUNDLE_MUTANTS"]
 
 _JOBS: Final = (
-    Setting(mode="replace", tracking="small"),
+    Setting(mode="overwrite", tracking="small"),
     Setting(shape="three", tracking="small"),
 )
 

@@ -9,7 +9,7 @@ from proofs.crash.wrong_lines import Mutant
 
 __all__ = ["COMPANY_MUTANTS"]
 
-_JOBS: Final = (Setting(mode="replace", shape="two"),)
+_JOBS: Final = (Setting(mode="overwrite", shape="two"),)
 _COMPACT: Final = "magicfs.past.compact"
 
 COMPANY_MUTANTS: Final = (

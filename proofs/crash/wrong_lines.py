@@ -40,7 +40,7 @@ class Mutant:
     way: str = "singles"
 
 
-def _job(mode: str = "replace", shape: str = "two", **other: str) -> Setting:
+def _job(mode: str = "overwrite", shape: str = "two", **other: str) -> Setting:
     values = {"mode": mode, "shape": shape} | other
     return Setting(**values)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ WITHOUT_SWAP: Final = Mutant(
     "entry = await self._register.swap(version.entry, moved.to_bytes())",
     "entry = version.entry if state is JobState.COMMITTING else "
     "await self._register.swap(version.entry, moved.to_bytes())",
-    (_job(), _job("append"), _job("fail"), _job("replace_partitions", "three")),
+    (_job(), _job("append"), _job("error"), _job("overwrite_partitions", "three")),
 )
 """The swap to ``committing`` is not made: files become visible on nobody's word."""
 

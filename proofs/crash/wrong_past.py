@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from proofs.crash.past_deeds import Deed
 
-Other = Literal["expire", "append", "replace", "rollback", "drop", "rewrite", "compact", "tag", "recover"]
+Other = Literal["expire", "append", "overwrite", "rollback", "drop", "rewrite", "compact", "tag", "recover"]
 """Who meets a rollback that leads to files whose time is over, a drop, or a rewrite."""
 Meeting = tuple[Deed, Other]
 """Who meets whom."""
@@ -182,7 +182,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a rollback forgets what it was told to keep",
         _ROLLBACK,
-        "keep=Keep(ms=keep_replaced_ms, in_place=keep_in_place),",
+        "keep=Keep(ms=keep_ms, in_place=keep_in_place),",
         "keep=Keep(),",
         ("rollback that keeps",),
     ),
@@ -198,7 +198,7 @@ PAST_MUTANTS: Final = (
         "magicfs.tables.rewrite",
         "if gone:",
         "if False:",
-        beside=(("rewrite", "replace"), ("rewrite", "rollback")),
+        beside=(("rewrite", "overwrite"), ("rewrite", "rollback")),
     ),
     WrongPast(
         "a rewrite does not name what it replaces",
@@ -225,9 +225,9 @@ PAST_MUTANTS: Final = (
         "a job that removes files looks for no other",
         "magicfs.transaction.prepare",
         "rivals = conflicting(others, context.job, partitions)",
-        "rivals = conflicting(others, context.job, partitions) if context.options.conflict == 'replace' "
+        "rivals = conflicting(others, context.job, partitions) if context.options.mode == 'overwrite' "
         "else []",
-        beside=(("rewrite", "replace"), ("drop", "rollback"), ("rewrite", "drop")),
+        beside=(("rewrite", "overwrite"), ("drop", "rollback"), ("rewrite", "drop")),
     ),
     WrongPast(
         "what is kept by its version stays beside the new files",

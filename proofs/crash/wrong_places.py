@@ -11,7 +11,7 @@ __all__ = ["FAR_MUTANTS"]
 
 _OTHERS: Final = "magicfs.transaction.others"
 _SWEEP: Final = "magicfs.transaction.sweep"
-_REPLACE: Final = (Setting(mode="replace", shape="two"),)
+_REPLACE: Final = (Setting(mode="overwrite", shape="two"),)
 
 FAR_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(

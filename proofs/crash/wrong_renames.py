@@ -12,9 +12,9 @@ __all__ = ["RENAME_MUTANTS"]
 _WORK_FILES: Final = "magicfs.transaction.sweep"
 
 _TWO: Final = Setting(committer="manifest", store="local")
-_REPLACE: Final = Setting(committer="manifest", store="local", mode="replace", shape="three")
+_REPLACE: Final = Setting(committer="manifest", store="local", mode="overwrite", shape="three")
 _LOSERS: Final = Setting(committer="manifest", store="local", shape="losers")
-_FILE: Final = Setting(committer="file", store="local", mode="replace", shape="three")
+_FILE: Final = Setting(committer="file", store="local", mode="overwrite", shape="three")
 _COPIES: Final = Setting(committer="file", shape="three")
 _TASKS: Final = Setting(committer="file-v2", store="local")
 _TASKS_COPY: Final = Setting(committer="file-v2", shape="three")

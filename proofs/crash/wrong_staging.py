@@ -12,8 +12,8 @@ __all__ = ["STAGED_MUTANTS"]
 _STAGING: Final = "magicfs.committers.staging.committer"
 _CLUSTER: Final = "magicfs.committers.staging.cluster"
 
-_DIRECTORY: Final = Setting(mode="replace", committer="directory")
-_PARTITIONED: Final = Setting(mode="replace_partitions", committer="partitioned", tracking="cluster")
+_DIRECTORY: Final = Setting(mode="overwrite", committer="directory")
+_PARTITIONED: Final = Setting(mode="overwrite_partitions", committer="partitioned", tracking="cluster")
 _ZOMBIES: Final = Setting(shape="zombies", committer="partitioned", tracking="cluster")
 _LISTED: Final = Setting(committer="partitioned", tracking="cluster", winners="listed")
 

@@ -32,7 +32,7 @@ STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
                 "return await remove_matching("
                 "engine.store, conditions, objects, engine.concurrency, check=check)",
                 "await engine.store.delete([key for key, _ in objects]); return []",
-                (Setting(mode="replace", store="gcs"),),
+                (Setting(mode="overwrite", store="gcs"),),
                 "rewritten",
             ),
         ),
@@ -43,7 +43,7 @@ STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
                 _OLD_UPLOADS,
                 "if days is None or age_ms < days * _DAY_MS - _WARNED_BEFORE_MS:",
                 "if True:",
-                (Setting(mode="replace", names="equal", store="azure"),),
+                (Setting(mode="overwrite", names="equal", store="azure"),),
                 "waited",
             ),
             Mutant(
@@ -52,7 +52,7 @@ STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
                 _OLD_UPLOADS,
                 "if age_ms < days * _DAY_MS - _REFUSED_BEFORE_MS:",
                 "if age_ms < days * _DAY_MS:",
-                (Setting(mode="replace", names="equal", store="azure"),),
+                (Setting(mode="overwrite", names="equal", store="azure"),),
                 "waited",
             ),
             Mutant(
@@ -61,7 +61,7 @@ STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
                 _OLD_UPLOADS,
                 "if gone and not engine.store.capabilities.uploads.apart:",
                 "if False:",
-                (Setting(mode="replace", names="equal", store="azure"),),
+                (Setting(mode="overwrite", names="equal", store="azure"),),
                 "waited",
             ),
             Mutant(
@@ -91,7 +91,7 @@ STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
                 _READBACK,
                 "return own if _same(etag, expected) else None",
                 "return None",
-                (Setting(mode="replace", store="local"),),
+                (Setting(mode="overwrite", store="local"),),
             ),
             Mutant(
                 "versions are told from each other by metadata, which files have none of",
@@ -99,7 +99,7 @@ STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
                 "magicfs.stores.register",
                 "return _NUMBERED in first.metadata or not self._store.capabilities.metadata",
                 "return _NUMBERED in first.metadata",
-                (Setting(mode="replace", store="local"),),
+                (Setting(mode="overwrite", store="local"),),
             ),
         ),
     }

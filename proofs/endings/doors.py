@@ -58,7 +58,7 @@ def _as_of(url: str, options: Mapping[str, Any]) -> None:
 
 def _append(url: str, options: Mapping[str, Any]) -> None:
     _write(url, options)
-    _write(url, options, conflict="append")
+    _write(url, options, mode="append")
 
 
 def _rewrite(url: str, options: Mapping[str, Any]) -> None:

@@ -72,7 +72,7 @@ class Ground:
         order = Order(
             engine=self.engine,
             url=f"s3://{self.bucket}/{name} +%#",
-            conflict="replace",
+            mode="overwrite",
             run_id=f"{name} 2026-11-25",
             parts=PARTS,
             rows=ROWS,
@@ -198,13 +198,13 @@ def documented(ground: Ground) -> Figures:
 
 
 def modes(ground: Ground) -> Figures:
-    """``fail`` changes nothing, and ``append`` leaves the old files where they are."""
+    """``error`` changes nothing, and ``append`` leaves the old files where they are."""
     order = ground.order()
-    told = ground.result(ground.start(replace(order, conflict="fail")))
+    told = ground.result(ground.start(replace(order, mode="error")))
     if told["published"]:
         raise Wrong("fail has published")
     ground.judge(order, _KEPT)
-    told = ground.result(ground.start(replace(order, conflict="append")))
+    told = ground.result(ground.start(replace(order, mode="append")))
     if not told["published"]:
         raise Wrong(told["error"])
     figures, rows = ground.look(order)
@@ -216,7 +216,7 @@ def modes(ground: Ground) -> Figures:
 
 def partitions(ground: Ground) -> Figures:
     """Two runs replace the partitions that they write to: the first adds them, the second replaces them."""
-    order = replace(ground.order(), conflict="replace_partitions")
+    order = replace(ground.order(), mode="overwrite_partitions")
     for run in ("first", "second"):
         told = ground.result(ground.start(replace(order, run_id=f"{order.run_id} {run}")))
         if not told["published"]:
@@ -224,7 +224,7 @@ def partitions(ground: Ground) -> Figures:
     figures, rows = ground.look(order)
     left = (figures.old_files_left, figures.uploads_left, figures.work_left)
     if rows != list(range(-OLD_ROWS, order.parts * order.rows)) or left != (len(DAYS), 0, 0):
-        raise Wrong(f"replace_partitions has left {figures}")
+        raise Wrong(f"overwrite_partitions has left {figures}")
     if told["files"] != figures.new_files_shown:
         raise Wrong(f"{told['files']} files are reported and {figures.new_files_shown} are there")
     return figures

@@ -57,7 +57,7 @@ def _dask(order: Order) -> dict[str, Any]:
         report = to_parquet(
             *(ddf, order.url),
             partition_by="day",
-            conflict=order.conflict,
+            mode=order.mode,
             run_id=order.run_id,
             retries=RETRIES,
             write_index=False,
@@ -84,7 +84,7 @@ def _ray(order: Order) -> dict[str, Any]:
     report = magicfs.ray.write_parquet(
         *(ds, order.url),
         partition_by="day",
-        conflict=order.conflict,
+        mode=order.mode,
         run_id=order.run_id,
     )
     return _told(report)
@@ -113,7 +113,7 @@ def _daft(order: Order) -> dict[str, Any]:
     if order.documented:
         return _documented(order, "Daft", df=df)
     report = magicfs.daft.write_parquet(
-        df, order.url, partition_by="day", conflict=order.conflict, run_id=order.run_id
+        df, order.url, partition_by="day", mode=order.mode, run_id=order.run_id
     )
     return _told(report)
 
@@ -124,7 +124,7 @@ def _processes(order: Order) -> dict[str, Any]:
 
 
 def _map(order: Order, executor: Any) -> dict[str, Any]:
-    options: Mapping[str, Any] = {"conflict": order.conflict, "run_id": order.run_id, "tracking": "memory"}
+    options: Mapping[str, Any] = {"mode": order.mode, "run_id": order.run_id, "tracking": "memory"}
     with magicfs.Job(order.url, **options) as job:
         if order.trouble == "twice":
             _speculate(order, job, executor)
@@ -178,7 +178,7 @@ def _duckdb(order: Order) -> dict[str, Any]:
 
 
 def _one_task(order: Order, write: Callable[[magicfs.Task], None]) -> dict[str, Any]:
-    options: Mapping[str, Any] = {"conflict": order.conflict, "run_id": order.run_id, "tracking": "memory"}
+    options: Mapping[str, Any] = {"mode": order.mode, "run_id": order.run_id, "tracking": "memory"}
     with magicfs.Job(order.url, **options) as job:
         if job.found.published is None:
             with job.task(0) as task:
@@ -188,7 +188,7 @@ def _one_task(order: Order, write: Callable[[magicfs.Task], None]) -> dict[str, 
 
 _SCRIPT = """
 set -eu
-job=$("$PYTHON" -m magicfs.cli job setup "$URL" --conflict "$CONFLICT" ${RUN:+--run-id "$RUN"})
+job=$("$PYTHON" -m magicfs.cli job setup "$URL" --mode "$MODE" ${RUN:+--run-id "$RUN"})
 trap '"$PYTHON" -m magicfs.cli job abort "$job" >&2' ERR
 again() { "$@" || "$@"; }
 export job PYTHON ORDER; export -f again
@@ -204,7 +204,7 @@ def _shell(order: Order) -> dict[str, Any]:
     given = {
         "PYTHON": sys.executable,
         "URL": order.url,
-        "CONFLICT": order.conflict,
+        "MODE": order.mode,
         "RUN": order.run_id or "",
         "PARTS": str(order.parts),
         "ORDER": json.dumps(asdict(order)),

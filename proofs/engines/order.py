@@ -28,7 +28,7 @@ class Order:
     Attributes:
         engine: Its name.
         url: The destination.
-        conflict: The conflict mode.
+        mode: The mode.
         run_id: Name of the run.
         parts: How many partitions, or tasks.
         rows: Rows of each.
@@ -40,7 +40,7 @@ class Order:
 
     engine: str
     url: str
-    conflict: Literal["fail", "append", "replace", "replace_partitions"]
+    mode: Literal["error", "append", "overwrite", "overwrite_partitions"]
     run_id: str | None
     parts: int
     rows: int

@@ -116,7 +116,7 @@ def _die() -> None:
 def _magicfs(place: Place, source: Any, progress: Any = None) -> None:
     options = place.storage_options
     magicfs.write(
-        source, place.url, partition_by="p", conflict="replace", storage_options=options, progress=progress
+        source, place.url, partition_by="p", mode="overwrite", storage_options=options, progress=progress
     )
 
 

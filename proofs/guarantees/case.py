@@ -173,7 +173,7 @@ class Case:
             self.ground.url,
             committer=self.subject.committer,
             committer_options=options,
-            conflict="append",
+            mode="append",
             filesystem=self.ground.filesystem(traffic, actor),
             job_id=self.job_id,
             attempt=attempt,

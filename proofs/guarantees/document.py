@@ -61,7 +61,7 @@ go forward: a copy that is on its way cannot be called back, and need not have t
 
 `file-v2` publishes when its tasks commit. So readers who list see files before their job; an abort leaves
 visible what tasks have committed, for readers may have used it; an attempt that was given up and commits
-first is what is published; and `conflict="replace"` is refused. What else a job object gives it has:
+first is what is published; and `mode="overwrite"` is refused. What else a job object gives it has:
 recovery, `run_id`, manifests, and readers of these who see all or nothing.
 
 """

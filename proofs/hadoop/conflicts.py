@@ -1,6 +1,6 @@
-"""The conflict modes case by case: the same job by the JVM and by us, and what each leaves.
+"""The modes case by case: the same job by the JVM and by us, and what each leaves.
 
-Two sides may differ only as the table "Differences of conflict modes" of ``docs/hadoop.md`` says, and each of
+Two sides may differ only as the table "Differences of modes" of ``docs/hadoop.md`` says, and each of
 its rows must be met.
 """
 
@@ -18,7 +18,7 @@ from proofs.hadoop.ground import Ground, Place, Wrong, write
 __all__ = ["CASES", "DIFFERENCES", "Case", "Compared", "Left", "documented", "play"]
 
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "hadoop.md"
-_HEADING: Final = "## Differences of conflict modes"
+_HEADING: Final = "## Differences of modes"
 
 _MODES: Final = (
     ("directory", "fail", "fail"),
@@ -26,7 +26,7 @@ _MODES: Final = (
     ("directory", "replace", "replace"),
     ("partitioned", "fail", "fail"),
     ("partitioned", "append", "append"),
-    ("partitioned", "replace", "replace_partitions"),
+    ("partitioned", "replace", "overwrite_partitions"),
     ("magic", "append", "append"),
 )
 """Committer, Hadoop's mode, and ours. Magic has no mode in Hadoop."""
@@ -226,7 +226,7 @@ def play(ground: Ground, only: str = "") -> Compared:
 
 
 def _prepared(ground: Ground, case: Case) -> Place:
-    place = ground.place("conflict")
+    place = ground.place("mode")
     for name, text in _files(case).items():
         place.put(name, text)
     return place
@@ -247,7 +247,7 @@ def _theirs(ground: Ground, case: Case) -> Left:
 
 def _ours(ground: Ground, case: Case) -> Left:
     place = _prepared(ground, case)
-    how: dict[str, Any] = {"committer": case.committer, "conflict": case.ours, "unique_names": case.unique}
+    how: dict[str, Any] = {"committer": case.committer, "mode": case.ours, "unique_names": case.unique}
     stage, message, job = "setup", "", None
     try:
         job = ground.job(place, **how)

@@ -212,7 +212,7 @@ class Ground:
 
     def job(self, place: Place, **how: Any) -> magicfs.Job:
         """A job of ours under the JVM's id, set up."""
-        how = {"conflict": "append", "job_id": place.job} | how
+        how = {"mode": "append", "job_id": place.job} | how
         return magicfs.Job(place.url, **how).setup()
 
     @contextmanager

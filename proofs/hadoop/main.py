@@ -1,4 +1,4 @@
-"""Hadoop's S3A committers as peers: the five crossings, kills, and the conflict modes case by case.
+"""Hadoop's S3A committers as peers: the five crossings, kills, and the modes case by case.
 
 Jars come from Maven Central; the JVMs and SeaweedFS are started here. Generations: the Hadoop that PySpark
 brings, whose part ETags are objects, and 3.3, whose are text and which works below ``__magic``. Where Maven
@@ -106,7 +106,7 @@ def _played(
                     wrong += _told(f"kills, {ground.jars.hadoop}", _kills(ground, quick=given.quick))
             if "conflicts" in only:
                 found = conflicts.play(grounds[0], given.case)
-                wrong += _told("conflict modes", found.wrong)
+                wrong += _told("modes", found.wrong)
                 figures |= {"conflict_cases": found.cases, "differences_documented": found.documented}
         finally:
             for ground in grounds:

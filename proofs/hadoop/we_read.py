@@ -120,7 +120,7 @@ class _Files:
         check(found.get("failed"), None, f"the JVM in its {found['stage']}")
 
     def ours(self) -> magicfs.Job:
-        return magicfs.Job(self.url, committer="manifest", conflict="append", job_id=self.job).setup()
+        return magicfs.Job(self.url, committer="manifest", mode="append", job_id=self.job).setup()
 
     def holds(self, rows: list[str], what: str) -> None:
         found = [one for one in sorted(self.path.rglob("*.csv")) if "_temporary" not in one.parts]

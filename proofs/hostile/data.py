@@ -225,8 +225,8 @@ def _use(scene: JobScene, steps: _Steps) -> None:
     steps.do("history", lambda: list(magicfs.history(scene.url, **where)))
     steps.do("compact", lambda: magicfs.compact(scene.url, **where))
     steps.do("adopt", lambda: magicfs.adopt(scene.url, dry_run=True, **where))
-    steps.do("the next job", lambda: scene.published({"x=5/y.csv": b"a\n"}, conflict="replace", footers=True))
-    steps.do("drop", partial(magicfs.drop, scene.url, where="x = '5'", keep_replaced=None, **where))
+    steps.do("the next job", lambda: scene.published({"x=5/y.csv": b"a\n"}, mode="overwrite", footers=True))
+    steps.do("drop", partial(magicfs.drop, scene.url, where="x = '5'", keep=None, **where))
     if left := scene.work():
         steps.violations.append(f"{steps.name}: the next jobs left {left[:3]}")
 

@@ -72,7 +72,7 @@ def _unreadable_job() -> list[str]:
         state=JobState.OPEN,
         nonce="n",
         driver="d",
-        options=JobOptions(committer="magic", conflict="append"),
+        options=JobOptions(committer="magic", mode="append"),
         size=2**63,
     )
     return _problem("a job object of 2**63 bytes", lambda: record._check_size(job), said="bytes: outside")  # noqa: SLF001
@@ -190,9 +190,7 @@ class _Logs:
 
 
 def _leaf(jobs: int = 1) -> LoggedPart:
-    listed = [
-        LoggedJob(job_id=f"j{n}", conflict="append", committed_ms=1, files=0, size=0) for n in range(jobs)
-    ]
+    listed = [LoggedJob(job_id=f"j{n}", mode="append", committed_ms=1, files=0, size=0) for n in range(jobs)]
     return LoggedPart(job_id=_JOB, jobs=tuple(listed))
 
 

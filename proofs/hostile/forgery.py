@@ -52,7 +52,7 @@ def _values(ground: Ground, objects: Objects) -> list[Any]:
     places += [home, own, f"{own}/_magicfs/current.json", "finance", "../finance", "_magicfs", "__magic"]
     places += ["../finance/day=1/part.csv", "sales10", "other-bucket"]
     names = ["x", "\0", "\x1b[2J\u202e", "\ud7ff" * 3000, "00000000-0000-4000-8000-000000000000", "e" * 64]
-    names += ["committing", "aborting", "replace", "drop", "manifest", "file", "public-read", "?", "="]
+    names += ["committing", "aborting", "overwrite", "drop", "manifest", "file", "public-read", "?", "="]
     names += ["arn:aws:kms:us-east-1:666666666666:key/evil", "thrift://127.0.0.1:9"]
     numbers = [-1, 0, 1, 2**31, 2**53, 2**63 - 1, 2**63, 10**40, 1.5, True, False, None]
     shapes = [

@@ -213,7 +213,7 @@ def _publish(ground: Ground, dataset: str, body: bytes, **options: Any) -> str:
 
 def _neighbors(ground: Ground) -> None:
     for name in ("finance", "late"):
-        _publish(ground, name, CANARY, conflict="append")
+        _publish(ground, name, CANARY, mode="append")
     ground.put(ground.key("loose.csv"), CANARY)
 
 
@@ -221,18 +221,18 @@ def _published(ground: Ground) -> None:
     """A dataset with a past: kept files, a tag, a log, footers, a registration, and nothing unfinished."""
     about = {"filesystem": ground.filesystem}
     url = ground.url("sales")
-    first = _publish(ground, "sales", b"a\n1\n", conflict="append", run_id="monday", footers=True)
-    _publish(ground, "sales", b"a\n2\n", conflict="replace_partitions", keep_replaced="1s", run_id="tuesday")
+    first = _publish(ground, "sales", b"a\n1\n", mode="append", run_id="monday", footers=True)
+    _publish(ground, "sales", b"a\n2\n", mode="overwrite_partitions", keep="1s", run_id="tuesday")
     magicfs.tag(url, "good", **about)
     magicfs.compact(url, **about)
-    newest = _publish(ground, "sales", b"a\n3\n", conflict="append", checksums=True, run_id="wednesday")
+    newest = _publish(ground, "sales", b"a\n3\n", mode="append", checksums=True, run_id="wednesday")
     one = Registration(job_id=newest, catalog="delta", options={}, line="magicfs register")
     run_on(resolve.loop_of(ground.filesystem), registrations.write, ground.store, ground.key("sales"), [one])
-    magicfs.rollback(url, to=first, keep_replaced="7d", **about)
+    magicfs.rollback(url, to=first, keep="7d", **about)
 
 
 def _open(ground: Ground, **options: Any) -> None:
-    _publish(ground, "sales", b"a\n1\n", conflict="append")
+    _publish(ground, "sales", b"a\n1\n", mode="append")
     job = died_in(JobState.OPEN, ground.url("sales"), filesystem=ground.filesystem, run_id="today", **options)
     task = job.task(7).setup()  # it is never committed: its records wait
     task.filesystem.pipe_file(f"{task.path}/late.csv", b"late")
@@ -240,7 +240,7 @@ def _open(ground: Ground, **options: Any) -> None:
 
 def _died(state: JobState, **options: Any) -> Callable[[Ground], None]:
     def build(ground: Ground) -> None:
-        _publish(ground, "sales", b"a\n1\n", conflict="append")
+        _publish(ground, "sales", b"a\n1\n", mode="append")
         how = dict(options)
         if how.pop("extra", False):
             how["extra_destinations"] = [ground.url("late")]
@@ -252,7 +252,7 @@ def _died(state: JobState, **options: Any) -> Callable[[Ground], None]:
 
 
 def _own_path(ground: Ground) -> None:
-    _publish(ground, "sales", b"a\n1\n", conflict="append")
+    _publish(ground, "sales", b"a\n1\n", mode="append")
     path = ground.url("sales/__magic/mine/__base/day=2/own.csv")
     magicfs.MagicFileSystem(fs=ground.filesystem).pipe_file(path, b"a\n5\n")
 
@@ -260,10 +260,10 @@ def _own_path(ground: Ground) -> None:
 SCENES: Final[Mapping[str, Callable[[Ground], None]]] = {
     "published": _published,
     "open": _open,
-    "committing": _died(JobState.COMMITTING, conflict="replace"),
+    "committing": _died(JobState.COMMITTING, mode="overwrite"),
     "elsewhere": _died(JobState.COMMITTING, extra=True),
     "reverting": _died(JobState.REVERTING),
-    "completed": _died(JobState.COMPLETED, conflict="replace_partitions", keep_replaced="7d"),
+    "completed": _died(JobState.COMPLETED, mode="overwrite_partitions", keep="7d"),
     "own path": _own_path,
 }
 """What lies in ``sales``, by name."""

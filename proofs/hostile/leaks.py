@@ -275,15 +275,15 @@ def published(server: Any, name: str) -> Found:
     url = f"{place.scheme}://{_URL} {name}"
     outputs = Outputs(f"published, {name}", place.secrets)
     with heard(outputs, "magicfs"):
-        job = magicfs.Job(url, conflict="append", storage_options=place.options, progress=None).setup()
+        job = magicfs.Job(url, mode="append", storage_options=place.options, progress=None).setup()
         with job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/x.csv", _DATA)
             outputs.show("a task", task, task.filesystem)
         outputs.show("an open job", job, job.spec, *job.commits)
         _look_at_objects(outputs, server)
         outputs.show("a report", job.commit(job.commits), job)
-        other = magicfs.Job(url, conflict="fail", storage_options=place.options, progress=None)
-        with outputs.errors("a conflict"), other, other.task(0) as task:
+        other = magicfs.Job(url, mode="error", storage_options=place.options, progress=None)
+        with outputs.errors("a mode"), other, other.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/y.csv", _DATA)
         outputs.show("a dataset", magicfs.verify(url, storage_options=place.options))
         with configured(place):

@@ -51,7 +51,7 @@ def attack_private_success() -> list[str]:
         command_line("recover", "--rollback", "--job", found.dead, found.url)
         success.write_bytes(CANARY)
         success.chmod(0o600)
-        dead = magicfs.Job(found.url, committer="magic", conflict="replace").setup()
+        dead = magicfs.Job(found.url, committer="magic", mode="overwrite").setup()
         with dead.task(0) as task:
             write(task, new=b"a\n7\n")
         with dies_when_it_publishes(), contextlib.suppress(MagicError):
@@ -124,7 +124,7 @@ def attack_staging() -> list[str]:
     with world() as found:
         lay(found, f"../tmp/magicfs-{os.geteuid()}", "link to a private directory")
         before = snapshot(found.private)
-        job = magicfs.Job(found.url, committer="directory", conflict="append").setup()
+        job = magicfs.Job(found.url, committer="directory", mode="append").setup()
         with contextlib.suppress(MagicError):
             job.task(0).setup()
         return [] if snapshot(found.private) == before else ["a task works behind a link"]

@@ -150,15 +150,15 @@ def world() -> Iterator[World]:
 
 def _populate(url: str) -> str:
     """Publish a job, tag it, and leave a dead job and open uploads."""
-    with magicfs.Job(url, conflict="append", run_id="first") as job, job.task(0) as task:
+    with magicfs.Job(url, mode="append", run_id="first") as job, job.task(0) as task:
         write(task, p=b"a\n1\n")
     magicfs.tag(url, "gold")
-    dead = magicfs.Job(url, committer="magic", conflict="replace", run_id="second").setup()
+    dead = magicfs.Job(url, committer="magic", mode="overwrite", run_id="second").setup()
     with dead.task(0) as task:
         write(task, p__x=b"a\n2\n", large=b"b" * 70_000)
     unfinished = dead.task(1).setup()
     write(unfinished, open=b"a\n3\n")
-    renaming = magicfs.Job(url, committer="manifest", conflict="append", run_id="third").setup()
+    renaming = magicfs.Job(url, committer="manifest", mode="append", run_id="third").setup()
     with renaming.task(0) as task:
         write(task, r=b"a\n4\n")
     with dies_when_it_publishes(), contextlib.suppress(MagicError):
@@ -321,14 +321,14 @@ READING: Final[Sequence[Command]] = (
     ("expire --dry-run", lambda w: command_line("expire", "--dry-run", w.url)),
 )
 CHANGING: Final[Sequence[Command]] = (
-    ("an appending job", lambda w: _job(w, conflict="append")),
-    ("a replacing job", partial(_job, committer="magic", conflict="replace")),
-    ("the run again", partial(_job, committer="magic", conflict="replace", run_id="second")),
+    ("an appending job", lambda w: _job(w, mode="append")),
+    ("a replacing job", partial(_job, committer="magic", mode="overwrite")),
+    ("the run again", partial(_job, committer="magic", mode="overwrite", run_id="second")),
     ("recover", lambda w: command_line("recover", w.url)),
-    ("a job of the manifest committer", partial(_job, committer="manifest", conflict="append")),
+    ("a job of the manifest committer", partial(_job, committer="manifest", mode="append")),
     ("recover --rollback", lambda w: command_line("recover", "--rollback", "--job", w.dead, w.url)),
     ("recover --abort", lambda w: command_line("recover", "--abort", "--job", w.dead, w.url)),
-    ("a staging job", partial(_job, committer="directory", conflict="append")),
+    ("a staging job", partial(_job, committer="directory", mode="append")),
     ("doctor", lambda w: magicfs.doctor(w.url)),
     ("expire", lambda w: command_line("expire", w.url)),
     ("compact", lambda w: command_line("compact", w.url)),

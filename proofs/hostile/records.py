@@ -46,13 +46,13 @@ _Command = Callable[[Ground, str, str], object]
 
 
 def _run_again(ground: Ground, url: str, _: str) -> None:
-    again = magicfs.Job(url, conflict="append", run_id="today", filesystem=ground.filesystem)
+    again = magicfs.Job(url, mode="append", run_id="today", filesystem=ground.filesystem)
     with again, again.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/day=1/again.csv", b"a\n9\n")
 
 
 def _replace(ground: Ground, url: str, _: str) -> None:
-    new = magicfs.Job(url, conflict="replace_partitions", filesystem=ground.filesystem)
+    new = magicfs.Job(url, mode="overwrite_partitions", filesystem=ground.filesystem)
     with new, new.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/day=1/new.csv", b"a\n8\n")
 
@@ -98,7 +98,7 @@ COMMANDS: Final[Mapping[str, _Command]] = {
     "commit": _of_job(datasets.commit),
     "commit --accept": _of_job(datasets.commit, accept="it is fine", allow_empty=True),
     "run again": _run_again,
-    "replace": _replace,
+    "overwrite": _replace,
     "write below a task": _write_on,
     "doctor": _of(magicfs.doctor),
     "verify": _of(magicfs.verify),
@@ -109,8 +109,8 @@ COMMANDS: Final[Mapping[str, _Command]] = {
     "dataset": _read,
     "expire": _expire,
     "compact": _of(magicfs.compact),
-    "rollback": _of(magicfs.rollback, to="good", keep_replaced=None),
-    "drop": _of(magicfs.drop, partitions="day=1", keep_replaced="1d"),
+    "rollback": _of(magicfs.rollback, to="good", keep=None),
+    "drop": _of(magicfs.drop, partitions="day=1", keep="1d"),
     "tag": _of(magicfs.tag, name="another"),
     "untag": _of(magicfs.untag, name="good"),
     "adopt": _of(magicfs.adopt),

@@ -54,7 +54,7 @@ def forged_rename(ground: Ground, obstacle: str) -> str:
         state=JobState.COMMITTING,
         nonce="n",
         driver="d",
-        options=JobOptions(committer="manifest", conflict="append"),
+        options=JobOptions(committer="manifest", mode="append"),
         created_ms=now,
         changed_ms=now,
         files=1,

@@ -66,7 +66,7 @@ def _visitor() -> list[str]:
     with ground_of("reverting") as (ground, job):
         key = f"late/__magic_job-{job}/job-{job}/job-location.json"
         ground.put(key, JobLocation(JobId(job), "sales").to_bytes())
-        new = magicfs.Job(ground.url("late"), conflict="replace", filesystem=ground.filesystem)
+        new = magicfs.Job(ground.url("late"), mode="overwrite", filesystem=ground.filesystem)
         try:
             with impatient(), new, new.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/new.csv", b"new")
@@ -136,7 +136,7 @@ LINE_MUTANTS: Final = (
     Mutant(
         "files may be records",
         "magicfs.protocol.winners",
-        "if paths.can_be_a_file(key) and not conflict.is_reserved(paths.relative_to(key, directory)):",
+        "if paths.can_be_a_file(key) and not modes.is_reserved(paths.relative_to(key, directory)):",
         "if key:",
         partial(_chunk_with, {}, {"destinationKey": "sales/_magicfs/current.json"}),
     ),

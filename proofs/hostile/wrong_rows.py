@@ -128,7 +128,7 @@ _OF_JOB: Final[dict[str, tuple[str, object]]] = {
     "options.partSize": ("committing", 2**50),
     "options.smallFiles": ("committing", 1000),
     "options.places.ownPath": ("committing", "finance/__magic/mine"),
-    "options.places.alsoReplace[]": ("completed", "finance"),
+    "options.places.alsoOverwrite[]": ("completed", "finance"),
     "options.keep.ms": ("completed", 2**62),
     "options.rollback.partitions[]": ("committing", "../finance"),
     "options.rollback.job": ("elsewhere", _OTHER),

@@ -86,9 +86,9 @@ def _list(me: Actor, rules: Rules) -> list[Move]:
     def listed(found: Value) -> Actor:
         assert isinstance(found, tuple)
         data = tuple(one for one in found if is_data(one[0]))
-        if me.mode == "fail" and data:
+        if me.mode == "error" and data:
             return go(me, "give-up")
-        noted = (*me.notes, data if me.mode == "replace" else ())
+        noted = (*me.notes, data if me.mode == "overwrite" else ())
         if me.mode == "append":
             return go(me, "commit", *noted)
         signs = tuple(key for key, _ in found if not is_data(key)) if rules.below_counts else ()

@@ -11,9 +11,9 @@ from magicfs.committers.renaming.file import FileCommitter
 from magicfs.committers.renaming.manifest import ManifestCommitter
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.paths import Location
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Body, ObjectInfo
@@ -39,7 +39,7 @@ def context_of(destination: str, job: JobId, mode: str, attempt: int = 0) -> Job
     return JobContext(
         url=Location("memory", BUCKET, destination).url,
         layout=WorkLayout(destination, job, attempt, "__magic_job"),
-        options=JobOptions(committer="magic", conflict=cast("Conflict", mode)),
+        options=JobOptions(committer="magic", mode=cast("WriteMode", mode)),
     )
 
 

@@ -27,7 +27,7 @@ _BRINGS: Final = MappingProxyType(
     {
         "rollback": OLD,
         "copy": COPIED,
-        "replace": "newer",
+        "overwrite": "newer",
         "rewrite": LARGER,
         "drop": "",
         "append": ADDED,
@@ -123,17 +123,17 @@ _SCENES: Final = MappingProxyType(
         "expire": ("expire",),
         "rollback and expire": ("rollback", "expire"),
         "rollback and two expiries": ("rollback", "expire", "expire"),
-        "replace and expire": ("replace", "expire"),
-        "rollback and replace": ("rollback", "replace"),
-        "rollback, replace and expire": ("rollback", "replace", "expire"),
+        "replace and expire": ("overwrite", "expire"),
+        "rollback and replace": ("rollback", "overwrite"),
+        "rollback, replace and expire": ("rollback", "overwrite", "expire"),
         "copy and expire": ("copy", "expire"),
-        "copy, replace and expire": ("copy", "replace", "expire"),
+        "copy, replace and expire": ("copy", "overwrite", "expire"),
         "copy and two expiries": ("copy", "expire", "expire"),
-        "rewrite and replace": ("rewrite", "replace"),
+        "rewrite and replace": ("rewrite", "overwrite"),
         "rewrite and append": ("rewrite", "append"),
         "rewrite, rollback and expire": ("rewrite", "rollback", "expire"),
         "drop and append": ("drop", "append"),
-        "drop, rewrite and replace": ("drop", "rewrite", "replace"),
+        "drop, rewrite and replace": ("drop", "rewrite", "overwrite"),
     }
 )
 """Who is there."""

@@ -279,7 +279,7 @@ def _serial(order: tuple[str, ...], last: _Last, scene: Scene, place: str) -> di
     data = {} if place else scene.begins_with
     for job in order:
         mode = dict(scene.jobs)[job]
-        if mode == "fail" and data:
+        if mode == "error" and data:
             return None
-        data = ({} if mode == "replace" else data) | _contents(job, last)
+        data = ({} if mode == "overwrite" else data) | _contents(job, last)
     return data

@@ -134,7 +134,7 @@ def _single(mode: str, *roles: str, late: bool = False, late_setup: bool = False
 def _two(first: str, second: str, *more: str, late: bool = False) -> Scene:
     actors = [("driver", "A"), ("driver", "B"), *((role, "A") for role in more)]
     name = "+".join((f"{first} and {second}", *more, *(["late"] if late else [])))
-    return Scene(name, (("A", first), ("B", second)), tuple(actors), first != "fail", late)
+    return Scene(name, (("A", first), ("B", second)), tuple(actors), first != "error", late)
 
 
 def _kept(mode: str, *roles: str, by_hand: bool = False) -> Scene:
@@ -154,7 +154,7 @@ def _around(first: str, second: str, *more: tuple[str, str]) -> Scene:
 
 
 def _maintained() -> Iterator[Scene]:
-    for mode in ("append", "replace"):
+    for mode in ("append", "overwrite"):
         yield _kept(mode, "compact")
         yield _kept(mode, "compact", "compact")
         yield _kept(mode, "rollback", "compact")
@@ -163,7 +163,7 @@ def _maintained() -> Iterator[Scene]:
         yield _kept(mode, "adopt", "compact", by_hand=True)
         yield _kept(mode, "rollback", "adopt", by_hand=True)
     yield _kept("append", "adopt", "compact", "compact", by_hand=True)
-    yield Scene("append and replace+compact", (("A", "append"), ("B", "replace")), _BESIDE)
+    yield Scene("append and replace+compact", (("A", "append"), ("B", "overwrite")), _BESIDE)
     yield Scene("append and append+compact", (("A", "append"), ("B", "append")), _BESIDE)
 
 
@@ -171,8 +171,8 @@ _BESIDE = (("driver", "A"), ("driver", "B"), ("compact", "c0"))
 
 
 def _touching() -> Iterator[Scene]:
-    for first in ("append", "replace"):
-        for second in ("append", "replace"):
+    for first in ("append", "overwrite"):
+        for second in ("append", "overwrite"):
             yield _around(first, second)
             yield _around(first, second, ("rollback", PARENT))
             yield _around(first, second, ("rollback", CHILD))
@@ -181,7 +181,7 @@ def _touching() -> Iterator[Scene]:
 def _all() -> Iterator[Scene]:
     yield from _maintained()
     yield from _touching()
-    for mode in ("append", "replace"):
+    for mode in ("append", "overwrite"):
         yield _single(mode, "driver")
         yield _single(mode, "driver", "recover", late=True)
         yield _single(mode, "driver", "rollback", late=True)
@@ -196,10 +196,10 @@ def _all() -> Iterator[Scene]:
         yield _single(mode, "driver", "second", "recover", "rollback", late=True)
     for first, second in (
         ("append", "append"),
-        ("append", "replace"),
-        ("replace", "append"),
-        ("replace", "replace"),
-        ("fail", "fail"),
+        ("append", "overwrite"),
+        ("overwrite", "append"),
+        ("overwrite", "overwrite"),
+        ("error", "error"),
     ):
         yield _two(first, second)
         yield _two(first, second, "recover")
@@ -214,7 +214,7 @@ QUICK = frozenset(
     {
         *(
             f"{mode}+{rest}"
-            for mode in ("append", "replace")
+            for mode in ("append", "overwrite")
             for rest in (
                 "driver",
                 "driver+recover+late",

@@ -104,7 +104,7 @@ class Actor(NamedTuple):
         role: driver, second, recover or rollback; executor once it only executes what the object says;
             compact or adopt for who looks after the destination.
         job: Its job; of maintenance the name of what it publishes.
-        mode: The conflict mode; only drivers have one.
+        mode: The mode; only drivers have one.
         facts: The winners that it would publish.
         at: The request that it makes next; ``stopped`` when it has ended.
         seen: The job object as it last read or wrote it.

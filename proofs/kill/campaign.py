@@ -101,7 +101,7 @@ class Tally:
         alone = "driver" if seen.killed == [DRIVER] else "worker" if len(seen.killed) == 1 else "all"
         for group, value in (
             ("victims", alone),
-            ("modes", plan.shape.conflict),
+            ("modes", plan.shape.mode),
             ("tracking", plan.shape.tracking),
             ("states", seen.state),
         ):
@@ -202,8 +202,8 @@ class Campaign:
         seen = Seen()
         try:
             if plan.shape not in self._ground.runs:
-                # Where the round will be, so that as much is there; but for "fail" nothing may be.
-                fails = plan.shape.conflict == "fail"
+                # Where the round will be, so that as much is there; but for "error" nothing may be.
+                fails = plan.shape.mode == "error"
                 self._measure(self._new_lane() if fails else lane, plan.shape)
             round_ = Round(self._ground, lane, plan, f"round-{number}")
             seen = round_.seen

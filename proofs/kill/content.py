@@ -17,7 +17,7 @@ from magicfs.errors import MagicError, ObjectNotFound, UsageError
 from proofs.doubles.bucket_view import BucketView
 from proofs.kill.disk import Disk
 from proofs.kill.phases import newest_version
-from proofs.kill.victim import Conflict, Files
+from proofs.kill.victim import Files, WriteMode
 
 __all__ = ["Difference", "Lane", "Rows", "Witness", "difference", "outcome", "tasks_for"]
 
@@ -77,15 +77,15 @@ def tasks_for(label: str, chance: random.Random) -> tuple[Files, ...]:
     )
 
 
-def outcome(conflict: Conflict, old: Rows, tasks: tuple[Files, ...]) -> Rows:
+def outcome(mode: WriteMode, old: Rows, tasks: tuple[Files, ...]) -> Rows:
     """What a destination holds when a job has published to it."""
     new = Rows((day, row) for files in tasks for day, rows in files.items() for row in rows)
-    match conflict:
-        case "replace" | "fail":
+    match mode:
+        case "overwrite" | "error":
             return new
         case "append":
             return old + new
-        case "replace_partitions":
+        case "overwrite_partitions":
             touched = {day for day, _ in new}
             return Rows({one: count for one, count in old.items() if one[0] not in touched}) + new
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from proofs.kill.phases import DRIVER
-from proofs.kill.victim import SLOTS, Conflict, Tracking
+from proofs.kill.victim import SLOTS, Tracking, WriteMode
 
 __all__ = [
     "EVERY_SHAPE",
@@ -25,9 +25,9 @@ SERVER_EVERY = 20
 """Every so many rounds the server is killed, too."""
 
 JOBS_PER_LANE = 8
-"""A destination begins with a job in mode ``fail``, and is given up after so many jobs."""
+"""A destination begins with a job in mode ``error``, and is given up after so many jobs."""
 
-_REPLACING: tuple[Conflict, ...] = ("append", "replace", "replace_partitions")
+_REPLACING: tuple[WriteMode, ...] = ("append", "overwrite", "overwrite_partitions")
 _WEIGHTS = (2, 3, 3)
 _ROLLBACKS = 0.3
 _RECOVERIES_CUT = 0.25
@@ -46,21 +46,21 @@ class Shape:
     """What decides how long a job runs.
 
     Attributes:
-        conflict: The conflict mode.
+        mode: The mode.
         tracking: Where unfinished work is recorded; ``small``: in memory, and small files ride in bundles.
     """
 
-    conflict: Conflict
+    mode: WriteMode
     tracking: Tracking
 
     def __str__(self) -> str:
-        return f"{self.conflict}/{self.tracking}"
+        return f"{self.mode}/{self.tracking}"
 
 
 EVERY_SHAPE = tuple(
-    Shape(conflict, tracking)
+    Shape(mode, tracking)
     for tracking in get_args(Tracking)
-    for conflict in ("fail", "append", "replace", "replace_partitions")
+    for mode in ("error", "append", "overwrite", "overwrite_partitions")
 )
 """In an order in which one destination can take them all."""
 
@@ -127,7 +127,7 @@ def plan(seed: int, number: int, *, fresh: bool) -> Plan:
     """
     name = f"{seed}/{number}"
     chance = random.Random(name)  # noqa: S311  a run must be repeatable
-    conflict = chance.choices(_REPLACING, _WEIGHTS)[0]
+    mode = chance.choices(_REPLACING, _WEIGHTS)[0]
     tracking: Tracking = "store" if chance.random() < _STORE_TRACKING else "memory"
     # Of a source of its own: what else is drawn stays as it was.
     if tracking == "memory" and random.Random(f"{name}/small").random() < _SMALL:  # noqa: S311
@@ -135,7 +135,7 @@ def plan(seed: int, number: int, *, fresh: bool) -> Plan:
     listing = chance.random() < _LISTINGS and tracking == "store"
     made = Plan(
         number=number,
-        shape=Shape("fail" if fresh else conflict, tracking),
+        shape=Shape("error" if fresh else mode, tracking),
         winners="listing" if listing else "engine",
         on_loss="abort" if chance.random() < _ABORTS_ON_LOSS else "retry",
         fraction=chance.random(),

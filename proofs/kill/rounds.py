@@ -37,7 +37,7 @@ class Round:
         self._log = ground.directory / f"{label}.log"
         self._tasks = tasks_for(label, random.Random(plan.seed))  # noqa: S311  a run must be repeatable
         self.seen = Seen()
-        new = outcome(plan.shape.conflict, lane.rows, self._tasks)
+        new = outcome(plan.shape.mode, lane.rows, self._tasks)
         self._judge = Judge(ground, lane, lane.rows, new, self.seen)
         self._recovery = Recovery(ground, lane, plan, self._judge, self._log)
         self._proxies: list[Watch] = []
@@ -88,7 +88,7 @@ class Round:
         order = Order(
             url=self._lane.url,
             storage_options=self._ground.options(endpoint),
-            conflict=plan.shape.conflict,
+            mode=plan.shape.mode,
             tracking=plan.shape.tracking,
             winners=plan.winners,
             on_loss=plan.on_loss,

@@ -28,11 +28,11 @@ __all__ = [
     "SLOTS",
     "WORKERS",
     "CommitterName",
-    "Conflict",
     "Files",
     "Order",
     "Result",
     "WorkerLost",
+    "WriteMode",
     "command",
     "drive",
 ]
@@ -44,7 +44,7 @@ WORKERS = SLOTS + 1
 
 _DAY = pyarrow.dataset.HivePartitioning(pa.schema({"day": pa.string()}))
 
-Conflict = Literal["fail", "append", "replace", "replace_partitions"]
+WriteMode = Literal["error", "append", "overwrite", "overwrite_partitions"]
 Tracking = Literal["store", "memory", "small"]
 CommitterName = Literal["magic", "manifest", "file-v1"]
 Files = Mapping[str, Sequence[str]]
@@ -60,7 +60,7 @@ class Order:
     Attributes:
         url: The destination.
         storage_options: How to reach the store; secrets are in the environment.
-        conflict: The conflict mode.
+        mode: The mode.
         tracking: Where unfinished work is recorded; ``small``: in memory, and small files ride in bundles.
         winners: Whether the driver hands the commits of its tasks over, or has them listed.
         on_loss: Whether a task whose worker is lost is tried again, or ends the job.
@@ -71,7 +71,7 @@ class Order:
 
     url: str
     storage_options: Mapping[str, Any]
-    conflict: Conflict
+    mode: WriteMode
     tracking: Tracking
     winners: Literal["engine", "listing"]
     on_loss: Literal["retry", "abort"]
@@ -114,7 +114,7 @@ def drive(order: Order, environment: Mapping[str, str], log: str, control: Conne
         job = magicfs.Job(
             order.url,
             committer=order.committer.removesuffix("-v1"),
-            conflict=order.conflict,
+            mode=order.mode,
             tracking="store" if order.tracking == "store" else "memory",
             small_files=_SMALL if order.tracking == "small" else None,
             storage_options=order.storage_options,

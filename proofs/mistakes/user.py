@@ -79,13 +79,13 @@ class User:
 
     # -- what users do ---------------------------------------------------------------------------------
 
-    def job(self, conflict: Any = "append", *, url: str = "", **options: Any) -> magicfs.Job:
+    def job(self, mode: Any = "append", *, url: str = "", **options: Any) -> magicfs.Job:
         """A job that is not set up."""
-        return magicfs.Job(url or self.url, conflict=conflict, **options)
+        return magicfs.Job(url or self.url, mode=mode, **options)
 
-    def publish(self, rows: Mapping[str, str], conflict: Any = "append", **options: Any) -> magicfs.Job:
+    def publish(self, rows: Mapping[str, str], mode: Any = "append", **options: Any) -> magicfs.Job:
         """Publish files, a row each, in one task: as it is meant."""
-        with self.job(conflict, **options) as job, job.task(0) as task:
+        with self.job(mode, **options) as job, job.task(0) as task:
             self.write(task, rows)
         self.hear(job)
         return job

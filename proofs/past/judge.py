@@ -109,7 +109,7 @@ class Judge:
             self.wrong("lost_publications", "the history is not what it was")
         beside: Files = {}
         for one in reversed(new):
-            run = rewrite if one.conflict == "rewrite" else one.run_id  # a rewrite has none
+            run = rewrite if one.mode == "rewrite" else one.run_id  # a rewrite has none
             ours = by_run.pop(run or "", None) or _taken_back(run, done)
             if ours is None:
                 self.wrong("lost_publications", f"nobody has published {one.run_id}, or twice: {one}")

@@ -15,8 +15,8 @@ __all__ = ["KINDS", "PUBLISHES", "Deed", "Drawing", "Turn"]
 KINDS: Final = MappingProxyType(
     {
         "append": 20,
-        "replace": 18,
-        "replace_partitions": 15,
+        "overwrite": 18,
+        "overwrite_partitions": 15,
         "rollback": 22,
         "drop": 6,
         "rewrite": 12,
@@ -27,7 +27,7 @@ KINDS: Final = MappingProxyType(
 )
 """What is done, and how often in comparison."""
 
-PUBLISHES: Final = ("append", "replace", "replace_partitions", "rollback", "drop", "rewrite")
+PUBLISHES: Final = ("append", "overwrite", "overwrite_partitions", "rollback", "drop", "rewrite")
 """What adds a publication."""
 _TAGS: Final = ("gold", "month-end", "v1.0_final")
 _NOT_TWICE: Final = (["tag", "tag"], ["compact", "compact"], ["rewrite", "rewrite"])
@@ -104,7 +104,7 @@ class Drawing:
             return self._one_kind(number, ledger, names)
         kinds = self._draw.choices(list(KINDS), list(KINDS.values()), k=2)
         if len(ledger.shown) > _FILES_MAX:
-            kinds[0] = "replace"
+            kinds[0] = "overwrite"
         if self._draw.random() > _PAIRS or kinds in _NOT_TWICE:
             kinds = kinds[:1]
         deeds = [
@@ -117,7 +117,7 @@ class Drawing:
         """A job that leaves something to do; then one of the kind, killed."""
         assert self._only is not None
         if number % 2:
-            kind = self._draw.choice(("replace", "replace", "replace_partitions", "append"))
+            kind = self._draw.choice(("overwrite", "overwrite", "overwrite_partitions", "append"))
             if self._only == "rewrite":  # it needs two files in a directory
                 return Turn(
                     number, (Deed("append", f"run {number}", rows=self._rows(f"run {number}", _DAYS)),)
@@ -146,7 +146,7 @@ class Drawing:
         keep = self._draw.choice(self._keeps_s) if keeps or self._draw.random() < _KEPT else None
         if kind == "append":
             return Deed(kind, run, rows=self._rows(run))
-        if kind in {"replace", "replace_partitions"}:
+        if kind in {"overwrite", "overwrite_partitions"}:
             return Deed(kind, run, keep, rows=self._rows(run))
         if kind == "rewrite":
             return Deed(kind, run, keep)

@@ -89,7 +89,7 @@ class Parts:
             return old
         if deed.kind in {"drop", "rewrite"}:
             return {name: old[name] for name in old if name not in manifest.deleted}
-        if deed.kind == "replace_partitions":
+        if deed.kind == "overwrite_partitions":
             unseen = beside.keys() - set(manifest.deleted)
             return {name: old[name] for name in old if name in unseen or day_of(name) not in deed.rows}
         seen = [one for one in self.ledger.states if one.job_id == manifest.replaced]

@@ -143,7 +143,7 @@ class Runner:
 
     def _program(self, deed: Deed, way: Way, log: Path) -> Program:
         keep = None if deed.keep_s is None else f"{deed.keep_s}s"
-        kept = () if keep is None else ("--keep-replaced", keep)
+        kept = () if keep is None else ("--keep", keep)
         match deed.kind:
             case "rollback":
                 named = ("--to", deed.named, "--run-id", deed.run_id)
@@ -162,8 +162,8 @@ class Runner:
             self.place.url,
             way.options,
             run_id=deed.run_id,
-            conflict=deed.kind,  # type: ignore[arg-type]
-            keep_replaced=keep,
+            mode=deed.kind,  # type: ignore[arg-type]
+            keep=keep,
             rows=deed.rows,
         )
         return Program(victim.publish, (order, dict(way.environment), str(log)), f"{deed.kind} {deed.run_id}")

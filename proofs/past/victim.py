@@ -11,7 +11,7 @@ from typing import Any
 import magicfs
 from magicfs.errors import CommitDenied
 from proofs.kill.stores import take_role
-from proofs.kill.victim import Conflict, begin
+from proofs.kill.victim import WriteMode, begin
 from proofs.past.content import body_of
 
 __all__ = ["DENIED", "Order", "publish"]
@@ -29,16 +29,16 @@ class Order:
         url: The destination.
         storage_options: How to reach the store; secrets are in the environment.
         run_id: Name of the run: the same order again finds what the first has done.
-        conflict: The conflict mode.
-        keep_replaced: For how long replaced files are kept; None if they are not.
+        mode: The mode.
+        keep: For how long replaced files are kept; None if they are not.
         rows: The rows of each day; each day is a task of its own.
     """
 
     url: str
     storage_options: Mapping[str, Any]
     run_id: str
-    conflict: Conflict
-    keep_replaced: str | None
+    mode: WriteMode
+    keep: str | None
     rows: Mapping[str, tuple[str, ...]]
 
 
@@ -49,9 +49,9 @@ def publish(order: Order, environment: Mapping[str, str], log: str) -> None:
     try:
         with magicfs.Job(
             order.url,
-            conflict=order.conflict,
+            mode=order.mode,
             run_id=order.run_id,
-            keep_replaced=order.keep_replaced,
+            keep=order.keep,
             storage_options=order.storage_options,
         ) as job:
             for number, (day, rows) in enumerate(order.rows.items()):

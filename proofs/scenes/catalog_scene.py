@@ -67,7 +67,7 @@ class CatalogScene:
 
     def rollback(self, to: str) -> str:
         """Publish an earlier state again, and keep the one that was."""
-        how = {"to": to, "keep_replaced": "1d", "storage_options": self.options}
+        how = {"to": to, "keep": "1d", "storage_options": self.options}
         return magicfs.rollback(self.url, **how).job_id  # type: ignore[arg-type]
 
     def rows(self) -> list[str]:

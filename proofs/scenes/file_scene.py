@@ -14,9 +14,9 @@ from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import WriteMode
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Request
@@ -106,7 +106,7 @@ class FileScene:
         faults: Sequence[Fault] = (),
         before: Callable[[Request], None] | None = None,
         unique: bool = True,
-        conflict: Conflict = "append",
+        mode: WriteMode = "append",
         concurrency: int = 4,
         single_driver: bool = False,
         delete_obstacles: bool = False,
@@ -120,7 +120,7 @@ class FileScene:
             layout=layout,
             options=JobOptions(
                 committer="file",
-                conflict=conflict,
+                mode=mode,
                 run_id=run_id,
                 single_driver=single_driver,
                 unique_names=unique,

@@ -23,9 +23,9 @@ from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport
 from magicfs.stores.local.store import LocalStore
 from magicfs.stores.memory.filesystem import MemoryFileSystem
@@ -67,10 +67,10 @@ class FinalScene(DestinationScene):
         """A job at the destination as users make it; not set up."""
         return Job(self.location.url, committer=self.committer, filesystem=self.filesystem)
 
-    def job(self, conflict: Conflict = "append", job_id: str = "", *, unique_names: bool = True) -> FinalJob:
+    def job(self, mode: WriteMode = "append", job_id: str = "", *, unique_names: bool = True) -> FinalJob:
         """A job that is not set up."""
         layout = WorkLayout(self.location.key, ids.job_id(job_id or str(uuid4())))
-        asked = JobOptions(committer=self.committer, conflict=conflict, unique_names=unique_names)
+        asked = JobOptions(committer=self.committer, mode=mode, unique_names=unique_names)
         return FinalJob(self, JobContext(self.location.url, layout, asked))
 
 

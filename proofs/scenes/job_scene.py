@@ -131,10 +131,10 @@ class JobScene:
     # -- jobs ------------------------------------------------------------------------------------------
 
     def job(
-        self, conflict: Any = "append", *, form: Mapping[str, Any] | None = None, **options: Any
+        self, mode: Any = "append", *, form: Mapping[str, Any] | None = None, **options: Any
     ) -> magicfs.Job:
         """A job of this destination that is set up; ``form`` as for ``in_form``."""
-        job = magicfs.Job(self.url, conflict=conflict, filesystem=self.filesystem, **options)
+        job = magicfs.Job(self.url, mode=mode, filesystem=self.filesystem, **options)
         return in_form(job, **form or {}).setup()
 
     def wrote(self, job: magicfs.Job, *tasks: Files) -> list[TaskCommit]:
@@ -147,9 +147,9 @@ class JobScene:
             commits.append(task.commit())
         return commits
 
-    def published(self, *tasks: Files, conflict: Any = "append", **options: Any) -> magicfs.Job:
+    def published(self, *tasks: Files, mode: Any = "append", **options: Any) -> magicfs.Job:
         """A job that was published."""
-        job = self.job(conflict, **options)
+        job = self.job(mode, **options)
         job.commit(self.wrote(job, *tasks))
         return job
 

@@ -43,9 +43,9 @@ class Lake:
         """The URL of a directory."""
         return f"memory://bucket/{directory}" if directory else "memory://bucket"
 
-    def job(self, directory: str, conflict: str, **options: Any) -> magicfs.Job:
+    def job(self, directory: str, mode: str, **options: Any) -> magicfs.Job:
         """A job, not set up yet."""
-        how: dict[str, Any] = {"conflict": conflict, "filesystem": self.filesystem, "concurrency": 1}
+        how: dict[str, Any] = {"mode": mode, "filesystem": self.filesystem, "concurrency": 1}
         return magicfs.Job(self.url(directory), **how | options)
 
     def write(self, job: magicfs.Job, *names: str, extra: str | None = None) -> TaskCommit:
@@ -59,23 +59,23 @@ class Lake:
         """Write files, and commit them."""
         job.commit([self.write(job, *names)])
 
-    def publish(self, directory: str, *names: str, conflict: str = "append", **options: Any) -> magicfs.Job:
+    def publish(self, directory: str, *names: str, mode: str = "append", **options: Any) -> magicfs.Job:
         """A whole job; a refusal leaves nothing of it."""
-        with self.job(directory, conflict, **options) as job:
+        with self.job(directory, mode, **options) as job:
             self.write(job, *names)
         return job
 
     def half_published(
         self,
         directory: str,
-        conflict: str,
+        mode: str,
         *names: str,
         extra: str | None = None,
         completes: int = 1,
     ) -> tuple[magicfs.Job, TaskCommit]:
         """A job whose driver has stopped after so many files; committing again goes on."""
         options: dict[str, Any] = {} if extra is None else {"extra_destinations": [self.url(extra)]}
-        job = self.job(directory, conflict, **options).setup()
+        job = self.job(directory, mode, **options).setup()
         commit = self.write(job, *names, extra=extra)
         self.completes = completes
         try:

@@ -18,9 +18,9 @@ from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.formats.task_manifest import TaskManifest
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.paths import is_hidden
 from magicfs.report import RecoverReport
 from magicfs.stores.local.store import LocalStore
@@ -60,7 +60,7 @@ class ManifestScene:
     Args:
         directory: An empty directory; the destination is ``dest`` in it.
         job: The job's id; by default a random UUID.
-        conflict: The conflict mode.
+        mode: The mode.
         unique_names: Whether final names carry task and job.
         concurrency: Most requests at once.
         options: Of the committer.
@@ -71,7 +71,7 @@ class ManifestScene:
         directory: Path,
         *,
         job: str = "",
-        conflict: Conflict = "append",
+        mode: WriteMode = "append",
         unique_names: bool = False,
         concurrency: int = 4,
         **options: Any,
@@ -79,7 +79,7 @@ class ManifestScene:
         self.directory = directory
         self.destination = directory / "dest"
         self.job = ids.job_id(job or uuid4())
-        self.conflict = conflict
+        self.mode = mode
         self.unique_names = unique_names
         self.concurrency = concurrency
         self.options = ManifestOptions(**options)
@@ -92,7 +92,7 @@ class ManifestScene:
         context = JobContext(
             url=f"file:///{key}",
             layout=WorkLayout(key, self.job, attempt),
-            options=JobOptions(committer="manifest", conflict=self.conflict, unique_names=self.unique_names),
+            options=JobOptions(committer="manifest", mode=self.mode, unique_names=self.unique_names),
             committer_options=self.options,
         )
         told: list[Event] = []

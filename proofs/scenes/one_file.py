@@ -109,7 +109,7 @@ def _module_in(file: str) -> str | None:
 
 def _publish(watch: _Watch) -> None:
     bucket = f"walk-{uuid4().hex}"
-    job = Job(f"memory://{bucket}/dest", conflict="append").setup()
+    job = Job(f"memory://{bucket}/dest", mode="append").setup()
     watch.phase = "open to close"
     task = job.task(0).setup()
     with task.filesystem.open(f"{task.path}/year=2026/part-0.csv", "wb") as file:

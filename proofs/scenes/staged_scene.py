@@ -64,10 +64,10 @@ class StagedScene(JobScene):
         if cluster is not None:
             self.options["cluster_directory"] = cluster
 
-    def job(self, conflict: Any = "append", **options: Any) -> magicfs.Job:
+    def job(self, mode: Any = "append", **options: Any) -> magicfs.Job:
         """A job of this destination that is set up."""
         given = {"committer": self.committer, "committer_options": self.options} | options
-        return super().job(conflict, **given)
+        return super().job(mode, **given)
 
     def local(self) -> list[str]:
         """Everything in the local work directory, locks included."""
@@ -91,7 +91,7 @@ class StagedScene(JobScene):
         spec = job.spec
         other = magicfs.Job(
             self.url,
-            conflict=cast("Any", spec.options.conflict),
+            mode=cast("Any", spec.options.mode),
             filesystem=filesystem,
             committer=spec.options.committer,
             committer_options=self.options,

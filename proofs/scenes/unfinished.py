@@ -89,12 +89,12 @@ class Bucket:
 def written(url: str, *, tasks: int = 3, **options: Any) -> magicfs.Job:
     """A job whose tasks have each committed a file ``part.bin`` of their own number; it is open.
 
-    With ``conflict="replace_partitions"`` each lies in a partition of its own, ``day=<number>``.
+    With ``mode="overwrite_partitions"`` each lies in a partition of its own, ``day=<number>``.
     """
-    job = magicfs.Job(url, **{"conflict": "append", **options}).setup()
+    job = magicfs.Job(url, **{"mode": "append", **options}).setup()
     for number in range(tasks):
         with job.task(number) as task:
-            place = f"day={number}/" if job.spec.options.conflict == "replace_partitions" else ""
+            place = f"day={number}/" if job.spec.options.mode == "overwrite_partitions" else ""
             task.filesystem.pipe_file(f"{task.path}/{place}part.bin", b"%d" % number)
     return job
 
@@ -112,7 +112,7 @@ def died_in(
         **options: Of ``written``.
     """
     if state is JobState.PREPARED:
-        options = {"conflict": "replace", **options}
+        options = {"mode": "overwrite", **options}
     job = written(url, **options)
     if state is JobState.OPEN:
         return job

@@ -66,7 +66,7 @@ def _interrupted(kind: str, mode: str, store: str) -> Iterator[int]:
 def _all() -> Iterator[Check]:
     for cell in _CELLS:
         yield Check("a", "{}: {} beside {}".format(*cell), partial(_commands, *cell))
-    for kind, mode in product(interrupts.KINDS, ("append", "replace")):
+    for kind, mode in product(interrupts.KINDS, ("append", "overwrite")):
         yield Check("d", f"Ctrl-C: {kind}, {mode}", partial(_interrupted, kind, mode))
     for name in forgotten.OF_JOB:
         yield Check("d", f"option {name}", partial(forgotten.option_of_a_job, name))

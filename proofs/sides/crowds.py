@@ -13,7 +13,7 @@ from typing import Final
 
 import magicfs
 from magicfs.errors import MagicError
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.modes import WriteMode
 from magicfs.stores.local.listing import FEW
 from proofs.scenes.instead import instead
 from proofs.scenes.trouble import Trouble, require
@@ -21,7 +21,7 @@ from proofs.scenes.trouble import Trouble, require
 __all__ = ["crowded"]
 
 _ODD: Final = ("é", " ", "%2F", "+", "'\"", "#?", "日")
-_FILES: Final[Mapping[Conflict, int]] = {"append": FEW + 3, "replace": 3, "replace_partitions": 3}
+_FILES: Final[Mapping[WriteMode, int]] = {"append": FEW + 3, "overwrite": 3, "overwrite_partitions": 3}
 
 
 def crowded(store: str = "s3") -> Iterator[int]:  # noqa: ARG001 - as every check
@@ -35,11 +35,11 @@ def crowded(store: str = "s3") -> Iterator[int]:  # noqa: ARG001 - as every chec
         yield 1
 
 
-def _play(destination: Path, mode: Conflict, files: int) -> None:
+def _play(destination: Path, mode: WriteMode, files: int) -> None:
     old = _write(destination, "append", {"p=kept": 1, "p=1": 2})
     _leave(destination)
     new = _write(destination, mode, {"p=1": files})
-    kept = {one for one in old if mode == "append" or (mode != "replace" and one.startswith("p=kept/"))}
+    kept = {one for one in old if mode == "append" or (mode != "overwrite" and one.startswith("p=kept/"))}
     wrong = _data(destination) ^ (kept | new)
     require(not wrong, f"of {mode} {len(wrong)} files are missing or were left: {sorted(wrong)[:3]}")
     report = magicfs.verify(destination)
@@ -47,10 +47,10 @@ def _play(destination: Path, mode: Conflict, files: int) -> None:
     require(report.ok, f"verify says {report}")
 
 
-def _write(destination: Path, mode: Conflict, partitions: Mapping[str, int]) -> set[str]:
+def _write(destination: Path, mode: WriteMode, partitions: Mapping[str, int]) -> set[str]:
     """Publish so many files of partitions; writers die beside them before their task commits."""
     before = _data(destination)
-    with magicfs.Job(destination, conflict=mode, tracking="store") as job, job.task(0) as task:
+    with magicfs.Job(destination, mode=mode, tracking="store") as job, job.task(0) as task:
         for partition, count in partitions.items():
             for number in range(count):
                 name = f"{partition}/{_ODD[number % len(_ODD)]} {number}.bin"

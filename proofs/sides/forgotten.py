@@ -42,7 +42,7 @@ Write = Callable[[Job, Task], None]
 OF_JOB: Final[dict[str, Any]] = {
     "committer": "directory",
     "committer_options": {},  # a work directory
-    "conflict": "fail",
+    "mode": "error",
     "unique_names": False,
     "tracking": "memory",
     "run_id": "monday",
@@ -59,9 +59,9 @@ OF_JOB: Final[dict[str, Any]] = {
     "allow_empty": True,
     "single_driver": True,
     "is_current_driver": lambda: True,
-    "rerun": "fail",
-    "also_replace": ["memory://bucket/another"],
-    "keep_replaced": "7d",
+    "rerun": "error",
+    "also_overwrite": ["memory://bucket/another"],
+    "keep": "7d",
     "keep_in_place": True,
     "footers": True,
     "checksums": True,
@@ -98,7 +98,7 @@ class Days:
 
     def job(self, options: Options) -> Job:
         """A job with some options; where one needs something of this test, that is put in."""
-        chosen = {"conflict": "append", "filesystem": MemoryFileSystem(world=self.world), **options}
+        chosen = {"mode": "append", "filesystem": MemoryFileSystem(world=self.world), **options}
         if "storage_options" in options and "filesystem" not in options:
             chosen |= {
                 "filesystem": None,
@@ -137,7 +137,7 @@ class Days:
             require(self.all() == before, options)
             return
         self.published += 1
-        if options.get("conflict") == "replace" and "keep_replaced" not in options:
+        if options.get("mode") == "overwrite" and "keep" not in options:
             self.published = 1
         require(report.files == 1, (options, report))
         require(list(self.files().values()) == [b"row\n"] * self.published, options)
@@ -178,10 +178,10 @@ WRITES: Final[tuple[Write, ...]] = (by_url, by_url_elsewhere, with_storage_optio
 
 def option_of_a_job(name: str, store: str = "s3") -> Iterator[int]:
     """One option, in each way to write, appending and replacing, on two days."""
-    for mode in ("append", "replace"):
+    for mode in ("append", "overwrite"):
         for write in WRITES:
             with tempfile.TemporaryDirectory() as directory:
                 days = Days(Path(directory), store)
                 for _day in range(2):
-                    days.run({"conflict": mode, name: OF_JOB[name]}, write)
+                    days.run({"mode": mode, name: OF_JOB[name]}, write)
             yield 1

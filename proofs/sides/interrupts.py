@@ -162,7 +162,7 @@ def everywhere(kind: str, mode: str, directory: Path, *, every: int = 1, store: 
 
     Raises Trouble if part of it is published, if anything is left, or if the job says what is not true.
     """
-    options: dict[str, Any] = {"conflict": mode, **KINDS[kind]}
+    options: dict[str, Any] = {"mode": mode, **KINDS[kind]}
     if kind == "directory":
         options["committer_options"] = {"work_directory": str(directory)}
     counted = CtrlC()
@@ -192,7 +192,7 @@ _WORDS: Final = {
 
 def _told(world: World, job: Job, mode: str, at: str) -> str:
     require(not left(world), (at, left(world)))
-    published = sorted([*NEW, *([] if mode == "replace" else OLD.values())])
+    published = sorted([*NEW, *([] if mode == "overwrite" else OLD.values())])
     state = repr(job).rpartition(" ")[2].rstrip(">")
     if visible(world) == published:
         require(state == "committed" and job.report.files == len(NEW), (at, state))

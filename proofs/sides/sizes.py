@@ -17,7 +17,7 @@ from proofs.scenes.trouble import require
 
 __all__ = ["MODES", "job_objects", "manifests", "parts", "pending_sets", "statistics"]
 
-MODES: Final = ("append", "replace", "replace_partitions", "fail")
+MODES: Final = ("append", "overwrite", "overwrite_partitions", "error")
 _FILES: Final = 20
 _SETS: Final = "magicfs.transaction.sets.PENDINGSET_SIZE_LIMIT"
 _READ_SETS: Final = "magicfs.formats.pendingset.PENDINGSET_SIZE_LIMIT"
@@ -25,7 +25,7 @@ _READ_SETS: Final = "magicfs.formats.pendingset.PENDINGSET_SIZE_LIMIT"
 
 def _made(mode: str, store: str) -> tuple[JobScene, magicfs.Job, list[Any]]:
     scene = JobScene(world=world_of(store))
-    if mode != "fail":
+    if mode != "error":
         scene.published({f"p={number}/old {number}.bin": b"old" for number in range(3)})
     job = scene.job(mode)
     return scene, job, scene.wrote(job, {f'p={number}/é"{number}.bin': b"new" for number in range(_FILES)})

@@ -166,7 +166,7 @@ def not_handed_over(store: str = "s3") -> Iterator[int]:
             continue
         scene = JobScene(world=world_of(store))
         with suppress(ProtocolViolation):
-            with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, **options) as job:
+            with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, **options) as job:
                 task = magicfs.Task(job.spec, job.task(0).id).setup()
                 _wrote(task)
                 task.commit()
@@ -177,7 +177,7 @@ def not_handed_over(store: str = "s3") -> Iterator[int]:
 
 def late(store: str = "s3") -> Iterator[int]:
     """An operator publishes a job while one of its tasks is still at work: its driver hears what is lost."""
-    for mode in ("append", "replace"):
+    for mode in ("append", "overwrite"):
         scene = JobScene(world=world_of(store))
         job = scene.job(mode)
         with job.task(0) as task:
@@ -208,7 +208,7 @@ def look():
     print(sorted(key for key in world.find("bucket").objects if "__magic" not in key))
 
 atexit.register(look)  # what is registered first comes last
-job = magicfs.Job("memory://bucket/sales", conflict="append", filesystem=MemoryFileSystem(world=world), {})
+job = magicfs.Job("memory://bucket/sales", mode="append", filesystem=MemoryFileSystem(world=world), {})
 job.setup()
 task = job.task(0).setup()
 task.filesystem.pipe_file(f"{task.path}/whole.bin", b"whole")

@@ -97,7 +97,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
         "elsewhere",
         _SETTINGS,
         "return WriteSettings(job.options, job.object_settings)",
-        "return WriteSettings(type(job.options)(committer='magic', conflict='append'), job.object_settings)",
+        "return WriteSettings(type(job.options)(committer='magic', mode='append'), job.object_settings)",
     ),
     SideMutant(
         "a task that is never committed is not missed",

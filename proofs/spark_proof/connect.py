@@ -26,8 +26,8 @@ __all__ = ["remote_session", "run", "same_writes"]
 _WRITES: tuple[tuple[Route, Mode], ...] = (
     ("format", "append"),
     ("write", "append"),
-    ("format", "replace_partitions"),
-    ("write", "replace_partitions"),
+    ("format", "overwrite_partitions"),
+    ("write", "overwrite_partitions"),
     ("write", "overwrite"),
     ("format", "overwrite"),
 )
@@ -126,7 +126,7 @@ def same_streams(spark: SparkSession, lane: Lane, server: Server, judge: Judge, 
 def _own_function(spark: SparkSession, lane: Lane, storage: dict[str, Any], judge: Judge) -> int:
     """A user's function."""
     order = Order(len(_WRITES), "write", "append")
-    job = magicfs.Job(lane.url, conflict="append", storage_options=storage).setup()
+    job = magicfs.Job(lane.url, mode="append", storage_options=storage).setup()
 
     def write(task: magicfs.Task, batches: Any) -> None:
         import pyarrow as pa

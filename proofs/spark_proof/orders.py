@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 Route: TypeAlias = Literal["format", "write"]
-Mode: TypeAlias = Literal["append", "overwrite", "replace_partitions"]
+Mode: TypeAlias = Literal["append", "overwrite", "overwrite_partitions"]
 Rows: TypeAlias = Counter[tuple[int, int]]
 """How often each row is there, by its id and its partition. No two rows that are ever written are equal."""
 
@@ -64,11 +64,13 @@ class Order:
     def partition(self) -> str:
         """The partition of a row as an SQL expression."""
         # Dynamic overwriting is about the partitions that are written to: one of them.
-        return str(self.number % _PARTITIONS) if self.mode == "replace_partitions" else f"id % {_PARTITIONS}"
+        return (
+            str(self.number % _PARTITIONS) if self.mode == "overwrite_partitions" else f"id % {_PARTITIONS}"
+        )
 
     def new(self) -> Rows:
         """The rows that it writes."""
-        only = self.number % _PARTITIONS if self.mode == "replace_partitions" else None
+        only = self.number % _PARTITIONS if self.mode == "overwrite_partitions" else None
         ids = range(self.first, self.first + self.rows)
         return Counter((one, one % _PARTITIONS if only is None else only) for one in ids)
 
@@ -83,7 +85,7 @@ class Order:
                 return old + self.new()
             case "overwrite":
                 return self.new()
-            case "replace_partitions":
+            case "overwrite_partitions":
                 gone = self.number % _PARTITIONS
                 return Counter({row: count for row, count in old.items() if row[1] != gone}) + self.new()
 

@@ -77,18 +77,16 @@ def perform(
         frame: Its rows, if it is not ``frame_of``.
     """
     frame = frame_of(spark, order, pace) if frame is None else frame
-    conflict = {"append": "append", "overwrite": "replace"}.get(order.mode, order.mode)
     if order.route == "format":
         writer = frame.write.format(name).mode("append" if order.mode == "append" else "overwrite")
-        options = {"partitionCols": "p", "runId": order.run_id, "lateWriters": late, "conflict": conflict}
+        options = {"partitionCols": "p", "runId": order.run_id, "lateWriters": late, "mode": order.mode}
         writer.options(storageOptions=json.dumps(dict(storage)), **options).save(url)
     else:
         magicfs.spark.write(
             frame,
             url,
             partition_by="p",
-            mode="append" if order.mode == "append" else "overwrite",
-            conflict=conflict,  # type: ignore[arg-type]
+            mode=order.mode,
             run_id=order.run_id,
             late_writers=late,
             storage_options=storage,

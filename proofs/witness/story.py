@@ -51,7 +51,7 @@ _PARQUET: Final = zlib.decompress(
 )
 
 _DAY: Final = 86_400.0
-_MODES: Final = ("append", "append", "replace", "replace_partitions", "replace_partitions")
+_MODES: Final = ("append", "append", "overwrite", "overwrite_partitions", "overwrite_partitions")
 _Verb = Callable[["Story"], object]
 
 
@@ -139,11 +139,11 @@ class Story:
         if feature.keeps_versions:
             self.fs.world.keep_every_version()
         if self.draw.random() < 0.8:
-            self.publish("magic", 2, conflict="append", footers=feature.parquet)
-        options = {"conflict": self.draw.choice(_MODES), **feature.options}
-        modes: tuple[str, ...] = committer_info(self.committer).conflicts
-        if options["conflict"] not in modes:
-            options["conflict"] = next((one for one in modes if one.startswith("replace")), "append")
+            self.publish("magic", 2, mode="append", footers=feature.parquet)
+        options = {"mode": self.draw.choice(_MODES), **feature.options}
+        modes: tuple[str, ...] = committer_info(self.committer).modes
+        if options["mode"] not in modes:
+            options["mode"] = next((one for one in modes if one.startswith("overwrite")), "append")
         if self.draw.random() < 0.2:
             options.setdefault("unique_names", False)
         files = 0 if options.get("allow_empty") else self.draw.choice((1, 2))
@@ -229,11 +229,11 @@ def _later(story: Story) -> None:
 
 
 def _replace(story: Story) -> None:
-    story.publish("magic", 1, conflict="replace", keep_replaced="2d")
+    story.publish("magic", 1, mode="overwrite", keep="2d")
 
 
 def _again(story: Story) -> None:
-    story.publish(story.committer, 1, **{**FEATURES[story.feature].options, "conflict": "append"})
+    story.publish(story.committer, 1, **{**FEATURES[story.feature].options, "mode": "append"})
 
 
 def _asks(verb: Callable[..., object], **options: Any) -> _Verb:
@@ -241,18 +241,16 @@ def _asks(verb: Callable[..., object], **options: Any) -> _Verb:
 
 
 def _rollback(story: Story) -> None:
-    story.ask(
-        magicfs.rollback, _URL, to=f"job:{story.first}", keep_replaced=None, job_id=UUID(int=5, version=4)
-    )
+    story.ask(magicfs.rollback, _URL, to=f"job:{story.first}", keep=None, job_id=UUID(int=5, version=4))
 
 
 def _rollback_partition(story: Story) -> None:
-    options: dict[str, Any] = {"partitions": ["p=1"], "keep_replaced": "1d", "job_id": UUID(int=6, version=4)}
+    options: dict[str, Any] = {"partitions": ["p=1"], "keep": "1d", "job_id": UUID(int=6, version=4)}
     story.ask(magicfs.rollback, _URL, to=f"job:{story.first}", **options)
 
 
 def _drop(story: Story) -> None:
-    story.ask(magicfs.drop, _URL, partitions=["p=0"], keep_replaced=None, job_id=UUID(int=7, version=4))
+    story.ask(magicfs.drop, _URL, partitions=["p=0"], keep=None, job_id=UUID(int=7, version=4))
 
 
 def _accept(story: Story) -> None:
@@ -263,7 +261,7 @@ def _own_path(story: Story) -> None:
     magic = magicfs.MagicFileSystem(story.fs)
     magic.pipe_file(f"{_PATH}/p=1/own.csv", b"x\n7\n")
     magic.pipe_file(f"{_PATH}/p=2/own.csv", b"x\n8\n")
-    story.ask(magicfs.publish, f"memory://{_PATH.removesuffix('/__base')}", conflict="append")
+    story.ask(magicfs.publish, f"memory://{_PATH.removesuffix('/__base')}", mode="append")
 
 
 def _discard(story: Story) -> None:
@@ -272,30 +270,28 @@ def _discard(story: Story) -> None:
 
 
 _RECOVER = _asks(magicfs.recover)
-_PAST = {"conflict": "append", "unique_names": True}
-_KEEPS = {"conflict": "replace", "keep_replaced": "1d"}
+_PAST = {"mode": "append", "unique_names": True}
+_KEEPS = {"mode": "overwrite", "keep": "1d"}
 
 FEATURES: Final[Mapping[str, Feature]] = {
     "nothing": Feature(),
-    "new only": Feature({"conflict": "fail"}),
+    "new only": Feature({"mode": "error"}),
     "memory": Feature({"tracking": "memory"}),
     "small files": Feature({"tracking": "memory", "small_files": 20}),
     "footers": Feature({"footers": True}, parquet=True),
     "checksums": Feature({"checksums": True}),
     "no marker": Feature({"success_marker": False}),
-    "equal names": Feature({"unique_names": False, "conflict": "replace"}, then=(_again,)),
-    "empty": Feature({"allow_empty": True, "conflict": "replace"}),
+    "equal names": Feature({"unique_names": False, "mode": "overwrite"}, then=(_again,)),
+    "empty": Feature({"allow_empty": True, "mode": "overwrite"}),
     "run": Feature({"run_id": "today"}, then=(_again,)),
-    "run again": Feature({"run_id": "today", "rerun": "replace"}, then=(_again,)),
-    "run once": Feature({"run_id": "today", "rerun": "fail"}, then=(_again,)),
+    "run again": Feature({"run_id": "today", "rerun": "overwrite"}, then=(_again,)),
+    "run once": Feature({"run_id": "today", "rerun": "error"}, then=(_again,)),
     "extra": Feature({"extra_destinations": [_OTHER]}),
-    "also replace": Feature({"also_replace": [f"{_URL}/p=1"], "conflict": "replace"}),
+    "also replace": Feature({"also_overwrite": [f"{_URL}/p=1"], "mode": "overwrite"}),
     "keep": Feature(_KEEPS, then=(_later, _asks(magicfs.expire))),
     "versions": Feature(_KEEPS, keeps_versions=True, then=(_rollback, _later, _asks(magicfs.expire))),
     "keep in place": Feature(_KEEPS | {"keep_in_place": True}, keeps_versions=True, then=(_rollback,)),
-    "partitions": Feature(
-        {"conflict": "replace_partitions", "keep_replaced": "1d"}, then=(_rollback_partition,)
-    ),
+    "partitions": Feature({"mode": "overwrite_partitions", "keep": "1d"}, then=(_rollback_partition,)),
     "audit": Feature({"audit": [audit.Rows(min=1)]}, parquet=True),
     "quarantine": Feature({"audit": [audit.Rows(min=99)]}, parquet=True, then=(_accept,)),
     "audit aborts": Feature({"audit": [audit.Rows(min=99)], "audit_failure": "abort"}, parquet=True),

@@ -2,7 +2,7 @@
 
 ::
 
-    with magicfs.Job("s3://bucket/sales", conflict="append") as job:
+    with magicfs.Job("s3://bucket/sales", mode="append") as job:
         with job.task(0) as task:
             pyarrow.dataset.write_dataset(table, task.path, filesystem=task.filesystem, format="parquet")
 

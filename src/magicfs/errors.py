@@ -16,7 +16,7 @@
     │     └── Unavailable             try again later
     ├── CommitUnfinished              every file is visible, its manifest or _SUCCESS perhaps not: recover
     └── CommitError                   carries done, failed, not_started
-          ├── OutputExists            the conflict mode says no; nothing was changed
+          ├── OutputExists            the mode says no; nothing was changed
           ├── CommitDenied            another attempt or driver was chosen
           ├── CommitFailed            known not to have happened; cleaning up is safe
           └── CommitOutcomeUnknown    may have happened; nothing may be deleted
@@ -220,7 +220,7 @@ class CommitError(MagicError):
 
 
 class OutputExists(CommitError):
-    """The conflict mode forbids publishing onto what is there. Nothing was changed."""
+    """The mode forbids publishing onto what is there. Nothing was changed."""
 
 
 class CommitDenied(CommitError):

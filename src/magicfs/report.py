@@ -81,7 +81,7 @@ class JobReport:
         job_id: The job.
         destination: URL of the dataset.
         committer: Which committer.
-        conflict: Which conflict mode.
+        mode: Which mode.
         tasks: Tasks whose output was published.
         files: Files that became visible.
         bytes: Their size.
@@ -92,7 +92,7 @@ class JobReport:
         published_before: Whether an earlier job of the same run had published, and nothing was done now.
         filenames: URLs of the first 100 files.
         warnings: Troubles after the files were published, such as work objects that could not be removed; and
-            partitions that ``replace`` deleted and the job did not write.
+            partitions that ``overwrite`` deleted and the job did not write.
         statistics: What tasks and job counted, under Hadoop's names.
         task_figures: What each task wrote, in the order of their ids; empty if the commits were not handed
             over. Left out of ``to_dict``.
@@ -102,7 +102,7 @@ class JobReport:
     job_id: str
     destination: str
     committer: str
-    conflict: str
+    mode: str
     tasks: int
     files: int
     bytes: int
@@ -130,9 +130,9 @@ class JobReport:
         return not (self.skipped or self.published_before)
 
     @classmethod
-    def before(cls, job: str, url: str, committer: str, conflict: str) -> JobReport:
+    def before(cls, job: str, url: str, committer: str, mode: str) -> JobReport:
         """The report of a commit that found its run published by an earlier job, and did nothing."""
-        return cls(job, url, committer, conflict, 0, 0, 0, 0.0, published_before=True)
+        return cls(job, url, committer, mode, 0, 0, 0, 0.0, published_before=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -156,7 +156,7 @@ class JobReport:
         lines = [
             first,
             f"files       {self.files} ({rows}{human_bytes(self.bytes)}) from {_count(self.tasks, 'task')}",
-            f"job         {self.job_id}, committer {self.committer}, conflict {self.conflict}",
+            f"job         {self.job_id}, committer {self.committer}, mode {self.mode}",
             f"job commit  {self.seconds:.2f} s",
         ]
         if self.files_deleted:
@@ -183,7 +183,7 @@ def job_report(
     job: str,
     url: str,
     committer: str,
-    conflict: str,
+    mode: str,
     *,
     started: float,
     tasks: int,
@@ -205,7 +205,7 @@ def job_report(
         job_id=job,
         destination=url,
         committer=committer,
-        conflict=conflict,
+        mode=mode,
         tasks=tasks,
         files=files,
         bytes=size,

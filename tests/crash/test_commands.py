@@ -39,7 +39,7 @@ def test_a_wrong_line_that_two_verbs_show_is_noticed(mutant: VerbMutant) -> None
 
 
 def test_a_job_that_replaces_while_files_are_adopted_leaves_no_manifest_of_files_that_are_gone() -> None:
-    cell = meet("files by hand", "adopt", "replace_partitions", every=1)
+    cell = meet("files by hand", "adopt", "overwrite_partitions", every=1)
     assert (cell.troubles, cell.runs > 20) == ([], True)
 
 

@@ -15,7 +15,7 @@ from proofs.crash.store_models import KINDS
 from proofs.crash.wrong_lines import Mutant
 from proofs.crash.wrong_stores import STORE_MUTANTS
 
-EQUAL = Setting(mode="replace", names="equal", store="azure")
+EQUAL = Setting(mode="overwrite", names="equal", store="azure")
 UNIQUE = Setting(shape="three", store="azure")
 EVERY = [(kind, mutant) for kind, mutants in STORE_MUTANTS.items() for mutant in mutants]
 
@@ -59,14 +59,14 @@ def test_files_that_somebody_writes_amid_a_commit_stay() -> None:
         assert grid.cuts
         assert [str(one) for one in grid.findings] == []
     for kind in ("gcs", "azure", "local"):
-        grid = dropped.rewritten_of(Setting(mode="replace", store=KINDS[kind][0]))
+        grid = dropped.rewritten_of(Setting(mode="overwrite", store=KINDS[kind][0]))
         assert grid.cuts
         assert [str(one) for one in grid.findings] == []
 
 
 def test_on_s3_equal_bytes_are_one_object() -> None:
     """Why that is tried on other stores alone."""
-    assert dropped.rewritten_of(Setting(mode="replace")).findings
+    assert dropped.rewritten_of(Setting(mode="overwrite")).findings
 
 
 @pytest.mark.sample(most=4)

@@ -47,7 +47,7 @@ class OneJob(RuleBasedStateMachine):
     @initialize(
         layout=st.sampled_from(["__magic_job", "__magic"]),
         winners=st.sampled_from(["handed", "listed"]),
-        mode=st.sampled_from(["fail", "append", "replace", "replace_partitions"]),
+        mode=st.sampled_from(["error", "append", "overwrite", "overwrite_partitions"]),
         shape=st.sampled_from(["one", "two", "three"]),
         store=st.sampled_from(["full", "full", "write-once"]),
     )

@@ -37,7 +37,7 @@ def test_a_reader_of_the_chain_passes_a_sum_over_below_a_job_that_replaced_less(
     scene = JobScene()
     for name in ("old.txt", "older.txt"):  # a sum is of two jobs at least
         scene.published({name: b"old"})
-    appending, replacing = scene.job(), scene.job("replace")
+    appending, replacing = scene.job(), scene.job("overwrite")
     appended = scene.wrote(appending, {"beside.txt": b"beside"})
     committer = registry.make(
         appending.spec.options.committer, appending.spec.context, Engine(scene.plain, 1)

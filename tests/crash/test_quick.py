@@ -114,7 +114,7 @@ def test_every_value_of_every_dimension_is_cut_quickly() -> None:
                 step,
                 name,
             )
-    assert {one.mode for one in all_settings(BY_TASKS)} == {"fail", "append"}
+    assert {one.mode for one in all_settings(BY_TASKS)} == {"error", "append"}
     for committer in ("directory", "partitioned"):
         every = list(all_settings(committer))
         for name in ("layout", "tracking", "winners", "mode", "shape", "store", "names"):
@@ -132,8 +132,8 @@ def test_settings_are_read_back() -> None:
     "setting",
     [
         Setting(mode="append"),
-        Setting(mode="replace"),
-        Setting(mode="replace", committer="directory"),
+        Setting(mode="overwrite"),
+        Setting(mode="overwrite", committer="directory"),
         Setting(tracking="cluster", committer="partitioned", shape="losers"),
         Setting(committer="file-v2", store="local"),
     ],
@@ -156,7 +156,7 @@ def test_a_pair_by_snapshots_is_a_pair_by_crashes(setting: Setting) -> None:
 
 
 def test_reproductions_run_again() -> None:
-    setting = Setting(mode="replace").text
+    setting = Setting(mode="overwrite").text
     expiring = Setting(shape="three")
     commits = [
         cuts[0]

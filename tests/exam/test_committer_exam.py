@@ -147,9 +147,9 @@ class Copies(Examined):
 
     @pytest.mark.parametrize("finished", [0, 1, 2])
     def test_job_whose_driver_died_among_its_copies_only_goes_forward(
-        self, bench: Bench, conflict: Any, finished: int
+        self, bench: Bench, mode: Any, finished: int
     ) -> None:
-        job = self.job(bench, conflict=conflict)
+        job = self.job(bench, mode=mode)
         commits = [self.run_task(job, n, "p=1/a.txt") for n in range(3)]
         dying(job, commits, "complete_upload", finished)
         with pytest.raises(CommitDenied, match="can only go forward"):

@@ -29,12 +29,12 @@ def test_ducklake_finds_the_flights_before_and_after_a_replace_and_a_rollback(tm
     january = pc.equal(table["month"], 1)
     late = table.filter(january).slice(0, 1000)
     how = {"partition_by": list(flights.PARTITIONS)}
-    first = magicfs.write(table, scene.url, conflict="append", **how)
+    first = magicfs.write(table, scene.url, mode="append", **how)
     assert scene.register("ducklake").added == first.files
     assert checksum(scene.table_of("ducklake")) == checksum(table)
     assert table.num_rows == 336_776
 
-    magicfs.write(late, scene.url, conflict="replace_partitions", keep_replaced="1d", **how)
+    magicfs.write(late, scene.url, mode="overwrite_partitions", keep="1d", **how)
     kept = pc.invert(pc.and_(january, pc.is_in(table["carrier"], late["carrier"].unique())))
     replaced = checksum(pa.concat_tables([table.filter(kept), late]))
     assert scene.register("ducklake").changed
@@ -75,8 +75,8 @@ class Dying:
             raise Crash
 
 
-@pytest.mark.parametrize("conflict", [None, "append", "replace"])
-def test_a_ducklake_call_that_dies_anywhere_is_repeated(tmp_path: Path, conflict: str | None):
+@pytest.mark.parametrize("mode", [None, "append", "overwrite"])
+def test_a_ducklake_call_that_dies_anywhere_is_repeated(tmp_path: Path, mode: str | None):
     at, died = 0, True
     while died:
         at += 1
@@ -84,11 +84,11 @@ def test_a_ducklake_call_that_dies_anywhere_is_repeated(tmp_path: Path, conflict
         scene = CatalogScene(f"{tmp_path}/{at}/día 50% + #1/sales", tmp_path / f"{at}")
         scene.publish({"p=a b/f 1.parquet": parquet(1), "p=día #%/f'.parquet": parquet(2)})
         before = None
-        if conflict is not None:
+        if mode is not None:
             scene.register("ducklake")
             before = scene.table_rows("ducklake")
-            keep = {"keep_replaced": "1d"} if conflict == "replace" else {}
-            scene.publish({"p=+/g.parquet": parquet(3)}, conflict=conflict, **keep)
+            keep = {"keep": "1d"} if mode == "overwrite" else {}
+            scene.publish({"p=+/g.parquet": parquet(3)}, mode=mode, **keep)
         died = False
         try:
             magicfs.register(scene.url, DuckLake(Dying(scene.lake, at), "lake", "sales"))

@@ -39,7 +39,7 @@ def bucket(ministack: Server, bucket_factory: Any) -> str:
 
 def written(server: Server, url: str, files: int) -> tuple[magicfs.Job, TaskCommit]:
     options = server.storage_options()
-    job = magicfs.Job(url, conflict="append", tracking="memory", concurrency=1, storage_options=options)
+    job = magicfs.Job(url, mode="append", tracking="memory", concurrency=1, storage_options=options)
     job.setup()
     task = magicfs.Task(job.spec, job.task(0).id).setup()
     task.filesystem.pipe({f"{task.path}/é {n}%.bin": bytes([n]) for n in range(files)})
@@ -77,7 +77,7 @@ def test_driver_whose_job_was_taken_over_can_neither_abort_nor_commit_it(
     job, commit = written(ministack, f"s3://{bucket}/d", 3)
     again = magicfs.Job(
         job.url,
-        conflict="append",
+        mode="append",
         tracking="memory",
         concurrency=1,
         job_id=job.id,
@@ -101,7 +101,7 @@ def test_abort_of_a_job_that_another_process_published_touches_nothing(
     job, commit = written(ministack, f"s3://{bucket}/d", 2)
     again = magicfs.Job(
         job.url,
-        conflict="append",
+        mode="append",
         tracking="memory",
         job_id=job.id,
         storage_options=ministack.storage_options(),

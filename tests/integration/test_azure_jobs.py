@@ -46,7 +46,7 @@ def container(azurite: Azurite, bucket_factory: Callable[..., str]) -> str:
 @pytest.fixture
 def job(azurite: Azurite, container: str) -> Callable[..., magicfs.Job]:
     def make(**options: Any) -> magicfs.Job:
-        given = {"conflict": "append", "storage_options": azurite.storage_options(), **options}
+        given = {"mode": "append", "storage_options": azurite.storage_options(), **options}
         return magicfs.Job(f"abfs://{container}/sales ü", **given)
 
     return make

@@ -103,15 +103,15 @@ def test_page_names_the_data_actions_that_the_letters_stand_for() -> None:
 
 
 def test_worker_and_driver_need_no_more_than_the_page_says(place: Place) -> None:
-    for conflict in ("append", "replace"):
-        job = place.job(LETTERS["driver"], conflict=conflict).setup()
+    for mode in ("append", "overwrite"):
+        job = place.job(LETTERS["driver"], mode=mode).setup()
         job.commit([place.work(job, 0, LETTERS["worker"]), place.work(job, 1, LETTERS["worker"])])
         assert len(place.server.visible_keys(place.container, "sales/")) == 2
     assert not [key for key in place.server.all_keys(place.container) if "__magic" in key]
 
 
 def test_records_of_a_worker_that_deletes_nothing_stay_until_the_job_ends(place: Place) -> None:
-    job = place.job(LETTERS["driver"], conflict="append").setup()
+    job = place.job(LETTERS["driver"], mode="append").setup()
     commit = place.work(job, 0, LETTERS["worker that deletes nothing"])
     assert [key for key in place.server.all_keys(place.container) if key.endswith(".pending")]
     job.commit([commit])
@@ -119,7 +119,7 @@ def test_records_of_a_worker_that_deletes_nothing_stay_until_the_job_ends(place:
 
 
 def test_worker_without_records_lists_nothing_and_drops_what_it_gives_up(place: Place) -> None:
-    job = place.job(LETTERS["driver"], conflict="append", tracking="memory").setup()
+    job = place.job(LETTERS["driver"], mode="append", tracking="memory").setup()
     with pytest.raises(ZeroDivisionError):
         place.work(job, 1, LETTERS["worker without records"], gives_up=True)
     assert place.server.uploads(place.container) == set()
@@ -129,7 +129,7 @@ def test_worker_without_records_lists_nothing_and_drops_what_it_gives_up(place: 
 
 @pytest.mark.parametrize("letter", LETTERS["worker that deletes nothing"])
 def test_worker_can_spare_no_letter(place: Place, letter: str) -> None:
-    job = place.job(LETTERS["driver"], conflict="append").setup()
+    job = place.job(LETTERS["driver"], mode="append").setup()
     with pytest.raises(PermissionDenied):
         place.work(job, 0, LETTERS["worker that deletes nothing"].replace(letter, ""))
     job.abort()
@@ -138,14 +138,14 @@ def test_worker_can_spare_no_letter(place: Place, letter: str) -> None:
 @pytest.mark.parametrize("letter", LETTERS["driver"])
 def test_driver_can_spare_no_letter(place: Place, letter: str) -> None:
     with pytest.raises(PermissionDenied):
-        place.job(LETTERS["driver"].replace(letter, ""), conflict="replace").setup()
+        place.job(LETTERS["driver"].replace(letter, ""), mode="overwrite").setup()
 
 
 def test_operator_needs_what_the_driver_needs_and_a_reader_reads(place: Place) -> None:
     for number in range(2):
-        with place.job(LETTERS["driver"], conflict="append") as job, job.task(0) as task:
+        with place.job(LETTERS["driver"], mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/{number}.txt", b"12345")
-    dead = place.job(LETTERS["driver"], conflict="append").setup()
+    dead = place.job(LETTERS["driver"], mode="append").setup()
     forget()
     operator = {"storage_options": place.options(LETTERS["driver"])}
     magicfs.recover(place.url, job=str(dead.id), abort=True, **operator)

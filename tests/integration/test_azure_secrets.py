@@ -201,7 +201,7 @@ def write(job: magicfs.Job, number: int, *names: str) -> magicfs.TaskCommit:
 @pytest.mark.parametrize("access", WAYS, indirect=True)
 def test_no_secret_is_anywhere(access: Access, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    running = access.job(conflict="append").setup()
+    running = access.job(mode="append").setup()
     commits = [write(running, 0, *NAMES)]
     task = running.task(1)
     access.hear(running, running.spec, running.found, task, commits[0], task.setup().filesystem)
@@ -240,7 +240,7 @@ def test_no_secret_comes_out_where_a_rename_is_not_answered(
     access: Access, action: Action, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    how = {"committer": "manifest", "conflict": "append"}
+    how = {"committer": "manifest", "mode": "append"}
     with access.job(**how) as first:
         write(first, 0, "old")
     running = access.job(**how).setup()

@@ -61,7 +61,7 @@ class Place:
     def job(self, destination: str = DESTINATION, **options: Any) -> Job:
         storage_options = options.pop("storage_options", None) or self.options()
         url = f"s3://{self.bucket}/{destination}"
-        return Job(url, conflict="append", storage_options=storage_options, **options)
+        return Job(url, mode="append", storage_options=storage_options, **options)
 
     def objects(self) -> list[str]:
         return self.server.all_keys(self.bucket)
@@ -272,7 +272,7 @@ def test_destination_that_is_a_file_is_refused(place: Place) -> None:
 
 def test_bucket_that_does_not_exist_is_named_and_not_created(place: Place) -> None:
     url = "s3://magicfs-no-such-bucket/sales"
-    job = Job(url, conflict="append", storage_options=place.options())
+    job = Job(url, mode="append", storage_options=place.options())
     with pytest.raises(ObjectNotFound, match=r"magicfs-no-such-bucket.*create the bucket first") as caught:
         job.setup()
     # No look at what would be there, such as a table's log, is the user's key.
@@ -538,7 +538,7 @@ def test_published_job_that_cannot_clean_up_is_published(place: Place) -> None:
     assert report.files == 3
     assert "cleaning up failed" in report.warnings[0]
     place.proxy.clear()
-    again = Job(job.url, conflict="append", storage_options=place.options(), job_id=job.id)
+    again = Job(job.url, mode="append", storage_options=place.options(), job_id=job.id)
     with pytest.raises(CommitDenied, match=rf"job {job.id} is completed; .* run magicfs recover"):
         again.setup()
     (recovered,) = magicfs.recover(job.url, storage_options=place.options()).jobs

@@ -37,8 +37,8 @@ def scene(seaweedfs: Server, bucket_factory: Callable[..., str], tmp_path: Path)
     )
 
 
-def write(scene: CatalogScene, table: pa.Table, conflict: str, **how: object) -> str:
-    options = {"conflict": conflict, "storage_options": scene.options, **how}
+def write(scene: CatalogScene, table: pa.Table, mode: str, **how: object) -> str:
+    options = {"mode": mode, "storage_options": scene.options, **how}
     with magicfs.Job(scene.url, **options) as job, job.task(0) as task:  # type: ignore[arg-type]
         ds.write_dataset(
             table,
@@ -77,7 +77,7 @@ def test_every_reader_finds_the_flights_before_and_after_a_replace_and_a_rollbac
     assert expected.rows == (336_776 if is_whole else 51_955)
     assert found(scene) == dict.fromkeys(KINDS, expected)
 
-    write(scene, late, "replace_partitions", keep_replaced="1d")
+    write(scene, late, "overwrite_partitions", keep="1d")
     carriers = late["carrier"].unique()
     kept = pc.invert(pc.and_(january, pc.is_in(table["carrier"], carriers)))
     replaced = checksum(pa.concat_tables([table.filter(kept), late]))
@@ -105,7 +105,7 @@ def test_names_that_are_hard_to_write(scene: CatalogScene, kind: str):
     first = scene.publish(files)
     assert scene.register(kind).added == 3
     assert scene.table_rows(kind) == scene.rows()
-    scene.publish({"p=a%20b%25 x+y/f 1 é#.parquet": parquet(4)}, conflict="replace", keep_replaced="1d")
+    scene.publish({"p=a%20b%25 x+y/f 1 é#.parquet": parquet(4)}, mode="overwrite", keep="1d")
     report = scene.register(kind)
     assert (report.added, report.removed) == (1, 3)
     assert scene.table_rows(kind) == scene.rows()

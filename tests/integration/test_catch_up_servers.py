@@ -29,7 +29,7 @@ from magicfs.catalogs import Delta, Glue, Iceberg, SymlinkManifest
 
 url, options, catalogs = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 sys.modules["magicfs.catalogs.register"].show = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
-job = magicfs.Job(url, conflict="append", run_id="late", catalogs=eval(catalogs), storage_options=options)
+job = magicfs.Job(url, mode="append", run_id="late", catalogs=eval(catalogs), storage_options=options)
 with job, job.task(0) as task:
     task.filesystem.pipe_file(f"{task.path}/p=late/f.parquet", bytes.fromhex(sys.argv[4]))
 """

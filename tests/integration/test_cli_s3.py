@@ -55,7 +55,7 @@ def program(options: list[str], capsys: pytest.CaptureFixture[str]) -> Program:
 def job(ministack: Server, bucket_factory: Callable[..., str]) -> magicfs.Job:
     bucket = bucket_factory(ministack)
     options = ministack.storage_options()
-    return magicfs.Job(f"s3://{bucket}/sales", conflict="append", storage_options=options).setup()
+    return magicfs.Job(f"s3://{bucket}/sales", mode="append", storage_options=options).setup()
 
 
 def write_task(job: magicfs.Job, *names: str) -> magicfs.Task:

@@ -128,7 +128,7 @@ class TestServers:
         table = pa.table({"id": [1, 2, 3], "day": ["a", "b", "b"]})
         with own_server(store) as bucket:
             with magicfs.Job(
-                bucket.url("sales 1"), conflict="append", storage_options=bucket.storage_options
+                bucket.url("sales 1"), mode="append", storage_options=bucket.storage_options
             ) as job:
                 with job.task(0) as task:
                     pyarrow.dataset.write_dataset(

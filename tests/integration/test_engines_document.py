@@ -192,7 +192,7 @@ def test_every_writer_of_an_engine_writes_through_a_task(name: str, url: str, na
 @pytest.mark.parametrize("name", [name for name in READERS if not name.startswith((*ELSEWHERE, "PySpark"))])
 def test_every_reader_finds_every_row_and_no_other(name: str, url: str, names: dict[str, Any]) -> None:
     magicfs.write(pa.concat_tables([TABLE, TABLE]), url, partition_by="day")
-    magicfs.write(TABLE, url, partition_by="day", conflict="replace_partitions")
+    magicfs.write(TABLE, url, partition_by="day", mode="overwrite_partitions")
     found = eval(READERS[name][-1], names)
     assert sorted_rows(found.to_arrow() if isinstance(found, pl.DataFrame) else found) == EXPECTED
 

@@ -49,7 +49,7 @@ class TestBlocks:
         bucket = bucket_factory(adls, "blocks")
         adls.write(bucket, "sales/old.txt", b"old")
         options = adls.storage_options()
-        made = magicfs.Job(f"abfs://{bucket}/sales", conflict="replace", storage_options=options)
+        made = magicfs.Job(f"abfs://{bucket}/sales", mode="overwrite", storage_options=options)
         return written(made, "a.txt", "b.txt", "c.txt")
 
     def bucket(self, job: magicfs.Job) -> str:
@@ -98,7 +98,7 @@ class TestTokens:
         return {"connection_string": f"BlobEndpoint={place};SharedAccessSignature={token}"}
 
     def job(self, container: str, options: dict[str, Any], **more: Any) -> magicfs.Job:
-        return magicfs.Job(f"abfs://{container}/sales", conflict="append", storage_options=options, **more)
+        return magicfs.Job(f"abfs://{container}/sales", mode="append", storage_options=options, **more)
 
     def test_expired_and_missing_ones_are_refused_before_anything_is_written(
         self, azurite: Azurite, container: str
@@ -133,13 +133,13 @@ class TestTokens:
         assert azurite.uploads(container) == set()
 
 
-@pytest.mark.parametrize("conflict", ["append", "fail"])
+@pytest.mark.parametrize("mode", ["append", "error"])
 def test_object_that_another_writer_puts_at_a_final_name_on_google_stays(
-    gcs: GcsDouble, bucket_factory: Callable[..., str], conflict: str
+    gcs: GcsDouble, bucket_factory: Callable[..., str], mode: str
 ) -> None:
     bucket = bucket_factory(gcs, "rival")
     options = gcs.storage_options()
-    how: dict[str, Any] = {"conflict": conflict, "unique_names": False, "storage_options": options}
+    how: dict[str, Any] = {"mode": mode, "unique_names": False, "storage_options": options}
     job = written(magicfs.Job(f"gs://{bucket}/sales", **how), "a.txt", "b.txt")
     gcs.write(bucket, "sales/a.txt", b"rival")
     with pytest.raises(magicfs.MagicError, match=r"sales/a\.txt"):

@@ -69,7 +69,7 @@ def die_among_files(url, options):
         if progress.files_done == 2:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    job = magicfs.Job(url, committer="file", conflict="append", progress=die, concurrency=2, **options)
+    job = magicfs.Job(url, committer="file", mode="append", progress=die, concurrency=2, **options)
     with job:
         for number in range(3):
             with job.task(number) as task:
@@ -115,7 +115,7 @@ def algorithm(request: pytest.FixtureRequest) -> int:
 
 
 def job_of(bench: Bench, algorithm: int, **options: Any) -> magicfs.Job:
-    how: dict[str, Any] = {"conflict": "append", "committer_options": {"algorithm": algorithm}}
+    how: dict[str, Any] = {"mode": "append", "committer_options": {"algorithm": algorithm}}
     return magicfs.Job(f"{bench.url}/sales 1", committer="file", **{**bench.options(), **how, **options})
 
 

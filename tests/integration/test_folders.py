@@ -51,7 +51,7 @@ class Place:
         return {"connection_string": self.server.connection_string(endpoint)}
 
     def job(self, committer: str, endpoint: str | None = None, **more: Any) -> Job:
-        settings = {"conflict": "append", "unique_names": False, **more}
+        settings = {"mode": "append", "unique_names": False, **more}
         return Job(
             f"{self.server.scheme}://{self.bucket}/a b/sales",
             committer=committer,
@@ -174,7 +174,7 @@ def test_files_whose_renames_were_not_answered_are_told_as_they_are_listed(
     options = {"storage_options": place.options(None)}
     assert magicfs.verify(job.url, **options).ok
     # Each file is deleted by the ETag that the manifest has.
-    job = place.job(committer, conflict="replace").setup()
+    job = place.job(committer, mode="overwrite").setup()
     report = job.commit([write(job, 5)])
     assert place.visible() == {"day=5/ä+%20.csv": b"5"}
     assert [one.partition(":")[0] for one in report.warnings] == [

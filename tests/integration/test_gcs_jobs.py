@@ -42,7 +42,7 @@ class Place:
         return f"gs://{self.bucket}/{name}"
 
     def job(self, name: str = "sales", **more: Any) -> Job:
-        return Job(self.url(name), **{"conflict": "append", "storage_options": self.options, **more})
+        return Job(self.url(name), **{"mode": "append", "storage_options": self.options, **more})
 
     def visible(self, name: str = "sales") -> list[str]:
         return self.server.visible_keys(self.bucket, f"{name}/")
@@ -128,7 +128,7 @@ class TestWriters:
         write(place, name).commit()
         write(place, f"{name}0").commit()
         assert (place.rows(name), place.rows(f"{name}0")) == ([1, 2], [1, 2])
-        write(place, name, conflict="replace").commit()
+        write(place, name, mode="overwrite").commit()
         assert (place.rows(name), place.rows(f"{name}0")) == ([1, 2], [1, 2])
         assert place.work() == []
 
@@ -256,7 +256,7 @@ class TestRefusals:
         try:
             with pytest.raises(StoreError, match="give requester_pays=PROJECT"):
                 place.job().setup()
-            write(place, conflict="replace", storage_options=options).commit()
+            write(place, mode="overwrite", storage_options=options).commit()
             magicfs.recover(place.url(), storage_options=options)
         finally:
             place.server.change_bucket(place.bucket, billing={"requesterPays": False})

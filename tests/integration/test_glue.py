@@ -33,8 +33,8 @@ STATES = (
         {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(1), "p=__HIVE_DEFAULT_PARTITION__/g.parquet": parquet(2)},
     ),
     ("append", {"p=a%20b%25 x+y/f 2.parquet": parquet(3, 4), "p=día/?&.parquet": parquet(5)}),
-    ("replace_partitions", {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(6)}),
-    ("replace", {"p=+/f.parquet": parquet(7), "p=día/f.parquet": parquet(8)}),
+    ("overwrite_partitions", {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(6)}),
+    ("overwrite", {"p=+/f.parquet": parquet(7), "p=día/f.parquet": parquet(8)}),
 )
 
 
@@ -114,8 +114,8 @@ def scene_at(client: Any, directory: Path, name: str) -> GlueScene:
 
 
 def publish_state(scene: GlueScene, number: int) -> str:
-    conflict, files = STATES[number]
-    return scene.publish(files, conflict=conflict, keep_replaced="1d" if number > 1 else None)
+    mode, files = STATES[number]
+    return scene.publish(files, mode=mode, keep="1d" if number > 1 else None)
 
 
 @pytest.mark.sample(most=2)
@@ -143,11 +143,11 @@ def test_without_partitions_and_with_columns_that_come_later(scene: GlueScene):
     scene.publish({"f.parquet": parquet(1)})
     scene.register("glue")
     assert scene.table_rows("glue") == scene.rows()
-    scene.publish({"f.parquet": parquet(2, Z=["x"])}, conflict="append")
+    scene.publish({"f.parquet": parquet(2, Z=["x"])}, mode="append")
     scene.register("glue")
     assert scene.columns() == {"n": "bigint", "z": "string"}
     assert len(scene.table_rows("glue")) == 2
-    scene.publish({"f.parquet": parquet(2, Z=[1.5])}, conflict="replace", keep_replaced="1d")
+    scene.publish({"f.parquet": parquet(2, Z=[1.5])}, mode="overwrite", keep="1d")
     before = scene.table_rows("glue")
     with pytest.raises(UsageError, match="'z' as string, and files to add have it as double; nothing was"):
         scene.register("glue")
@@ -160,7 +160,7 @@ def test_directories_in_place_of_lists(scene: GlueScene):
     publish_state(scene, 1)
     scene.register("glue")
     assert scene.table_rows("glue") == scene.rows()
-    scene.publish(STATES[3][1], conflict="replace")
+    scene.publish(STATES[3][1], mode="overwrite")
     report = scene.register("glue")
     assert (report.added, report.removed) == (1, 2)
     assert scene.table_rows("glue") == scene.rows()
@@ -248,7 +248,7 @@ def test_on_s3(moto: Any, bucket_factory: Callable[..., str], client: Any, tmp_p
     scene.register("glue")
     described = client.get_table(DatabaseName=DATABASE, Name="on_s3")["Table"]["StorageDescriptor"]
     assert described["Location"] == f"{url}/_symlink_format_manifest/"
-    scene.publish({"p=+/f.parquet": parquet(2)}, conflict="replace", keep_replaced="1d")
+    scene.publish({"p=+/f.parquet": parquet(2)}, mode="overwrite", keep="1d")
     for _ in range(2):
         scene.register("glue")
         assert scene.table_rows("glue") == scene.rows()

@@ -37,8 +37,8 @@ STATES = (
         {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(1), "p=__HIVE_DEFAULT_PARTITION__/g.parquet": parquet(2)},
     ),
     ("append", {"p=a%20b%25 x+y/f 2.parquet": parquet(3, 4), "p=día/?&.parquet": parquet(5)}),
-    ("replace_partitions", {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(6)}),
-    ("replace", {"p=+/f.parquet": parquet(7), "p=día/f.parquet": parquet(8)}),
+    ("overwrite_partitions", {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(6)}),
+    ("overwrite", {"p=+/f.parquet": parquet(7), "p=día/f.parquet": parquet(8)}),
 )
 
 
@@ -104,9 +104,9 @@ def scene_at(metastore: HiveMetastore, directory: Path, *, exact: bool = True) -
 
 
 def publish_state(scene: HiveScene, number: int) -> str:
-    conflict, files = STATES[number]
+    mode, files = STATES[number]
     keep = "1d" if number > 1 and scene.hive.exact else None
-    return scene.publish(files, conflict=conflict, keep_replaced=keep)
+    return scene.publish(files, mode=mode, keep=keep)
 
 
 @pytest.mark.sample(most=1)
@@ -139,7 +139,7 @@ def test_directories_and_columns_that_come_later(metastore: HiveMetastore, tmp_p
         assert scene.register("hive").job_id == job
         assert scene.table_rows("hive") == scene.rows()
         assert not scene.register("hive").changed
-    scene.publish({"p=x/f.parquet": parquet(9, Z=["x"])}, conflict="append")
+    scene.publish({"p=x/f.parquet": parquet(9, Z=["x"])}, mode="append")
     scene.register("hive")
     assert scene.columns() == {"n": "bigint", "z": "string", "p": "string"}
 
@@ -259,7 +259,7 @@ def killed_before_it_registers(url: str, catalog: str) -> None:
         "import sys\n"
         "room = sys.modules['magicfs.catalogs.register']\n"
         "room.show = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"with magicfs.Job({url!r}, conflict='append', catalogs=[{catalog}]) as job, job.task(0) as task:\n"
+        f"with magicfs.Job({url!r}, mode='append', catalogs=[{catalog}]) as job, job.task(0) as task:\n"
         f"    task.filesystem.pipe_file(task.path + '/p=late/f.parquet', {parquet(9)!r})\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=False)
@@ -287,8 +287,8 @@ print(json.dumps(sorted([row.n, row.p] for row in rows)))
 def test_spark_reads_what_the_directories_hold(metastore: HiveMetastore, tmp_path: Path):
     scene = scene_at(metastore, tmp_path, exact=False)
     scene.publish({"p=a b/f.parquet": parquet(1), "p=día/f.parquet": parquet(2)})
-    scene.publish({"p=día/g.parquet": parquet(3)}, conflict="replace_partitions")
-    scene.publish({"p=+/g.parquet": parquet(4)}, conflict="append")
+    scene.publish({"p=día/g.parquet": parquet(3)}, mode="overwrite_partitions")
+    scene.publish({"p=+/g.parquet": parquet(4)}, mode="append")
     scene.register("hive")
     done = subprocess.run(
         [sys.executable, "-c", SPARK, metastore.uri, scene.hive.table],

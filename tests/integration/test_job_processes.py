@@ -96,7 +96,7 @@ def make(ministack: Server, bucket_factory: Callable[..., str]) -> Callable[...,
 
     def job(**options: Any) -> Job:
         storage_options = {"endpoint_url": ministack.endpoint, "client_kwargs": {"region_name": "us-east-1"}}
-        return Job(f"s3://{bucket}/sales", conflict="append", storage_options=storage_options, **options)
+        return Job(f"s3://{bucket}/sales", mode="append", storage_options=storage_options, **options)
 
     return job
 

@@ -75,7 +75,7 @@ class Place(ABC):
         self.hold_all(on=False)
 
     def job(self, **more: Any) -> Job:
-        return Job(self.url, **{"conflict": "append", "storage_options": self.options, **more})
+        return Job(self.url, **{"mode": "append", "storage_options": self.options, **more})
 
     def written(self, *names: str, **more: Any) -> Job:
         """A job that has one task, which has written and committed files."""
@@ -172,34 +172,34 @@ def place(
     azure_folders._known.clear()
 
 
-@pytest.mark.parametrize("conflict", ["append", "replace", "replace_partitions"])
-def test_soft_deleted_objects_are_seen_by_no_job_and_no_recovery(place: Place, conflict: str) -> None:
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
+def test_soft_deleted_objects_are_seen_by_no_job_and_no_recovery(place: Place, mode: str) -> None:
     place.keep_deleted(on=True)
     place.written("day=1/old.txt", "day=2/old.txt").commit()
-    report = place.written("day=1/new.txt", conflict=conflict).commit()
+    report = place.written("day=1/new.txt", mode=mode).commit()
     assert report.files == 1
-    again = place.written("day=1/new.txt", conflict=conflict).commit()
-    assert again.files_deleted == (0 if conflict == "append" else 1)
+    again = place.written("day=1/new.txt", mode=mode).commit()
+    assert again.files_deleted == (0 if mode == "append" else 1)
     left = {
         "append": ["day=1/new", "day=1/new", "day=1/old", "day=2/old"],
-        "replace": ["day=1/new"],
-        "replace_partitions": ["day=1/new", "day=2/old"],
+        "overwrite": ["day=1/new"],
+        "overwrite_partitions": ["day=1/new", "day=2/old"],
     }
-    assert place.plain() == left[conflict]
-    place.written("day=1/aborted.txt", conflict=conflict).abort()
-    dead = place.written("day=1/dead.txt", conflict=conflict)
+    assert place.plain() == left[mode]
+    place.written("day=1/aborted.txt", mode=mode).abort()
+    dead = place.written("day=1/dead.txt", mode=mode)
     assert place.recover(job=dead.id, abort=True).jobs[0].action == "aborted"
     assert place.recover().jobs == ()
-    assert (place.plain(), place.work()) == (left[conflict], [])
-    assert place.in_manifests() == len(left[conflict])
+    assert (place.plain(), place.work()) == (left[mode], [])
+    assert place.in_manifests() == len(left[mode])
     kept = place.server.deleted_keys(place.bucket, "sales/")
     assert any("/__magic" in key for key in kept)
-    assert any("/old-" in key for key in kept) == (conflict != "append")
+    assert any("/old-" in key for key in kept) == (mode != "append")
 
 
 def test_name_and_destination_whose_files_are_soft_deleted_are_free(place: Place) -> None:
     place.keep_deleted(on=True)
-    plain = {"unique_names": False, "conflict": "fail"}
+    plain = {"unique_names": False, "mode": "error"}
     for _ in range(2):
         place.written("a.txt", **plain).commit()
         with pytest.raises(OutputExists):
@@ -209,14 +209,14 @@ def test_name_and_destination_whose_files_are_soft_deleted_are_free(place: Place
     assert place.server.deleted_keys(place.bucket).count("sales/a.txt") == 2
 
 
-@pytest.mark.parametrize("conflict", ["replace", "replace_partitions"])
-def test_old_file_that_is_kept_stays_until_it_is_released_and_a_recovery(place: Place, conflict: str) -> None:
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
+def test_old_file_that_is_kept_stays_until_it_is_released_and_a_recovery(place: Place, mode: str) -> None:
     place.written("day=1/kept.txt", "day=1/old.txt").commit()
     kept = place.key("day=1/kept")
     body = place.server.read(place.bucket, kept)
     place.server.write(place.bucket, "beside/sales.txt", b"theirs")
     place.hold(kept, on=True)
-    job = place.written("day=1/new.txt", conflict=conflict)
+    job = place.written("day=1/new.txt", mode=mode)
     with pytest.raises(CommitUnfinished) as caught:
         job.commit()
     told = r"the files are published .*kept-.*(release the hold|hold cleared).*then run magicfs recover"
@@ -246,7 +246,7 @@ def test_old_file_of_an_equal_name_that_is_kept_is_not_written_over(place: Place
     place.written("a.txt", unique_names=False).commit()
     body = place.server.read(place.bucket, "sales/a.txt")
     place.hold("sales/a.txt", on=True)
-    job = place.written("a.txt", "b.txt", conflict="replace", unique_names=False)
+    job = place.written("a.txt", "b.txt", mode="overwrite", unique_names=False)
     told = (
         r"a\.txt could not be published.*can only go forward.*run magicfs recover.*(release the hold|cleared)"
     )
@@ -269,7 +269,7 @@ def test_bucket_that_keeps_every_object_is_refused_at_setup(place: Place, kept: 
         place.written("old.txt").commit()
     before = place.server.all_keys(place.bucket)
     keep(on=True)
-    job = place.job(conflict="replace")
+    job = place.job(mode="overwrite")
     with pytest.raises(
         StoreError, match="a job has to write over its own objects and to delete them"
     ) as caught:
@@ -294,7 +294,7 @@ def test_policy_that_comes_while_tasks_write_keeps_the_job_from_being_published(
 ) -> None:
     keep = place.retain if kept == "retention" else place.hold_all
     place.written("old.txt").commit()
-    job = place.written("new.txt", conflict="replace")
+    job = place.written("new.txt", mode="overwrite")
     keep(on=True)
     for end in (job.commit, job.abort, lambda: place.recover(job=job.id, abort=True)):
         with pytest.raises(StoreError, match=r"retention|hold"):

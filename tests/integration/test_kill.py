@@ -231,9 +231,9 @@ def test_outcome_of_each_conflict_mode() -> None:
     tasks = ({"d2": ["c"]}, {"d2": ["d"], "d3": ["e"]})
     new = Rows({("d2", "c"): 1, ("d2", "d"): 1, ("d3", "e"): 1})
     assert outcome("append", old, tasks) == old + new
-    assert outcome("replace", old, tasks) == new
-    assert outcome("replace_partitions", old, tasks) == Rows({("d1", "a"): 1}) + new
-    assert outcome("fail", Rows(), tasks) == new
+    assert outcome("overwrite", old, tasks) == new
+    assert outcome("overwrite_partitions", old, tasks) == Rows({("d1", "a"): 1}) + new
+    assert outcome("error", Rows(), tasks) == new
 
 
 # -- plans -------------------------------------------------------------------------------------------------

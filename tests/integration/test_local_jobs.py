@@ -107,8 +107,8 @@ import os, signal, sys
 import magicfs
 from magicfs.stores.local.store import LocalStore
 
-url, committer, conflict, at, after = sys.argv[1:]
-job = magicfs.Job(url, committer=committer, conflict=conflict, concurrency=1).setup()
+url, committer, mode, at, after = sys.argv[1:]
+job = magicfs.Job(url, committer=committer, mode=mode, concurrency=1).setup()
 commits = []
 for n in range(2):
     with job.task(n) as task:
@@ -148,14 +148,14 @@ def test_driver_that_is_killed_between_two_completes_is_recovered(
     destination = tmp_path / "d #1"
     (destination / "day=1").mkdir(parents=True)
     (destination / "day=1" / "old.csv").write_bytes(b"old")
-    conflict = "replace_partitions" if committer == "partitioned" else "replace"
+    mode = "overwrite_partitions" if committer == "partitioned" else "overwrite"
     command = [
         sys.executable,
         "-c",
         _DRIVER,
         f"file://{destination}",
         committer,
-        conflict,
+        mode,
         str(at),
         str(after),
     ]
@@ -186,7 +186,7 @@ def test_driver_that_is_killed_between_two_completes_is_recovered(
 
 @pytest.mark.parametrize("committer", DRIVEN)
 def test_job_that_never_committed_is_discarded_by_the_command_line(tmp_path: Path, committer: str) -> None:
-    job = magicfs.Job(f"file://{tmp_path}/sales", committer=committer, conflict="append").setup()
+    job = magicfs.Job(f"file://{tmp_path}/sales", committer=committer, mode="append").setup()
     with job.task(0) as task, task.filesystem.open(f"{task.path}/a.csv", "wb") as file:
         file.write(b"a")
     assert main(["pending", f"file://{tmp_path}/sales"]) == 1
@@ -198,7 +198,7 @@ def test_job_that_never_committed_is_discarded_by_the_command_line(tmp_path: Pat
 @pytest.mark.parametrize("name", ["a b#.parquet", "day=1/a+%.parquet"])
 def test_pandas_writes_to_the_url_of_a_task(tmp_path: Path, committer: str, name: str) -> None:
     frame = pd.DataFrame({"x": [1, 2]})
-    options: Any = {"committer": committer, "conflict": "append"}
+    options: Any = {"committer": committer, "mode": "append"}
     with magicfs.Job(f"file://{tmp_path}/d", **options) as job, job.task(0) as task:
         frame.to_parquet(task.url(name), storage_options=task.storage_options or None)
     (path,) = data(tmp_path / "d")
@@ -209,9 +209,9 @@ def test_pandas_writes_to_the_url_of_a_task(tmp_path: Path, committer: str, name
 def test_other_committer_of_the_same_destination_sees_the_chain(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/sales"
     for committer in DRIVEN:
-        publish(url, f"day=1/{committer}.csv", committer=committer, conflict="append")
+        publish(url, f"day=1/{committer}.csv", committer=committer, mode="append")
     assert magicfs.verify(url).ok
     assert len(data(tmp_path / "sales")) == 3
-    publish(url, "day=1/b.csv", conflict="replace")
+    publish(url, "day=1/b.csv", mode="overwrite")
     assert [path.read_bytes() for path in data(tmp_path / "sales")] == [b"new"]
     assert magicfs.verify(url).ok

@@ -69,7 +69,7 @@ class Place:
             job_id=job,
             bucket=self.bucket,
             destination=DEST,
-            conflict="append",
+            mode="append",
             committed_ms=1,
             files=tuple(files),
         )

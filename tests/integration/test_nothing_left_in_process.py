@@ -163,7 +163,7 @@ def test_job_leaves_nothing_in_its_process_however_it_ends(
         def job() -> Job:
             return Job(
                 f"s3://{bucket}/sales",
-                conflict="append",
+                mode="append",
                 tracking=tracking,
                 concurrency=CONCURRENCY,
                 storage_options=options,

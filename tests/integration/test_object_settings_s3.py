@@ -75,8 +75,8 @@ class Wire:
     def options(self, told: dict[str, Any]) -> dict[str, Any]:
         return {**self.bare, "s3_additional_kwargs": told}
 
-    def job(self, told: dict[str, Any], conflict: Any = "append", **how: Any) -> magicfs.Job:
-        return magicfs.Job(self.url, conflict=conflict, storage_options=self.options(told), **how).setup()
+    def job(self, told: dict[str, Any], mode: Any = "append", **how: Any) -> magicfs.Job:
+        return magicfs.Job(self.url, mode=mode, storage_options=self.options(told), **how).setup()
 
     def environment(self, **more: str) -> dict[str, str]:
         keys = {"AWS_ACCESS_KEY_ID": self.server.access_key, "AWS_SECRET_ACCESS_KEY": self.server.secret_key}
@@ -136,15 +136,15 @@ OTHER_COMMITTERS = ["file", "direct", "stocator", "task-completing"]
 
 
 @pytest.mark.parametrize(("committer", "tracking"), DRIVEN)
-@pytest.mark.parametrize("conflict", ["append", "replace"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_every_write_of_a_job_bears_what_it_was_told(
-    wire: Wire, committer: Any, tracking: Any, conflict: Any
+    wire: Wire, committer: Any, tracking: Any, mode: Any
 ) -> None:
-    if conflict == "replace":
+    if mode == "overwrite":
         write(old := wire.job(TOLD), b"old")
         old.commit(old.commits)
     extra = f"s3://{wire.bucket}/other place"
-    job = wire.job(TOLD, conflict, committer=committer, tracking=tracking, extra_destinations=[extra])
+    job = wire.job(TOLD, mode, committer=committer, tracking=tracking, extra_destinations=[extra])
     wire.assert_told("job.json")
     write(job, b"one", b"two")
     with job.task("aside") as task:
@@ -185,7 +185,7 @@ def test_another_process_writes_as_the_job_was_told(wire: Wire, how: str, given:
     old = wire.job(TOLD)
     write(old, b"old")
     old.commit(old.commits)
-    job = wire.job(TOLD, "replace")
+    job = wire.job(TOLD, "overwrite")
     commits = write(job, b"new")
     if how in {"recover", "rollback"}:
         wire.refuse_completes()
@@ -258,7 +258,7 @@ def test_pickled_task_writes_as_its_driver_was_told_by_its_configuration(
     from fsspec.config import conf
 
     monkeypatch.setitem(conf, "s3", {"s3_additional_kwargs": TOLD})
-    job = magicfs.Job(wire.url, conflict="append", storage_options=wire.bare).setup()
+    job = magicfs.Job(wire.url, mode="append", storage_options=wire.bare).setup()
     done = wire.run(TASK, given=pickle.dumps(job.task(0)))
     assert done.startswith("0 "), done
     job.commit()
@@ -296,10 +296,10 @@ def test_second_attempt_is_not_told_otherwise(wire: Wire) -> None:
 @pytest.mark.parametrize("storage_class", ["GLACIER", "DEEP_ARCHIVE"])
 def test_records_stay_readable_where_data_goes_to_an_archive(wire: Wire, storage_class: str) -> None:
     told = {**TOLD, "StorageClass": storage_class}
-    for conflict in ("append", "replace"):
-        job = wire.job(told, conflict)
+    for mode in ("append", "overwrite"):
+        job = wire.job(told, mode)
         commits = write(job, b"one", b"two")
-        if conflict == "append":
+        if mode == "append":
             job.commit(commits)
             continue
         wire.refuse_completes()
@@ -332,8 +332,8 @@ def assert_with_key(wire: Wire) -> None:
 
 @pytest.mark.parametrize(("committer", "tracking"), DRIVEN)
 def test_customers_key_goes_with_every_read_and_write(wire: Wire, committer: Any, tracking: Any) -> None:
-    for conflict in ("append", "replace"):
-        job = wire.job(CUSTOMERS, conflict, committer=committer, tracking=tracking)
+    for mode in ("append", "overwrite"):
+        job = wire.job(CUSTOMERS, mode, committer=committer, tracking=tracking)
         write(job, b"one", b"two")
         job.commit(job.commits)
     magicfs.compact(wire.url, storage_options=wire.options(CUSTOMERS))
@@ -423,12 +423,12 @@ def test_wrong_key_is_told_from_missing_permission(wire: Wire) -> None:
     job.abort()
 
 
-@pytest.mark.parametrize("conflict", ["append", "replace"])
-def test_job_beside_one_whose_key_it_lacks_is_refused_and_leaves_nothing(wire: Wire, conflict: str) -> None:
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_job_beside_one_whose_key_it_lacks_is_refused_and_leaves_nothing(wire: Wire, mode: str) -> None:
     first = wire.job(CUSTOMERS)
     before = everything(wire)
     with pytest.raises(StoreError, match=r"give the key that the job was given \(SSE-C\)"):
-        wire.job({}, conflict)
+        wire.job({}, mode)
     assert everything(wire) == before
     write(first, b"one")
     first.commit(first.commits)

@@ -68,7 +68,7 @@ class Published:
         self.place = place
         self.judge = Judge(place, Ledger(), random.Random(0))
         self.first = self.publish("append", None)
-        self.second = self.publish("replace", 600)
+        self.second = self.publish("overwrite", 600)
 
     def publish(self, kind: str, keep_s: int | None) -> State:
         deed = Deed(kind, f"run {len(self.judge.ledger.states)}", keep_s, rows={"d1": (f"a {kind} row",)})
@@ -76,9 +76,9 @@ class Published:
         with (
             magicfs.Job(
                 self.place.url,
-                conflict=kind,
+                mode=kind,
                 run_id=deed.run_id,
-                keep_replaced=None if keep_s is None else f"{keep_s}s",
+                keep=None if keep_s is None else f"{keep_s}s",
                 storage_options=self.place.options,
             ) as job,
             job.task(0) as task,
@@ -149,7 +149,7 @@ class TestJudge:
         path.write_bytes(body_of(["foreign"]))
         assert "left_behind" in there.look()
         path.unlink()
-        with magicfs.Job(there.place.url, conflict="append", run_id="somebody's") as job, job.task(0) as task:
+        with magicfs.Job(there.place.url, mode="append", run_id="somebody's") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/day=d1/part-0.parquet", body_of(["foreign"]))
         assert "lost_publications" in there.look()
 

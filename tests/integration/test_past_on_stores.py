@@ -32,7 +32,7 @@ class Place:
 
     def publish(self, values: dict[int, int], **how: Any) -> magicfs.Job:
         """A file with a value for each partition."""
-        with magicfs.Job(self.url, **{"conflict": "append", **how, **self.how}) as job, job.task(0) as task:
+        with magicfs.Job(self.url, **{"mode": "append", **how, **self.how}) as job, job.task(0) as task:
             for part, value in values.items():
                 task.filesystem.pipe_file(f"{task.path}/p={part}/a b.csv", f"n\n{value}\n".encode())
         return job
@@ -79,13 +79,13 @@ def place(request: pytest.FixtureRequest, bucket_factory: Callable[..., str]) ->
 def test_replaced_files_are_read_until_they_expire(place: Place) -> None:
     place.publish({1: 1, 2: 2}, run_id="monday")
     held = magicfs.dataset(place.url, format="csv", **place.how)
-    second = place.publish({1: 3}, conflict="replace", keep_replaced=timedelta(seconds=20))
+    second = place.publish({1: 3}, mode="overwrite", keep=timedelta(seconds=20))
     assert place.rows() == [3]
     assert place.listed() == place.kept(1, 2, 3)
     assert place.rows(as_of="monday") == [1, 2] == sorted(held.to_table()["n"].to_pylist())
     assert magicfs.expire(place.url, **place.how).files == 0
     assert magicfs.verify(place.url, **place.how).kept == (0 if place.keeps_versions else 2)
-    third = place.publish({1: 4}, conflict="replace_partitions", keep_replaced=timedelta(milliseconds=1))
+    third = place.publish({1: 4}, mode="overwrite_partitions", keep=timedelta(milliseconds=1))
     assert place.listed() == place.kept(1, 2, 3, 4), "each for its own time"
     newest, before, _ = magicfs.history(place.url, **place.how)
     assert (newest.job_id, before.job_id) == (third.id, second.id)
@@ -102,15 +102,15 @@ def test_replaced_files_are_read_until_they_expire(place: Place) -> None:
 
 def test_a_rollback_is_published_and_rolled_back(place: Place) -> None:
     first = place.publish({1: 1, 2: 2})
-    second = place.publish({1: 3}, conflict="replace", keep_replaced="1h")
+    second = place.publish({1: 3}, mode="overwrite", keep="1h")
     magicfs.tag(place.url, "month-end", first.id, **place.how)
-    report = magicfs.rollback(place.url, to="month-end", keep_replaced="1h", run_id="back", **place.how)
+    report = magicfs.rollback(place.url, to="month-end", keep="1h", run_id="back", **place.how)
     assert place.rows() == [1, 2]
     assert place.listed() == place.kept(1, 2, 3)
-    again = magicfs.rollback(place.url, to="month-end", run_id="back", keep_replaced=None, **place.how)
+    again = magicfs.rollback(place.url, to="month-end", run_id="back", keep=None, **place.how)
     assert again.published_before
     assert magicfs.history(place.url, **place.how)[0].restores == first.id
-    magicfs.rollback(place.url, to=f"job:{second.id}", keep_replaced=None, **place.how)
+    magicfs.rollback(place.url, to=f"job:{second.id}", keep=None, **place.how)
     assert place.rows() == [3]
     assert place.listed() == place.kept(1, 2, 3), "promised for an hour"
     assert report.files == 2
@@ -120,29 +120,29 @@ def test_a_rollback_is_published_and_rolled_back(place: Place) -> None:
 
 def test_what_has_expired_is_rolled_back_to_by_nobody(place: Place) -> None:
     first = place.publish({1: 1})
-    place.publish({1: 3}, conflict="replace", keep_replaced=timedelta(milliseconds=1))
+    place.publish({1: 3}, mode="overwrite", keep=timedelta(milliseconds=1))
     place.wait_until_over()
     assert place.rows(as_of=first.id) == [1], "its time is over, and nobody has expired it"
     assert magicfs.expire(place.url, **place.how).files == 1
     with pytest.raises(ObjectNotFound, match="nothing was changed"):
-        magicfs.rollback(place.url, to=first.id, keep_replaced=None, **place.how)
+        magicfs.rollback(place.url, to=first.id, keep=None, **place.how)
     assert (place.rows(), place.listed(), place.left()) == ([3], [3], [])
 
 
 def test_partitions_hide_what_a_rollback_has_shown_again(place: Place) -> None:
     first = place.publish({1: 1, 2: 2})
-    place.publish({1: 3}, conflict="replace", keep_replaced="1h")
-    magicfs.rollback(place.url, to=first.id, keep_replaced=None, **place.how)
-    place.publish({1: 4}, conflict="replace_partitions")
+    place.publish({1: 3}, mode="overwrite", keep="1h")
+    magicfs.rollback(place.url, to=first.id, keep=None, **place.how)
+    place.publish({1: 4}, mode="overwrite_partitions")
     assert place.rows() == [2, 4]
     assert place.rows(as_of=first.id) == [1, 2]
 
 
 def test_a_job_that_is_open_meanwhile_replaces_what_the_rollback_shows(place: Place) -> None:
     first = place.publish({1: 1})
-    place.publish({1: 2}, conflict="replace", keep_replaced="1h")
-    job = magicfs.Job(place.url, conflict="replace", **place.how).setup()
-    magicfs.rollback(place.url, to=first.id, keep_replaced=None, **place.how)
+    place.publish({1: 2}, mode="overwrite", keep="1h")
+    job = magicfs.Job(place.url, mode="overwrite", **place.how).setup()
+    magicfs.rollback(place.url, to=first.id, keep=None, **place.how)
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/p=1/a.csv", b"n\n5\n")
     job.commit([task.committed])
@@ -153,10 +153,10 @@ def test_a_job_that_is_open_meanwhile_replaces_what_the_rollback_shows(place: Pl
 
 def test_rows_that_do_not_fit_are_appended_by_nobody(place: Place) -> None:
     url = f"{place.url} tables"
-    magicfs.write(pa.table({"n": [1, 2]}), url, conflict="append", **place.how)
+    magicfs.write(pa.table({"n": [1, 2]}), url, mode="append", **place.how)
     before = place.server.all_keys(place.bucket)
     with pytest.raises(UsageError, match="column 'n' is int64 there, and double comes"):
-        magicfs.write(pa.table({"n": [1.5]}), url, conflict="append", **place.how)
+        magicfs.write(pa.table({"n": [1.5]}), url, mode="append", **place.how)
     assert place.server.all_keys(place.bucket) == before
-    magicfs.write(pa.table({"n": [3]}), url, conflict="append", **place.how)
+    magicfs.write(pa.table({"n": [3]}), url, mode="append", **place.how)
     assert sorted(magicfs.dataset(url, **place.how).to_table()["n"].to_pylist()) == [1, 2, 3]

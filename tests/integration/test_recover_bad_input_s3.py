@@ -149,26 +149,26 @@ def test_setup_where_writes_are_denied_leaves_nothing(scene: Scene) -> None:
     scene.put("sales/old.bin", b"old")
     scene.proxy.add(NO_PUT)
     with pytest.raises(PermissionDenied, match="credentials"):
-        magicfs.Job(scene.url, conflict="replace", storage_options=scene.storage_options).setup()
+        magicfs.Job(scene.url, mode="overwrite", storage_options=scene.storage_options).setup()
     assert scene.objects() == {"sales/old.bin": b"old"}
 
 
 # -- uploads may not be listed -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("conflict", ["append", "replace"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_job_is_finished_where_uploads_may_not_be_listed_and_warns(
-    scene: Scene, main: Any, conflict: str
+    scene: Scene, main: Any, mode: str
 ) -> None:
     scene.put("sales/old.bin", b"old")
-    died_in(JobState.COMMITTING, scene.url, storage_options=scene.direct, completed=1, conflict=conflict)
+    died_in(JobState.COMMITTING, scene.url, storage_options=scene.direct, completed=1, mode=mode)
     scene.proxy.add(NO_LISTING)
     code, out, _ = main("recover", scene.url)
     assert code == 1
     assert "list_uploads" in out
     assert "credentials" in out
-    assert len(scene.data()) == (4 if conflict == "append" else 3)
-    assert ("sales/old.bin" in scene.data()) == (conflict == "append")
+    assert len(scene.data()) == (4 if mode == "append" else 3)
+    assert ("sales/old.bin" in scene.data()) == (mode == "append")
     assert not scene.uploads()
 
 

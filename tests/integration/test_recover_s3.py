@@ -29,7 +29,7 @@ TASKS = (
 )
 NEW = [b"new 0", b"new 1", b"new 2", b"new 3"]
 OLD = {"p=0/old.bin": b"old 0", "p=2/old.bin": b"old 2"}
-WHOLE = {"append": [*NEW, b"old 0", b"old 2"], "replace_partitions": [*NEW, b"old 2"]}
+WHOLE = {"append": [*NEW, b"old 0", b"old 2"], "overwrite_partitions": [*NEW, b"old 2"]}
 
 DYING_COMMIT = """
 import os, pickle, sys
@@ -57,9 +57,9 @@ class Place:
     def url(self) -> str:
         return f"s3://{self.bucket}/{DESTINATION}"
 
-    def job(self, conflict: Any, **options: Any) -> magicfs.Job:
+    def job(self, mode: Any, **options: Any) -> magicfs.Job:
         how = {"concurrency": 1, "storage_options": self.server.storage_options(), **options}
-        return magicfs.Job(self.url, conflict=conflict, **how).setup()
+        return magicfs.Job(self.url, mode=mode, **how).setup()
 
     def wrote(self, job: magicfs.Job) -> list[TaskCommit]:
         commits = []
@@ -126,7 +126,7 @@ def place(ministack: Server, bucket_factory: Callable[..., str]) -> Place:
 
 
 # tests/unit/test_recover.py has every mode, cut after any number of files.
-@pytest.mark.parametrize(("mode", "completes"), [("append", 1), ("replace_partitions", 4)])
+@pytest.mark.parametrize(("mode", "completes"), [("append", 1), ("overwrite_partitions", 4)])
 def test_recover_makes_the_dataset_whole(place: Place, mode: str, completes: int) -> None:
     place.published()
     job = place.job(mode)
@@ -141,7 +141,7 @@ def test_recover_makes_the_dataset_whole(place: Place, mode: str, completes: int
     assert place.recover().jobs == ()
 
 
-@pytest.mark.parametrize(("mode", "completes"), [("replace", 4), ("replace_partitions", 1)])
+@pytest.mark.parametrize(("mode", "completes"), [("overwrite", 4), ("overwrite_partitions", 1)])
 def test_rollback_restores_the_old_state(place: Place, mode: str, completes: int) -> None:
     old = place.published().id
     before = place.everything()
@@ -163,7 +163,7 @@ def test_rollback_of_a_completed_job_refuses_and_touches_nothing(place: Place) -
     with FaultProxy(place.server.endpoint) as proxy:
         options = place.server.storage_options() | {"endpoint_url": proxy.endpoint}
         retries = {"config_kwargs": {"retries": {"total_max_attempts": 1}}}
-        job = place.job("replace_partitions", storage_options={**options, **retries})
+        job = place.job("overwrite_partitions", storage_options={**options, **retries})
         commits = place.wrote(job)
         # Nothing is done any more once the manifest cannot be written.
         proxy.add(
@@ -178,5 +178,5 @@ def test_rollback_of_a_completed_job_refuses_and_touches_nothing(place: Place) -
     assert place.everything() == before
     (recovered,) = place.recover().jobs
     assert (recovered.found, recovered.action) == ("completed", "finished")
-    assert place.bodies() == WHOLE["replace_partitions"]
+    assert place.bodies() == WHOLE["overwrite_partitions"]
     place.assert_clean()

@@ -81,7 +81,7 @@ class Wire:
     def job(self, **options: Any) -> Job:
         storage_options = {"connection_string": self.server.connection_string(self.proxy.endpoint)}
         return Job(
-            f"abfs://{self.container}/sales", conflict="append", storage_options=storage_options, **options
+            f"abfs://{self.container}/sales", mode="append", storage_options=storage_options, **options
         )
 
     def since(self) -> Counter[str]:

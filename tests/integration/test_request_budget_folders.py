@@ -110,7 +110,7 @@ def wire(
 
 def test_manifest_committer_makes_one_rename_a_file(wire: Wire) -> None:
     for files in (1, 3):
-        counted = wire.commit(f"of {files}", files, committer="manifest", conflict="append")
+        counted = wire.commit(f"of {files}", files, committer="manifest", mode="append")
         assert counted == wire.costs.manifest + _times(files, wire.costs.manifest_file)
 
 

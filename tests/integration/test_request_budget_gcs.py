@@ -58,7 +58,7 @@ class Wire:
 
     def job(self, **options: Any) -> Job:
         storage_options = self.server.plain_options(self.proxy.endpoint)
-        return Job(f"gs://{self.bucket}/sales", conflict="append", storage_options=storage_options, **options)
+        return Job(f"gs://{self.bucket}/sales", mode="append", storage_options=storage_options, **options)
 
     def since(self) -> Counter[str]:
         """What was counted since the last call."""

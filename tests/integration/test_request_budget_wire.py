@@ -67,7 +67,7 @@ class Wire:
     def job(self, destination: str = "sales", **options: Any) -> Job:
         storage_options = self.server.storage_options() | {"endpoint_url": self.proxy.endpoint}
         url = f"s3://{self.bucket}/{destination}"
-        return Job(url, conflict="append", storage_options=storage_options, **options)
+        return Job(url, mode="append", storage_options=storage_options, **options)
 
     def since(self) -> Counter[str]:
         """What was counted since the last call."""

@@ -83,7 +83,7 @@ def make(running: Server, bucket: str) -> Callable[..., magicfs.Job]:
     }
 
     def job(committer: str, **options: Any) -> magicfs.Job:
-        options = {"conflict": "append", "storage_options": storage_options, **options}
+        options = {"mode": "append", "storage_options": storage_options, **options}
         return magicfs.Job(f"s3://{bucket}/sales 1", committer=committer, **options)
 
     return job

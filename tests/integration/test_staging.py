@@ -127,7 +127,7 @@ class Place:
         self.options = {"endpoint_url": server.endpoint, "client_kwargs": {"region_name": "us-east-1"}}
 
     def job(self, committer: str, *, options: dict[str, Any] | None = None, **others: Any) -> Job:
-        given: dict[str, Any] = {"conflict": "append", "storage_options": self.options} | others
+        given: dict[str, Any] = {"mode": "append", "storage_options": self.options} | others
         local = {"work_directory": str(self.work)} | (options or {})
         return Job(f"s3://{self.bucket}/sales", committer=committer, committer_options=local, **given)
 
@@ -250,20 +250,20 @@ def test_cluster_that_refuses_its_credentials_fails_the_setup(place: Place, seaw
 
 
 @pytest.mark.parametrize(
-    ("committer", "conflict", "left"),
-    [("directory", "replace", [1]), ("partitioned", "replace_partitions", [0, 1])],
+    ("committer", "mode", "left"),
+    [("directory", "overwrite", [1]), ("partitioned", "overwrite_partitions", [0, 1])],
 )
 def test_replacing(
     place: Place,
     writers: ModuleType,
     pool: ProcessPoolExecutor,
     committer: str,
-    conflict: str,
+    mode: str,
     left: list[int],
 ) -> None:
     with place.job(committer) as job:
         job.map(writers.plain, [0, 3], executor=pool)
-    with place.job(committer, conflict=conflict) as job:
+    with place.job(committer, mode=mode) as job:
         job.map(writers.plain, [1], executor=pool)
     assert place.bodies() == [ROWS[number] for number in left]
     place.assert_nothing_left()

@@ -54,7 +54,7 @@ def publishes(server: Any, bucket: str, options: dict[str, Any]) -> None:
     """Publish two jobs, of one process."""
     for number in range(2):
         url = f"{'gs' if isinstance(server, GcsDouble) else 's3'}://{bucket}/día 1"
-        with magicfs.Job(url, conflict="append", storage_options=options) as job, job.task(0) as task:
+        with magicfs.Job(url, mode="append", storage_options=options) as job, job.task(0) as task:
             for name, body in FILES.items():
                 task.filesystem.pipe_file(f"{task.path}/{number} {name}", body)
     assert len([one for one in server.visible_keys(bucket, "día 1/") if one.endswith("csv")]) == 4

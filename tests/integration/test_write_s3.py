@@ -46,7 +46,7 @@ def test_what_is_written_reads_back_and_a_failure_leaves_neither_files_nor_uploa
             magicfs.write(
                 failing(),
                 url,
-                conflict="replace",
+                mode="overwrite",
                 partition_by="day",
                 tasks=tasks,
                 format="arrow",

@@ -52,7 +52,7 @@ SUCCESS = SuccessData(
     description="a job",
     job_id="7d0c",
     job_id_source="magicfs",
-    diagnostics={"magicfs.conflict": "append", "ü b": 'a "quoted"\nline'},
+    diagnostics={"magicfs.mode": "append", "ü b": 'a "quoted"\nline'},
     filenames=tuple(f"/sales/{name}" for name in HOSTILE),
     statistics=STATISTICS,
 )

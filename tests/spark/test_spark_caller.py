@@ -66,7 +66,7 @@ def test_a_frame_is_published_by_one_action_and_the_report_counts_rows(
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("one action")) == 1
     assert rows(read_back(ministack, bucket, "d", "id long, p long")) == rows(frame)
-    assert (report.rows, report.tasks, report.files, report.conflict) == (1000, 4, 12, "fail")
+    assert (report.rows, report.tasks, report.files, report.mode) == (1000, 4, 12, "error")
     assert [one.task_id for one in report.task_figures] == [f"{n:06d}" for n in range(4)]
     assert [(one.rows, one.files) for one in report.task_figures] == [(250, 3)] * 4
     assert sum(one.bytes for one in report.task_figures) == report.bytes
@@ -114,16 +114,16 @@ def test_partitions_are_replaced_where_the_setting_that_spark_keeps_from_data_so
     write(frame, ministack, url, partition_by=["p"])
     spark.conf.set(OVERWRITE, "dynamic")
     try:
-        assert write(one, ministack, url, mode="overwrite", partition_by="p").conflict == "replace_partitions"
+        assert write(one, ministack, url, mode="overwrite", partition_by="p").mode == "overwrite_partitions"
     finally:
         spark.conf.unset(OVERWRITE)
-    report = write(one, ministack, url, mode="append", partition_by="p", conflict="replace_partitions")
-    assert (report.conflict, report.files_deleted) == ("replace_partitions", 1)
+    report = write(one, ministack, url, mode="overwrite_partitions", partition_by="p")
+    assert (report.mode, report.files_deleted) == ("overwrite_partitions", 1)
     assert len({key.split("/")[1] for key in ministack.visible_keys(bucket, "d/")}) == 3
-    assert write(one, ministack, url, mode="overwrite", partition_by="p").conflict == "replace"
+    assert write(one, ministack, url, mode="overwrite", partition_by="p").mode == "overwrite"
     assert {key.split("/")[1] for key in ministack.visible_keys(bucket, "d/")} == {"p=1"}
     with pytest.raises(OutputExists):
-        write(one, ministack, url, mode="append", conflict="fail")
+        write(one, ministack, url, mode="error")
 
 
 def test_intervals_of_months_read_back_as_themselves(spark: SparkSession, tmp_path: Path) -> None:
@@ -203,9 +203,7 @@ def test_what_spark_raised_comes_out_as_it_is_and_nothing_is_left(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "upsert"}, "mode='upsert' is unknown; choose one of append, overwrite, error"),
-        ({"mode": "append", "conflict": "replace"}, "mode='append' means conflict='append'"),
-        ({"conflict": "append"}, "mode='errorifexists' means conflict='fail'"),
+        ({"mode": "upsert"}, "mode='upsert' is unknown; choose one of append, overwrite, overwrite_partitions"),
         ({"sort": True}, "sort=True sorts by the partition columns and there are none"),
         ({"late_writers": "later"}, "'later' is unknown"),
         ({"partition_by": "month"}, "'month', which is not a column of the frame"),

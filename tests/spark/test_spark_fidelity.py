@@ -112,7 +112,7 @@ def write(frame: DataFrame, place: Path, **attributes: Any) -> magicfs.JobReport
     chosen = build(frame.columns, path=url, **attributes)
     columns = frame.schema
     schema.check(columns, chosen.partition_cols, chosen.file_format)
-    job = magicfs.Job(url, conflict="append", committer="manifest").setup()
+    job = magicfs.Job(url, mode="append", committer="manifest").setup()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()

@@ -43,7 +43,7 @@ def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> str:
 
 def job_on(server: Server, url: str, **options: Any) -> magicfs.Job:
     given = {"tracking": "memory", "storage_options": server.storage_options()} | options
-    return magicfs.Job(url, conflict="append", **given)
+    return magicfs.Job(url, mode="append", **given)
 
 
 def lines(server: Server, bucket: str) -> list[str]:
@@ -167,7 +167,7 @@ def test_a_text_that_is_no_commit_is_refused(spark: SparkSession) -> None:
 
 
 def test_a_task_counts_only_while_it_writes() -> None:
-    with magicfs.Job("memory://spark-functions/d", conflict="append") as job:
+    with magicfs.Job("memory://spark-functions/d", mode="append") as job:
         task = job.task(0)
         with pytest.raises(ProtocolViolation, match="is not set up"):
             task.count("records_written")
@@ -190,7 +190,7 @@ def test_every_committer_tells_the_rows(committer: str, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/d" if committer == "manifest" else f"memory://spark-functions/{committer}"
     job = magicfs.Job(
         url,
-        conflict="append",
+        mode="append",
         committer=committer,
         committer_options=options,
         single_driver=True,
@@ -213,7 +213,7 @@ def _with_limit(job: magicfs.Job, limit: int) -> JobSpec:
 
 @pytest.mark.parametrize("tracking", ["memory", "store"])
 def test_above_the_limit_only_the_key_of_a_pending_set_travels(tracking: str) -> None:
-    with magicfs.Job(f"memory://spark-functions/{tracking}", conflict="append", tracking=tracking) as job:
+    with magicfs.Job(f"memory://spark-functions/{tracking}", mode="append", tracking=tracking) as job:
         for number, limit in enumerate((0, INLINE_LIMIT)):
             with magicfs.Task(_with_limit(job, limit), task_id(number)) as task:
                 task.filesystem.pipe_file(f"{task.path}/x", b"x")

@@ -49,7 +49,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 def job_on(server: Server, url: str, **options: Any) -> magicfs.Job:
     given = {"tracking": "memory", "storage_options": server.storage_options()} | options
-    return magicfs.Job(url, conflict="append", **given)
+    return magicfs.Job(url, mode="append", **given)
 
 
 @pytest.mark.parametrize("ended", ["committed", "aborted"])
@@ -110,7 +110,7 @@ import json, sys
 import magicfs
 from magicfs.spark import late_writers
 late_writers.LATE_WRITERS_SECONDS = 0.5
-job = magicfs.Job(sys.argv[1], conflict="append", tracking="memory", storage_options=json.loads(sys.argv[2]))
+job = magicfs.Job(sys.argv[1], mode="append", tracking="memory", storage_options=json.loads(sys.argv[2]))
 late = magicfs.Task(job.spec, job.setup().task(7).id)
 job.abort()
 late_writers.sweep_late(job, "background")

@@ -28,7 +28,7 @@ def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> str:
 
 
 def job_on(server: Server, url: str, **options: Any) -> magicfs.Job:
-    return magicfs.Job(url, conflict="append", storage_options=server.storage_options(), **options)
+    return magicfs.Job(url, mode="append", storage_options=server.storage_options(), **options)
 
 
 def ids(frame: DataFrame) -> list[int]:
@@ -36,7 +36,7 @@ def ids(frame: DataFrame) -> list[int]:
 
 
 def test_the_schema_of_a_commit_is_its_fields() -> None:
-    with magicfs.Job("memory://spark-map/d", conflict="append") as job:
+    with magicfs.Job("memory://spark-map/d", mode="append") as job:
         with job.task(0) as task:
             pass
         batch, frame = commit_batch(task), commit_row(task)
@@ -78,13 +78,13 @@ def test_secrets_do_not_travel_with_the_job(ministack: Server, bucket: str) -> N
 
 
 def test_outside_of_a_spark_task_it_says_where_it_belongs() -> None:
-    job = magicfs.Job("memory://spark-map/d", conflict="append").setup()
+    job = magicfs.Job("memory://spark-map/d", mode="append").setup()
     with pytest.raises(ProtocolViolation, match="call it in the function given to mapInPandas"):
         current_task(job).__enter__()
 
 
 def test_a_task_that_is_not_committed_has_no_row() -> None:
-    task = magicfs.Job("memory://spark-map/d", conflict="append").setup().task(0).setup()
+    task = magicfs.Job("memory://spark-map/d", mode="append").setup().task(0).setup()
     with pytest.raises(ProtocolViolation, match="yield its row after the with block"):
         commit_row(task)
 

@@ -23,7 +23,7 @@ def test_a_path_alone_gives_the_documented_defaults() -> None:
     assert parsed() == WriteOptions(
         path="s3://bucket/dest",
         partition_cols=(),
-        conflict="append",
+        mode="append",
         run_id=None,
         allow_empty=False,
         tracking="memory",
@@ -49,7 +49,7 @@ def test_a_path_alone_gives_the_documented_defaults() -> None:
 def test_every_option_is_taken_as_spark_hands_it_over() -> None:
     given = {
         "partitioncols": "year, month",
-        "conflict": " Fail ",
+        "mode": " Fail ",
         "tracking": "store",
         "uniquenames": "false",
         "runid": "scheduled 2026-11-21T06:00",
@@ -65,8 +65,8 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         "committer": "magic",
         "committeroptions": '{"a": 1}',
         "latewriters": "Wait",
-        "alsoreplace": '["s3://bucket/dest/old"]',
-        "keepreplaced": "7d",
+        "alsooverwrite": '["s3://bucket/dest/old"]',
+        "keep": "7d",
         "keepinplace": "TRUE",
         "storageoptions": json.dumps({"client_kwargs": {"region_name": "eu-west-1"}}),
     }
@@ -75,7 +75,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
     assert options == WriteOptions(
         path="s3://bucket/dest",
         partition_cols=("year", "month"),
-        conflict="fail",
+        mode="error",
         run_id="scheduled 2026-11-21T06:00",
         allow_empty=True,
         check_schema=False,
@@ -89,8 +89,8 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         max_open_files=3,
         committer_options={"a": 1},
         late_writers="wait",
-        also_replace=("s3://bucket/dest/old",),
-        keep_replaced="7d",
+        also_overwrite=("s3://bucket/dest/old",),
+        keep="7d",
         keep_in_place=True,
         storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
     )
@@ -98,42 +98,42 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overwrite", "given", "conflict"),
+    ("overwrite", "given", "mode"),
     [
         (False, {}, "append"),
-        (False, {"conflict": "append"}, "append"),
-        (False, {"conflict": "fail"}, "fail"),
+        (False, {"mode": "append"}, "append"),
+        (False, {"mode": "error"}, "error"),
         (False, {"partitioncols": "year"}, "append"),
-        (True, {}, "replace"),
-        (True, {"conflict": "replace"}, "replace"),
-        (True, {"conflict": "REPLACE_partitions", "partitioncols": "year"}, "replace_partitions"),
-        (True, {"conflict": "replace", "partitioncols": "year"}, "replace"),
+        (True, {}, "overwrite"),
+        (True, {"mode": "overwrite"}, "overwrite"),
+        (True, {"mode": "OVERWRITE_partitions", "partitioncols": "year"}, "overwrite_partitions"),
+        (True, {"mode": "overwrite", "partitioncols": "year"}, "overwrite"),
     ],
 )
-def test_mode_and_conflict_option_go_together(overwrite: bool, given: dict[str, str], conflict: str) -> None:
-    assert parsed(overwrite=overwrite, **given).conflict == conflict
+def test_mode_and_option_go_together(overwrite: bool, given: dict[str, str], mode: str) -> None:
+    assert parsed(overwrite=overwrite, **given).mode == mode
 
 
 @pytest.mark.parametrize(
     ("overwrite", "given", "message"),
     [
-        (False, {"conflict": "replace"}, r"'replace' deletes data .*; use mode\('overwrite'\)"),
+        (False, {"mode": "overwrite"}, r"'overwrite' deletes data .*; use mode\('overwrite'\)"),
         (
             False,
-            {"conflict": "replace_partitions"},
-            r"'replace_partitions' deletes data and mode",
+            {"mode": "overwrite_partitions"},
+            r"'overwrite_partitions' deletes data and mode",
         ),
-        (True, {"conflict": "append"}, r"'append' keeps data .*; use mode\('append'\)"),
-        (True, {"conflict": "fail"}, r"'fail' keeps data and mode\('overwrite'\)"),
+        (True, {"mode": "append"}, r"'append' keeps data .*; use mode\('append'\)"),
+        (True, {"mode": "error"}, r"'error' keeps data and mode\('overwrite'\)"),
         (
             True,
             {"partitioncols": "year"},
-            "two meanings: say conflict='replace' to .* or conflict='replace_partitions'",
+            "two meanings: say option.'mode', 'overwrite'. to .* or option.'mode', 'overwrite_partitions'",
         ),
         (
             True,
-            {"conflict": "merge"},
-            "conflict='merge' is unknown; choose one of fail, append, replace",
+            {"mode": "merge"},
+            "mode='merge' is unknown; choose one of error, append, overwrite",
         ),
     ],
 )
@@ -161,7 +161,7 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"foo": "1"}, r"unknown option foo; format\('magic'\) knows partitionCols, conflict, runId"),
+        ({"foo": "1"}, r"unknown option foo; format\('magic'\) knows partitionCols, mode, runId"),
         ({"maxopenfile": "1"}, "unknown option maxopenfile .maxopenfile looks like maxOpenFiles."),
         ({"b": "1", "a": "1"}, "unknown options a, b;"),
         ({"partitioncols": "day"}, "'day', which is not a column of the frame; the columns are id, year"),

@@ -33,7 +33,7 @@ def test_rows_are_counted_as_each_mode_leaves_them() -> None:
     assert append.new() == Counter({(4_000_000, 1): 1, (4_000_001, 2): 1, (4_000_002, 0): 1})
     assert append.after(old) == old + append.new()
     assert overwrite.after(old) == overwrite.new()
-    partition = Order(4, "write", "replace_partitions", rows=2)
+    partition = Order(4, "write", "overwrite_partitions", rows=2)
     assert partition.after(old) == Counter({(2, 2): 1, (3, 0): 1, (4_000_000, 1): 1, (4_000_001, 1): 1})
     assert Order.from_dict(json.loads(json.dumps(partition.to_dict()))) == partition
 
@@ -63,7 +63,7 @@ def test_plans_can_be_repeated_and_meet_every_route_mode_phase_and_target() -> N
     assert {(one.order.route, one.order.mode) for one in drivers} == {
         (route, mode)
         for route in ("format", "write")
-        for mode in ("append", "overwrite", "replace_partitions")
+        for mode in ("append", "overwrite", "overwrite_partitions")
     }
     assert Counter(one.phase for one in drivers) == {
         Phase.COMMIT: 10,

@@ -256,7 +256,7 @@ def manifest(number: int, *keys: str, hides: Hides = "nothing", **more: Any) -> 
         job_id=f"job-{number}",
         bucket="b",
         destination="d",
-        conflict="append",
+        mode="append",
         committed_ms=number,
         hides=hides,
         files=listed,
@@ -271,12 +271,12 @@ def sizes(found: dict[str, ManifestFile]) -> dict[str, int]:
 def test_what_a_stream_reads_of_jobs_that_take_rows_away() -> None:
     first, second = manifest(1, "a", "_SUCCESS"), manifest(2, "b", "c")
     fresh = manifest(3, "e", hides="all")  # there was nothing that it could have hidden
-    assert sizes(new_files([first, second, fresh], "fail", "s3://b/d")) == {"a": 1, "b": 2, "c": 2, "e": 3}
+    assert sizes(new_files([first, second, fresh], "error", "s3://b/d")) == {"a": 1, "b": 2, "c": 2, "e": 3}
     keys = manifest(3, "d", hides="keys", deleted=("b", "old"))
     whole = manifest(4, "z", hides="all", replaced="job-3")
     for taken in (keys, whole):
         with pytest.raises(UsageError, match=f"job {taken.job_id} took rows of s3://b/d away"):
-            new_files([first, second, taken], "fail", "s3://b/d")
+            new_files([first, second, taken], "error", "s3://b/d")
     assert sizes(new_files([first, second, keys], "read", "s3://b/d")) == {"a": 1, "c": 2, "d": 3}
     assert sizes(new_files([first, second, keys], "skip", "s3://b/d")) == {"a": 1, "c": 2}
     assert sizes(new_files([first, second, keys, whole], "read", "s3://b/d")) == {"z": 4}
@@ -284,14 +284,14 @@ def test_what_a_stream_reads_of_jobs_that_take_rows_away() -> None:
 
 def test_a_stream_reads_on_where_small_files_were_put_together() -> None:
     first, second = manifest(1, "a"), manifest(2, "b")
-    merged = replace(manifest(3, "m", hides="keys", deleted=("a", "b")), conflict="rewrite")
+    merged = replace(manifest(3, "m", hides="keys", deleted=("a", "b")), mode="rewrite")
     later = manifest(4, "c")
-    assert sizes(new_files([merged, later], "fail", "s3://b/d")) == {"c": 4}, "all rows were read before"
-    for how in ("fail", "read", "skip"):
+    assert sizes(new_files([merged, later], "error", "s3://b/d")) == {"c": 4}, "all rows were read before"
+    for how in ("error", "read", "skip"):
         with pytest.raises(UsageError, match="job-3 rewrote files of s3://b/d that this stream had not read"):
             new_files([second, merged], how, "s3://b/d")
     kept = replace(merged, kept=KeptFiles(until_ms=1, lists=()))
-    assert sizes(new_files([first, second, kept, later], "fail", "s3://b/d")) == {"a": 1, "b": 2, "c": 4}
+    assert sizes(new_files([first, second, kept, later], "error", "s3://b/d")) == {"a": 1, "b": 2, "c": 4}
     assert end_of_batch([first, second, merged], 1) == "job-1"
 
 
@@ -308,7 +308,7 @@ def test_a_batch_has_so_many_files_and_whole_jobs() -> None:
 
 def test_a_file_that_was_written_over_is_an_error(tmp_path: Path) -> None:
     def published(number: int) -> None:
-        job = magicfs.Job(tmp_path.as_uri(), conflict="replace", unique_names=False)
+        job = magicfs.Job(tmp_path.as_uri(), mode="overwrite", unique_names=False)
         with job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.csv", f"n\n{number}\n".encode())
 

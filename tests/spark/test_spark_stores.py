@@ -72,9 +72,9 @@ def test_format_appends_and_replaces(place: Place, frame: DataFrame) -> None:
     save(frame, place, "append")
     save(frame, place, "append")
     assert rows(place) == 80
-    save(frame.where("city = 'c1'"), place, "overwrite", conflict="replace_partitions")
+    save(frame.where("city = 'c1'"), place, "overwrite", mode="overwrite_partitions")
     assert rows(place) == 80 - 13
-    save(frame, place, "overwrite", conflict="replace")
+    save(frame, place, "overwrite", mode="overwrite")
     assert rows(place) == 40
     assert magicfs.verify(place.url, storage_options=place.options).missing == ()
     assert place.pending() == 0

@@ -310,7 +310,7 @@ def test_a_query_of_output_mode_complete_replaces_the_whole_result_each_time(str
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"conflict": "fail"}, "would refuse every batch but the first"),
+        ({"mode": "error"}, "would refuse every batch but the first"),
         ({"committer": "directory"}, "needs a job that is set up before its tasks"),
         ({"tracking": "store"}, "are for batch writes"),
         ({"runId": "x"}, "runId"),

@@ -179,10 +179,10 @@ def test_insert_overwrite_replaces_what_its_options_say(
     spark.sql(f"insert into {magic_table} with ({how}) values (1, 1), (2, 2)")
     assert partitions() == {"day=1": 1, "day=2": 1}
     before = set(ministack.visible_keys(bucket, "d/day=1/"))
-    spark.sql(f"insert overwrite {magic_table} with ({how}, conflict 'replace_partitions') values (3, 2)")
+    spark.sql(f"insert overwrite {magic_table} with ({how}, mode 'overwrite_partitions') values (3, 2)")
     assert partitions() == {"day=1": 1, "day=2": 1}
     assert set(ministack.visible_keys(bucket, "d/day=1/")) == before
-    spark.sql(f"insert overwrite {magic_table} with ({how}, conflict 'replace') values (4, 2)")
+    spark.sql(f"insert overwrite {magic_table} with ({how}, mode 'overwrite') values (4, 2)")
     assert partitions() == {"day=2": 1}
 
 

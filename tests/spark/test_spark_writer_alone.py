@@ -79,7 +79,7 @@ DRIFTED = [
 ]
 
 
-@pytest.mark.parametrize("options", [{}, {"conflict": "replace_partitions"}], ids=["append", "partitions"])
+@pytest.mark.parametrize("options", [{}, {"mode": "overwrite_partitions"}], ids=["append", "partitions"])
 @pytest.mark.parametrize(("frame", "columns", "says"), DRIFTED)
 def test_rows_that_do_not_fit_are_refused_before_a_task_runs(
     options: dict[str, str], frame: StructType, columns: str, says: str, request: pytest.FixtureRequest
@@ -99,7 +99,7 @@ def test_published_run_of_other_columns_is_not_compared() -> None:
     url = "memory://spark-writer/run of other columns"
     rows = pa.table({"id": [1], "p": ["a"], "new": [1]})
     magicfs.write(rows.drop_columns(["new"]), url, run_id="monday")
-    magicfs.write(rows, url, conflict="append")
+    magicfs.write(rows, url, mode="append")
     make_writer({"path": url, "runid": "monday"}, FRAME, overwrite=False).commit([])
 
 
@@ -175,7 +175,7 @@ def test_overwriting_replaces_when_the_new_files_are_visible() -> None:
     first = writer("overwritten")
     first.commit([committed(first, 0, "old"), committed(first, 1, "old")])
     second = writer("overwritten", overwrite=True)
-    assert second.job().spec.options.conflict == "replace"
+    assert second.job().spec.options.mode == "overwrite"
     message = committed(second, 0, "new")
     assert visible(first) == ["p=1/old", "p=1/old"]
     second.commit([message])
@@ -185,7 +185,7 @@ def test_overwriting_replaces_when_the_new_files_are_visible() -> None:
 def test_a_frame_without_rows_deletes_nothing_unless_that_is_meant() -> None:
     first = writer("emptied")
     first.commit([committed(first, 0)])
-    with pytest.raises(UsageError, match="has no files, and conflict='replace' would only delete"):
+    with pytest.raises(UsageError, match="has no files, and mode='overwrite' would only delete"):
         writer("emptied", overwrite=True).commit([])
     assert visible(first) == ["p=1/x"]
     writer("emptied", overwrite=True, allowempty="true").commit([])
@@ -223,7 +223,7 @@ def test_data_is_found_before_any_task_runs() -> None:
     first = writer("failing")
     first.commit([committed(first, 0)])
     with pytest.raises(OutputExists, match="holds data already"):
-        writer("failing", conflict="fail")
+        writer("failing", mode="error")
 
 
 def test_a_run_that_is_run_again_is_published_once() -> None:

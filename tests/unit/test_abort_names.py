@@ -24,8 +24,8 @@ def test_abort_of_an_ended_job_leaves_what_another_job_writes_under_its_names(de
     late.filesystem.pipe_file(f"{late.path}/p=1/late", b"1")  # its job's files record the upload
     url = f"{scene.url}/p=1" if deeper else scene.url
     how: dict[str, Any] = {"filesystem": scene.filesystem, "unique_names": False}
-    how |= {"also_replace": [scene.url]} if deeper else {}
-    other = magicfs.Job(url, conflict="replace", **how).setup()
+    how |= {"also_overwrite": [scene.url]} if deeper else {}
+    other = magicfs.Job(url, mode="overwrite", **how).setup()
     commits = scene.wrote(other, {name.removeprefix("p=1/") if deeper else name: b"2"})
     assert len(scene.uploads()) == 2
 

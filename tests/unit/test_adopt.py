@@ -97,7 +97,7 @@ class TestManifest:
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
         magicfs.compact(scene.url, filesystem=scene.filesystem)
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
-        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem, keep_replaced=None)
+        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem, keep=None)
         assert shown(scene) == scene.bodies() == [b"1", b"2", b"3"]
 
     def test_what_is_lost_is_logged(self, plain: JobScene, caplog: pytest.LogCaptureFixture):
@@ -113,7 +113,7 @@ class TestManifest:
     @pytest.mark.parametrize("which", [0, 1, 2])
     def test_what_jobs_have_replaced_for_certain_does_not_come_back(self, scene: JobScene, which: int):
         """Those above the lost one and itself; those below may have been undone by a rollback."""
-        how: dict[str, Any] = {"conflict": "replace_partitions", "keep_replaced": "7d"}
+        how: dict[str, Any] = {"mode": "overwrite_partitions", "keep": "7d"}
         jobs = [scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})]
         jobs += [scene.published({f"p={n}/a.bin": b"%d" % (n + 2)}, **how) for n in (1, 2)]
         lose(scene, jobs[which])
@@ -126,8 +126,8 @@ class TestManifest:
 
     def test_files_that_a_lost_rollback_has_shown_again_stay(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
-        scene.published({"b.bin": b"2"}, conflict="replace", keep_replaced="7d")
-        back = magicfs.rollback(scene.url, to=first.id, keep_replaced="7d", filesystem=scene.filesystem)
+        scene.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
+        back = magicfs.rollback(scene.url, to=first.id, keep="7d", filesystem=scene.filesystem)
         assert shown(scene) == [b"1"]
         scene.delete(f"_magicfs/{back.job_id}.json")
         report = adopt(scene)
@@ -136,7 +136,7 @@ class TestManifest:
 
     def test_a_list_of_kept_files_that_is_lost_too(self, plain: JobScene):
         plain.published({"a.bin": b"1"})
-        keeps = plain.published({"b.bin": b"2"}, conflict="replace", keep_replaced="7d")
+        keeps = plain.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
         [name] = [one for one in plain.below(f"_magicfs/{keeps.id}/") if "/kept-" in one]
         plain.put(name, b"[]")
         plain.put("stranger.bin", b"?")
@@ -239,16 +239,14 @@ class TestPointer:
             assert scene.job(run_id=f"run {n}").found.published == jobs[n].id
         scene.published({"p=3/d.bin": b"3"})
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
-        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem, keep_replaced=None)
+        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem, keep=None)
         assert shown(scene) == scene.bodies() == [b"1", b"2", b"3"]
 
     @pytest.mark.parametrize("pointer", ["gone", "malformed"])
     def test_it_alone(self, scene: JobScene, pointer: str):
         jobs = [
-            scene.published(
-                {f"{n}.bin": str(n).encode()}, run_id=f"run {n}", conflict=mode, keep_replaced=keep
-            )
-            for n, (mode, keep) in enumerate([("append", None), ("replace", "7d"), ("append", None)])
+            scene.published({f"{n}.bin": str(n).encode()}, run_id=f"run {n}", mode=mode, keep=keep)
+            for n, (mode, keep) in enumerate([("append", None), ("overwrite", "7d"), ("append", None)])
         ]
         lose_pointer(scene, pointer)
         before = scene.everything()
@@ -265,7 +263,7 @@ class TestPointer:
 
     def test_what_a_lost_newest_job_has_replaced_and_deleted_is_not_named(self, scene: JobScene):
         scene.published({"a.bin": b"1"})
-        newest = scene.published({"b.bin": b"2"}, conflict="replace")
+        newest = scene.published({"b.bin": b"2"}, mode="overwrite")
         lose(scene, newest)
         lose_pointer(scene)
         assert newest.id in adopt(scene).problem
@@ -417,7 +415,7 @@ class TestCommand:
         url = str(tmp_path / "sales 50% #1")
         jobs = []
         for n in range(2):
-            with magicfs.Job(url, conflict="append") as job, job.task(0) as task:
+            with magicfs.Job(url, mode="append") as job, job.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/{n}.csv", b"12")
             jobs.append(job.id)
         assert main(["adopt", url]) == 0

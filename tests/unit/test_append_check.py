@@ -12,7 +12,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import UsageError
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.modes import WriteMode
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import default_world
 from magicfs.tables.append_check import clashes
@@ -49,20 +49,20 @@ WRONG: dict[str, tuple[pa.Table, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("conflict", ["append", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite_partitions"])
 @pytest.mark.parametrize("name", WRONG)
 def test_rows_that_do_not_fit_are_refused_and_nothing_is_changed(
-    name: str, conflict: Conflict, url: str
+    name: str, mode: WriteMode, url: str
 ) -> None:
     magicfs.write(ROWS, url, partition_by="day")
     before = content(url)
     table, how, says = WRONG[name]
     with pytest.raises(UsageError, match=says) as raised:
-        magicfs.write(table, url, conflict=conflict, **how)
+        magicfs.write(table, url, mode=mode, **how)
     assert "check_schema=False" in str(raised.value)
     assert content(url) == before
-    if conflict == "append" or how:
-        assert magicfs.write(table, url, conflict=conflict, check_schema=False, **how).files
+    if mode == "append" or how:
+        assert magicfs.write(table, url, mode=mode, check_schema=False, **how).files
 
 
 def test_new_columns_and_other_forms_of_a_type_fit(url: str) -> None:
@@ -75,14 +75,14 @@ def test_new_columns_and_other_forms_of_a_type_fit(url: str) -> None:
             "new": [1, 2],
         }
     )
-    assert magicfs.write(more, url, conflict="append").published
+    assert magicfs.write(more, url, mode="append").published
 
 
 def test_the_newest_job_tells_what_is_there(url: str) -> None:
     magicfs.write(ROWS, url)
-    magicfs.write(ROWS.append_column("new", pa.array([1, 2])), url, conflict="append")
+    magicfs.write(ROWS.append_column("new", pa.array([1, 2])), url, mode="append")
     with pytest.raises(UsageError, match="'new' is there, and does not come"):
-        magicfs.write(ROWS, url, conflict="append")
+        magicfs.write(ROWS, url, mode="append")
 
 
 def test_files_that_no_job_has_published_are_looked_at_too(tmp_path: Path) -> None:
@@ -91,26 +91,26 @@ def test_files_that_no_job_has_published_are_looked_at_too(tmp_path: Path) -> No
     pd.DataFrame({"n": [1]}).to_parquet(directory / "old.parquet")
     url = f"file://{directory}"
     with pytest.raises(UsageError, match="'n' is int64 there, and string comes"):
-        magicfs.write(pa.table({"n": ["1"]}), url, conflict="append")
-    assert magicfs.write(pa.table({"n": [2]}), url, conflict="append").published
+        magicfs.write(pa.table({"n": ["1"]}), url, mode="append")
+    assert magicfs.write(pa.table({"n": [2]}), url, mode="append").published
 
 
 @pytest.mark.parametrize("body", [b"", b"no Parquet at all"])
 def test_what_cannot_be_read_is_no_reason_to_refuse(body: bytes, url: str) -> None:
     MemoryFileSystem().pipe_file(f"{url}/old.parquet", body)
-    assert magicfs.write(ROWS, url, conflict="append").published
+    assert magicfs.write(ROWS, url, mode="append").published
 
 
-@pytest.mark.parametrize("how", [{"conflict": "replace"}, {"conflict": "append", "format": "csv"}])
+@pytest.mark.parametrize("how", [{"mode": "overwrite"}, {"mode": "append", "format": "csv"}])
 def test_only_parquet_beside_other_rows_is_compared(how: dict[str, Any], url: str) -> None:
     magicfs.write(ROWS, url)
     assert magicfs.write(pa.table({"n": ["1"]}), url, **how).published
 
 
 def test_run_that_is_published_is_not_looked_at_again(url: str) -> None:
-    first = magicfs.write(ROWS, url, conflict="append", run_id="monday")
-    magicfs.write(ROWS.append_column("new", pa.array([1, 2])), url, conflict="append")
-    again = magicfs.write(ROWS, url, conflict="append", run_id="monday")
+    first = magicfs.write(ROWS, url, mode="append", run_id="monday")
+    magicfs.write(ROWS.append_column("new", pa.array([1, 2])), url, mode="append")
+    again = magicfs.write(ROWS, url, mode="append", run_id="monday")
     assert again.published_before
     assert again.job_id == first.job_id
 
@@ -121,10 +121,10 @@ def test_moments_that_tell_no_zone_fit_any(url: str) -> None:
     moments = pa.table({"at": pa.array([0], pa.timestamp("us", "UTC")), "n": [1]})
     with MemoryFileSystem().open(f"{url}/old.parquet", "wb") as file:
         pyarrow.parquet.write_table(moments, file, use_deprecated_int96_timestamps=True, store_schema=False)
-    assert magicfs.write(moments, url, conflict="append").published
+    assert magicfs.write(moments, url, mode="append").published
     bare = moments.set_column(0, "at", moments["at"].cast(pa.timestamp("us")))
     with pytest.raises(UsageError, match="column 'at' is timestamp"):
-        magicfs.write(bare, url, conflict="append")
+        magicfs.write(bare, url, mode="append")
 
 
 def types(there: Any, comes: Any) -> list[str]:

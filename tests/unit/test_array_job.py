@@ -14,10 +14,10 @@ from magicfs.protocol import ids
 @pytest.mark.parametrize(
     "asked",
     [
-        {"conflict": "replace", "keep_replaced": "7d"},
-        {"conflict": "replace", "run_id": "today", "rerun": "replace"},
-        {"conflict": "replace", "also_replace": ["memory://arrays/sales/old"]},
-        {"conflict": "append", "footers": True},
+        {"mode": "overwrite", "keep": "7d"},
+        {"mode": "overwrite", "run_id": "today", "rerun": "overwrite"},
+        {"mode": "overwrite", "also_overwrite": ["memory://arrays/sales/old"]},
+        {"mode": "append", "footers": True},
     ],
 )
 def test_a_task_is_opened_whatever_else_its_job_was_asked_for(asked: dict[str, Any]) -> None:

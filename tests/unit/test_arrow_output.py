@@ -21,8 +21,8 @@ from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import late_tasks
 from magicfs.job.late_tasks import sweep_again
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import task_id
+from magicfs.protocol.modes import WriteMode
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
 
@@ -134,12 +134,12 @@ WRONG: list[tuple[pa.Table, str]] = [
 ]
 
 
-@pytest.mark.parametrize("conflict", ["append", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite_partitions"])
 @pytest.mark.parametrize(("table", "says"), WRONG)
 def test_rows_that_do_not_fit_are_refused_by_driver_and_tasks(
-    scene: JobScene, no_pauses: list[float], table: pa.Table, says: str, conflict: Conflict
+    scene: JobScene, no_pauses: list[float], table: pa.Table, says: str, mode: WriteMode
 ) -> None:
-    how: dict[str, Any] = {"filesystem": scene.filesystem, "partition_by": "day", "conflict": conflict}
+    how: dict[str, Any] = {"filesystem": scene.filesystem, "partition_by": "day", "mode": mode}
     first = Sink(scene.url, **how)
     first.publish(lambda: first.job.commit([first.write(0, [TABLE])]), TABLE.schema)
     before = scene.data()
@@ -161,7 +161,7 @@ def test_rows_that_do_not_fit_are_refused_by_driver_and_tasks(
 
 
 def test_published_run_of_other_rows_is_not_compared(scene: JobScene) -> None:
-    how: dict[str, Any] = {"filesystem": scene.filesystem, "conflict": "append"}
+    how: dict[str, Any] = {"filesystem": scene.filesystem, "mode": "append"}
     first = Sink(scene.url, **how, run_id="monday")
     first.publish(lambda: first.job.commit([first.write(0, [TABLE])]))
     second = Sink(scene.url, **how)

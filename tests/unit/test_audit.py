@@ -70,9 +70,9 @@ def a_hundred(scene: JobScene, **how: Any) -> magicfs.Job:
     return scene.published({"old.parquet": parquet(100)}, footers=True, **how)
 
 
-def dropped(scene: JobScene, conflict: str = "replace", rows: int = 70, **how: Any) -> magicfs.Job:
+def dropped(scene: JobScene, mode: str = "overwrite", rows: int = 70, **how: Any) -> magicfs.Job:
     """A job of 30 % less rows, whose audit has failed."""
-    job = scene.job(conflict, audit=[RowChange(less=0.2)], **how)
+    job = scene.job(mode, audit=[RowChange(less=0.2)], **how)
     with pytest.raises(AuditFailed, match=r"70 rows after 100 \(-30.0%\)|70 rows") as caught:
         job.commit(scene.wrote(job, {"a.parquet": parquet(rows - 30)}, {"b.parquet": parquet(30)}))
     assert caught.value.quarantined
@@ -115,7 +115,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 class TestQuarantine:
     @pytest.mark.parametrize("way", WAYS)
-    @pytest.mark.parametrize("mode", ["append", "replace"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite"])
     def test_a_drop_of_rows_is_held_and_accepted_later(self, scene: JobScene, way: str, mode: str):
         first = a_hundred(scene)
         before = scene.data()
@@ -168,7 +168,7 @@ class TestQuarantine:
         with (
             pytest.raises(AuditFailed),
             magicfs.Job(
-                plain.url, conflict="replace", audit=[RowChange(0.2)], filesystem=plain.filesystem
+                plain.url, mode="overwrite", audit=[RowChange(0.2)], filesystem=plain.filesystem
             ) as job,
             job.task(0) as task,
         ):
@@ -179,9 +179,7 @@ class TestQuarantine:
     def test_nobody_takes_it_over(self, plain: JobScene):
         a_hundred(plain)
         job = dropped(plain)
-        copy = magicfs.Job(
-            plain.url, conflict="replace", job_id=job.id, attempt=1, filesystem=plain.filesystem
-        )
+        copy = magicfs.Job(plain.url, mode="overwrite", job_id=job.id, attempt=1, filesystem=plain.filesystem)
         with pytest.raises(CommitDenied, match="in quarantine"):
             copy.setup()
         committer = registry.make("magic", job.spec.context, plain.engine(Traffic([])))
@@ -217,7 +215,7 @@ class TestQuarantine:
     def test_a_newer_run_takes_its_place(self, plain: JobScene):
         a_hundred(plain)
         job = dropped(plain, run_id="daily")
-        again = plain.job("replace", audit=[RowChange(less=0.2)], run_id="daily")
+        again = plain.job("overwrite", audit=[RowChange(less=0.2)], run_id="daily")
         assert plain.job_object(job) is None
         again.commit(plain.wrote(again, {"a.parquet": parquet(95)}))
         assert rows_shown(plain) == [95]
@@ -251,7 +249,7 @@ class TestQuarantine:
             options["cluster_directory"] = f"{tmp_path}/shared"
         job = magicfs.Job(
             scene.url,
-            conflict="append",
+            mode="append",
             audit=[RowChange(less=0.2)],
             committer=committer,
             committer_options=options,
@@ -265,9 +263,9 @@ class TestQuarantine:
         assert rows_shown(scene) == [70, 100]
 
 
-def unjudged(scene: JobScene, conflict: str = "replace", **how: Any) -> magicfs.Job:
+def unjudged(scene: JobScene, mode: str = "overwrite", **how: Any) -> magicfs.Job:
     """A job whose tasks have committed, and whose driver has died before the rules were asked."""
-    job = scene.job(conflict, audit=[RowChange(less=0.2), holidays], **how)
+    job = scene.job(mode, audit=[RowChange(less=0.2), holidays], **how)
     scene.wrote(job, {"a.parquet": parquet(40)}, {"b.parquet": parquet(30)})
     return job
 
@@ -280,7 +278,7 @@ _RULES = r"RowChange\(less=0.2, more=None\); holidays"
 
 
 class TestNotJudged:
-    @pytest.mark.parametrize("mode", ["append", "replace"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite"])
     @pytest.mark.parametrize("way", ["store", "old layout", "equal names"])
     def test_nobody_publishes_it_by_mistake(self, scene: JobScene, mode: str, way: str):
         first = a_hundred(scene)
@@ -316,7 +314,7 @@ class TestNotJudged:
     def test_or_it_is_judged_by_one_more_driver(self, scene: JobScene):
         a_hundred(scene)
         job = unjudged(scene)
-        how = {"conflict": "replace", "job_id": job.id, "filesystem": scene.filesystem}
+        how = {"mode": "overwrite", "job_id": job.id, "filesystem": scene.filesystem}
         again = magicfs.Job(scene.url, audit=[RowChange(less=0.2)], **how).setup()
         with pytest.raises(AuditFailed, match="70 rows after 100"):
             again.commit()
@@ -341,7 +339,7 @@ class TestNotJudged:
     def test_a_newer_run_takes_its_place(self, plain: JobScene):
         a_hundred(plain)
         job = unjudged(plain, run_id="daily")
-        again = plain.job("replace", run_id="daily", footers=True)
+        again = plain.job("overwrite", run_id="daily", footers=True)
         assert plain.job_object(job) is None
         again.commit(plain.wrote(again, {"a.parquet": parquet(9)}))
         assert rows_shown(plain) == [9]
@@ -393,7 +391,7 @@ class TestNotJudged:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", CUTS)
-    @pytest.mark.parametrize("mode", ["append", "replace"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite"])
     def test_deaths_of_whoever_accepts_it(self, kind: Any, mode: str):
         ends: set[str] = set()
         for number in range(1, 120):
@@ -429,7 +427,7 @@ class TestNotJudged:
         assert {"unjudged", "open"} <= ends
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("mode", ["append", "replace"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite"])
     def test_deaths_of_a_driver_whose_audit_passes(self, mode: str):
         ends: set[str] = set()
         for number in range(1, 120):
@@ -448,7 +446,7 @@ class TestNotJudged:
                     accept(scene, job, None)
                 again = magicfs.Job(
                     scene.url,
-                    conflict=mode,  # type: ignore[arg-type]
+                    mode=mode,  # type: ignore[arg-type]
                     job_id=job.id,
                     audit=[RowChange(less=0.5)],
                     filesystem=scene.filesystem,
@@ -497,7 +495,7 @@ class TestAbort:
     def test_nothing_is_left(self, scene: JobScene, way: str):
         a_hundred(scene)
         before = scene.data()
-        job = scene.job("replace", audit=[RowChange(less=0.2)], audit_failure="abort", **WAYS[way])
+        job = scene.job("overwrite", audit=[RowChange(less=0.2)], audit_failure="abort", **WAYS[way])
         with pytest.raises(AuditFailed, match="was aborted") as caught:
             job.commit(scene.wrote(job, {"a.parquet": parquet(70)}))
         assert not caught.value.quarantined
@@ -515,13 +513,13 @@ class TestAbort:
     @pytest.mark.parametrize("committer", ["file", "direct"])
     def test_committers_without_footers_refuse(self, committer: str):
         with pytest.raises(UsageError, match="footers stand in manifests"):
-            magicfs.Job("memory://bucket/x", committer=committer, conflict="append", audit=[Rows(1)])
+            magicfs.Job("memory://bucket/x", committer=committer, mode="append", audit=[Rows(1)])
 
 
 class TestPassing:
     def test_verdicts_stand_in_the_manifest(self, scene: JobScene):
         first = a_hundred(scene)
-        job = scene.job("replace", audit=[Rows(min=10), RowChange(less=0.2)])
+        job = scene.job("overwrite", audit=[Rows(min=10), RowChange(less=0.2)])
         job.commit(scene.wrote(job, {"a.parquet": parquet(90)}), audit=[SameSchema()])
         said = audit_of(scene, job.id)
         assert said.passed
@@ -538,7 +536,7 @@ class TestPassing:
         url = f"{tmp_path}/d"
         with magicfs.Job(url, footers=True) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(100))
-        job = magicfs.Job(url, conflict="replace", audit=[RowChange(less=0.2)]).setup()
+        job = magicfs.Job(url, mode="overwrite", audit=[RowChange(less=0.2)]).setup()
         with job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(70))
         with pytest.raises(AuditFailed):
@@ -551,9 +549,9 @@ class TestPassing:
         assert held(plain, plain.job()).audit is None
 
 
-def judged(scene: JobScene, rules: Sequence[Any], *tasks: Any, conflict: str = "append") -> str | None:
+def judged(scene: JobScene, rules: Sequence[Any], *tasks: Any, mode: str = "append") -> str | None:
     """What made the audit fail; None if it passed."""
-    job = scene.job(conflict, audit=rules, audit_failure="abort")
+    job = scene.job(mode, audit=rules, audit_failure="abort")
     try:
         job.commit(scene.wrote(job, *tasks))
     except AuditFailed as error:
@@ -663,9 +661,7 @@ class TestRules:
 
         def look(one: Audited) -> None:
             files = list(one.files())
-            seen.extend(
-                (one.job_id, one.destination, one.run_id, one.conflict, one.count, one.rows, len(files))
-            )
+            seen.extend((one.job_id, one.destination, one.run_id, one.mode, one.count, one.rows, len(files)))
             assert one.previous is not None
             seen.append((one.previous.job_id, one.previous.rows, one.previous.files))
             assert [file.partition for file in files] == [{"p": "ü/1"}]
@@ -683,7 +679,7 @@ class TestDeaths:
     """The process dies before or after each of its requests."""
 
     @pytest.mark.parametrize("kind", CUTS)
-    @pytest.mark.parametrize("mode", ["append", "replace"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite"])
     @pytest.mark.parametrize("on_failure", ["quarantine", "abort"])
     def test_of_the_driver_whose_audit_fails(self, kind: Any, mode: str, on_failure: Any):
         ends: set[str] = set()
@@ -731,7 +727,7 @@ class TestDeaths:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", CUTS)
-    @pytest.mark.parametrize("mode", ["append", "replace"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite"])
     @pytest.mark.parametrize("way", ["store", "memory", "small files"])
     def test_of_whoever_accepts(self, kind: Any, mode: str, way: str):
         ends: set[str] = set()
@@ -807,7 +803,7 @@ class TestCommands:
         url = f"{tmp_path}/d"
         with magicfs.Job(url, footers=True) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(100))
-        job = magicfs.Job(url, conflict="replace", audit=[RowChange(less=0.2)])
+        job = magicfs.Job(url, mode="overwrite", audit=[RowChange(less=0.2)])
         with pytest.raises(AuditFailed), job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(70))
         assert main(["recover", url]) == 1

@@ -22,7 +22,7 @@ def world() -> World:
 
 
 def make(world: World, hook: CtrlC | None = None, **options: Any) -> magicfs.Job:
-    return magicfs.Job(URL, filesystem=Files(world, hook or CtrlC()), **{"conflict": "append", **options})
+    return magicfs.Job(URL, filesystem=Files(world, hook or CtrlC()), **{"mode": "append", **options})
 
 
 async def write(job: magicfs.Job, number: int) -> None:
@@ -65,7 +65,7 @@ def test_each_call_has_its_twin(world: World) -> None:
 def test_what_is_raised_is_raised_by_the_twin(world: World) -> None:
     async def main() -> None:
         with pytest.raises(OutputExists):
-            await make(world, conflict="fail").asetup()
+            await make(world, mode="error").asetup()
         with pytest.raises(ZeroDivisionError):
             async with make(world) as job:
                 await write(job, 0)

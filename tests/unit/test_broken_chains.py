@@ -51,9 +51,9 @@ def test_one_full_replace_heals_a_dataset_whose_newest_manifest_is_lost(how: str
     lost = scene.published({"b.bin": b"2"}, run_id="lost")
     broken(scene, f"_magicfs/{lost.id}.json", how)
     for command in (magicfs.verify, magicfs.compact):
-        with pytest.raises(FormatError, match="publish all of the data again by one job with conflict='repl"):
+        with pytest.raises(FormatError, match="publish all of the data again by one job with mode='over"):
             command(scene.url, filesystem=scene.filesystem)
-    scene.published({"r.bin": b"new"}, conflict="replace")
+    scene.published({"r.bin": b"new"}, mode="overwrite")
     assert bodies(scene) == [b"new"]
     assert magicfs.adopt(scene.url, filesystem=scene.filesystem).manifest is None
     scene.published({"more.bin": b"more"}, run_id="later")
@@ -66,7 +66,7 @@ def test_what_a_lost_and_replaced_manifest_may_have_named_is_not_adopted() -> No
     scene = JobScene()
     lost = scene.published({"b.bin": b"2"})
     scene.delete(f"_magicfs/{lost.id}.json")
-    scene.published({"r.bin": b"new"}, conflict="replace")
+    scene.published({"r.bin": b"new"}, mode="overwrite")
     scene.put("stranger.bin", b"?")
     before = scene.objects()
     with pytest.raises(UsageError, match=r"may have named 1 files of .*stranger\.bin.*nothing was changed"):
@@ -84,7 +84,7 @@ def test_adopt_whose_answer_is_lost_while_a_job_is_published_removes_no_manifest
     move = chain._move
 
     async def lost(head: Any, seen: Any, manifest: Manifest) -> None:
-        if manifest.conflict != chain.ADOPT:
+        if manifest.mode != chain.ADOPT:
             await move(head, seen, manifest)
             return
         if is_linked:
@@ -113,7 +113,7 @@ def test_adopt_makes_a_lost_pointer_again(how: str) -> None:
         if number == 1:
             magicfs.compact(scene.url, filesystem=scene.filesystem)
     magicfs.compact(scene.url, filesystem=scene.filesystem)
-    scene.published({"4.bin": b"4"}, conflict="replace")
+    scene.published({"4.bin": b"4"}, mode="overwrite")
     scene.published({"5.bin": b"5"})
     before = files(scene)
     broken(scene, CURRENT, how)
@@ -131,26 +131,26 @@ def test_adopt_makes_a_lost_pointer_again(how: str) -> None:
 @pytest.mark.parametrize(
     "newest",
     [
-        {"conflict": "append"},
-        {"conflict": "replace", "success_marker": False},
-        {"conflict": "append", "success_marker": False, "unique_names": False},
-        {"conflict": "replace", "keep_replaced": "7d", "success_marker": False, "unique_names": False},
-        {"conflict": "append", "unique_names": False},
+        {"mode": "append"},
+        {"mode": "overwrite", "success_marker": False},
+        {"mode": "append", "success_marker": False, "unique_names": False},
+        {"mode": "overwrite", "keep": "7d", "success_marker": False, "unique_names": False},
+        {"mode": "append", "unique_names": False},
     ],
     ids=["appended", "replaced", "nothing tells", "by its list", "by its marker"],
 )
 def test_adopt_takes_no_older_manifest_for_the_newest(how: str, newest: dict[str, Any]) -> None:
     """Where the newest is lost with the pointer: as far as its files, lists or ``_SUCCESS`` tell."""
     scene = JobScene("env=prod/día 50% + #1")
-    scene.published({"a.bin": b"1"}, conflict="append")
-    scene.published({"b.bin": b"2"}, conflict="replace", keep_replaced="7d")
+    scene.published({"a.bin": b"1"}, mode="append")
+    scene.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
     open_ = scene.job()  # of which nothing is published
     lost = scene.published({"c.bin": b"3"}, **newest)
     for name in scene.below(f"_magicfs/{lost.id}."):
         scene.delete(name)
     broken(scene, CURRENT, how)
     before = scene.everything()
-    if newest == {"conflict": "append", "success_marker": False, "unique_names": False}:
+    if newest == {"mode": "append", "success_marker": False, "unique_names": False}:
         open_.abort()
         assert magicfs.adopt(scene.url, filesystem=scene.filesystem).lost == ()
         assert bodies(scene) == [b"2", b"3"], "and its file is adopted"
@@ -184,7 +184,7 @@ def test_manifests_of_which_none_is_the_newest_are_replaced_by_what_lies_there()
 
 
 @pytest.mark.parametrize("how", ["gone", "corrupt"])
-@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_pointer_that_is_lost_before_it_is_moved_loses_no_file(mode: str, how: str) -> None:
     scene = JobScene()
     for number in range(2):
@@ -247,10 +247,8 @@ def test_manifests_removed_with_their_pointer_leave_files_that_readers_are_told_
 
 
 def test_the_newest_manifest_is_the_one_that_no_other_names() -> None:
-    def manifest(job: str, previous: str | None, conflict: str = "append") -> Manifest:
-        return Manifest(
-            job_id=job, bucket="b", destination="d", conflict=conflict, committed_ms=1, previous=previous
-        )
+    def manifest(job: str, previous: str | None, mode: str = "append") -> Manifest:
+        return Manifest(job_id=job, bucket="b", destination="d", mode=mode, committed_ms=1, previous=previous)
 
     ones = [
         manifest("a", None),

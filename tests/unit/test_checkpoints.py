@@ -30,8 +30,8 @@ def write(job: magicfs.Job, name: str, metadata: bytes) -> None:
                 file.write(body)
 
 
-def save(scene: MemoryScene, name: str, conflict: Any = "append", **how: Any) -> None:
-    with magicfs.Job(URL, conflict=conflict, tracking="memory", filesystem=scene.wrapped, **how) as job:
+def save(scene: MemoryScene, name: str, mode: Any = "append", **how: Any) -> None:
+    with magicfs.Job(URL, mode=mode, tracking="memory", filesystem=scene.wrapped, **how) as job:
         write(job, name, name.encode())
 
 
@@ -48,7 +48,7 @@ def test_the_newest_is_that_of_the_newest_job_whatever_its_name(scene: MemorySce
 
 def test_one_that_is_being_written_is_never_found(scene: MemoryScene) -> None:
     save(scene, "step-1")
-    job = magicfs.Job(URL, conflict="append", filesystem=scene.wrapped).setup()
+    job = magicfs.Job(URL, mode="append", filesystem=scene.wrapped).setup()
     write(job, "step-2", b"")
     assert latest(scene) == "step-1"
     job.abort()
@@ -61,7 +61,7 @@ def test_one_that_was_deleted_or_replaced_is_passed_over(scene: MemoryScene) -> 
     path = URL.removeprefix("memory://")
     scene.filesystem.rm(f"{path}/step-3", recursive=True)
     assert latest(scene) == "step-2"
-    save(scene, "step-0", "replace")
+    save(scene, "step-0", "overwrite")
     assert latest(scene) == "step-0"
     scene.filesystem.rm(f"{path}/step-0", recursive=True)
     assert latest(scene) is None
@@ -106,7 +106,7 @@ def whole(scene: MemoryScene, name: str, parts: set[str]) -> Found:
 
 
 def rolled_back(scene: MemoryScene, job: str) -> str:
-    return magicfs.rollback(URL, to=f"job:{job}", keep_replaced="1h", filesystem=scene.wrapped).job_id
+    return magicfs.rollback(URL, to=f"job:{job}", keep="1h", filesystem=scene.wrapped).job_id
 
 
 def newest(scene: MemoryScene) -> str:
@@ -127,7 +127,7 @@ class TestRolledBack:
             save(scene, name)
             files[name] = keys(scene)
         last = newest(scene)
-        save(scene, "other", "replace", keep_replaced="1h")
+        save(scene, "other", "overwrite", keep="1h")
         return last, files
 
     def test_all_are_found_in_the_order_of_then(self, scene: MemoryScene, copies: bool) -> None:
@@ -144,7 +144,7 @@ class TestRolledBack:
     def test_so_are_copies_of_copies_and_sums_of_manifests(self, scene: MemoryScene) -> None:
         last, files = self.replaced(scene)
         for target in (rolled_back(scene, last), newest(scene)):
-            save(scene, "another", "replace", keep_replaced="1h")
+            save(scene, "another", "overwrite", keep="1h")
             assert latest(scene) == "another"
             rolled_back(scene, target)
             assert latest(scene) == "step-1"
@@ -182,7 +182,7 @@ def test_who_has_found_one_reads_on_by_versions_when_it_is_replaced(scene: Memor
     save(scene, "step-1")
     destination, parts = open_destination(URL, None, scene.wrapped), keys(scene)
     found = find(destination, "step-1")
-    save(scene, "step-2", "replace", keep_replaced="1h")
+    save(scene, "step-2", "overwrite", keep="1h")
     assert latest(scene) == "step-2"
     for key in parts:
         with found.open(destination, key) as file:

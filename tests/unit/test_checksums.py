@@ -220,7 +220,7 @@ class TestTravel:
             "footers": footers,
         }
         large = parquet(700_000)
-        with magicfs.Job(scene.url, conflict="append", **how) as job, job.task(0) as task:
+        with magicfs.Job(scene.url, mode="append", **how) as job, job.task(0) as task:
             (Path(task.path) / "p=1").mkdir()
             (Path(task.path) / "p=1" / "a.parquet").write_bytes(large)
             (Path(task.path) / "p=1" / "b.bin").write_bytes(b"")
@@ -257,17 +257,17 @@ class TestTravel:
     def test_sums_rollbacks_and_drops_keep_them(self):
         scene = JobScene(DEST)
         first = scene.published(FILES, checksums=True)
-        scene.published({"z.bin": b"1"}, conflict="replace", keep_replaced="1d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
+        scene.published({"z.bin": b"1"}, mode="overwrite", keep="1d")
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
         magicfs.compact(scene.url, filesystem=scene.filesystem)
         assert verified(scene).confirmed == len(FILES)
-        magicfs.drop(scene.url, where="file.size = 0", filesystem=scene.filesystem, keep_replaced=None)
+        magicfs.drop(scene.url, where="file.size = 0", filesystem=scene.filesystem, keep=None)
         assert verified(scene).confirmed == len(FILES) - 1
 
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct"])
     def test_committers_that_keep_none_refuse(self, committer: str, tmp_path: Path):
         with pytest.raises(UsageError, match="checksums stand in manifests"):
-            magicfs.Job(f"file://{tmp_path}/x", committer=committer, conflict="append", checksums=True)
+            magicfs.Job(f"file://{tmp_path}/x", committer=committer, mode="append", checksums=True)
 
 
 class TestVerifying:

@@ -224,7 +224,7 @@ class TestPending:
         assert (code, document["count"], document["pending"]) == (0, 0, [])
 
     def test_files_of_an_open_task_show_key_size_job_and_age(self, bucket, capsys):
-        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        job = magicfs.Job(f"memory://{bucket}/sales", mode="append").setup()
         write_task(job, 0, HOSTILE)
         code, document = pending_document(capsys, f"memory://{bucket}/sales")
         assert code == 1
@@ -235,14 +235,14 @@ class TestPending:
         assert 0 <= upload["age_seconds"] < 60
 
     def test_files_of_a_committed_task_show_their_sizes_too(self, bucket, capsys):
-        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        job = magicfs.Job(f"memory://{bucket}/sales", mode="append").setup()
         write_task(job, 0, "a.parquet", "b.parquet").commit()
         _, document = pending_document(capsys, f"memory://{bucket}/sales")
         assert [upload["bytes"] for upload in document["pending"]] == [9, 9]
         assert document["bytes"] == 18
 
     def test_size_of_a_file_that_is_still_written_is_unknown_and_its_job_is_known(self, bucket, capsys):
-        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        job = magicfs.Job(f"memory://{bucket}/sales", mode="append").setup()
         task = job.task(0).setup()
         file = task.filesystem.open(f"{task.path}/a.parquet", "wb")
         assert cli.main(["pending", f"memory://{bucket}/sales"]) == 1
@@ -254,7 +254,7 @@ class TestPending:
     def test_what_late_tasks_have_left_is_ended_by_the_line_that_is_named(self, bucket, capsys):
         """Where only the names of uploads tell whose they are, as after a job that was aborted."""
         url = f"memory://{bucket}/sales 50% #1"
-        job = magicfs.Job(url, conflict="append").setup()
+        job = magicfs.Job(url, mode="append").setup()
         name = f"a-000000-{job.id}.parquet"
         job.abort()
         store = MemoryFileSystem().store(bucket)
@@ -269,7 +269,7 @@ class TestPending:
         assert cli.main(["pending", url]) == 0
 
     def test_neighbour_with_a_longer_name_is_not_listed(self, bucket, capsys):
-        job = magicfs.Job(f"memory://{bucket}/dataset10", conflict="append").setup()
+        job = magicfs.Job(f"memory://{bucket}/dataset10", mode="append").setup()
         write_task(job, 0, "a.parquet")
         assert cli.main(["pending", f"memory://{bucket}/dataset1"]) == 0
         assert cli.main(["pending", f"memory://{bucket}/dataset10"]) == 1
@@ -277,7 +277,7 @@ class TestPending:
     def test_url_above_the_destinations_finds_the_jobs_below(self, bucket, capsys):
         jobs = []
         for name in ("one", "deep/two"):
-            job = magicfs.Job(f"memory://{bucket}/lake/{name}", conflict="append", unique_names=False).setup()
+            job = magicfs.Job(f"memory://{bucket}/lake/{name}", mode="append", unique_names=False).setup()
             write_task(job, 0, "k=v/a.parquet")
             jobs.append(job)
         _, document = pending_document(capsys, f"memory://{bucket}")
@@ -297,7 +297,7 @@ class TestPending:
         assert document["bytes_unknown"] == 1
 
     def test_unreadable_record_is_told_on_stderr_and_hides_nothing(self, bucket, capsys):
-        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        job = magicfs.Job(f"memory://{bucket}/sales", mode="append").setup()
         task = write_task(job, 0, "a.parquet")
         task.filesystem.fs.pipe_file(f"{task.path}/a.parquet.pending", b"{")
         code = cli.main(["pending", f"memory://{bucket}/sales", "--json"])
@@ -308,7 +308,7 @@ class TestPending:
         assert (upload["bytes"], upload["job_id"]) == (None, job.id)
 
     def test_committed_job_leaves_nothing_pending(self, bucket, capsys):
-        with magicfs.Job(f"memory://{bucket}/sales", conflict="append") as job, job.task(0) as task:
+        with magicfs.Job(f"memory://{bucket}/sales", mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", b"a")
         assert cli.main(["pending", f"memory://{bucket}/sales"]) == 0
 
@@ -316,7 +316,7 @@ class TestPending:
         filesystem = MemoryFileSystem()
         for number in range(20):
             filesystem.pipe_file(f"{bucket}/sales/k={number}/old.parquet", b"x")
-        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        job = magicfs.Job(f"memory://{bucket}/sales", mode="append").setup()
         write_task(job, 0, *(f"k={number}/new.parquet" for number in range(20)))
         store = Recording(filesystem.store(bucket))
         found = on_loop(filesystem, survey, store, "sales")
@@ -360,7 +360,7 @@ class TestShow:
         assert all(filename in shown for filename in document["filenames"])
 
     def test_success_of_a_job_is_read_from_its_url(self, bucket, capsys):
-        with magicfs.Job(f"memory://{bucket}/sales", conflict="append") as job, job.task(0) as task:
+        with magicfs.Job(f"memory://{bucket}/sales", mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/{HOSTILE}", b"a")
         assert cli.main(["show", f"memory://{bucket}/sales/_SUCCESS"]) == 0
         shown = capsys.readouterr().out

@@ -27,12 +27,12 @@ def write(job: magicfs.Job, task: int, name: str) -> None:
         one.filesystem.pipe_file(f"{one.path}/{name}", b"1")
 
 
-def unfinished(url: str, conflict: str) -> magicfs.Job:
+def unfinished(url: str, mode: str) -> magicfs.Job:
     """A job of which one task has committed, at a dataset of three files."""
-    with magicfs.Job(url, committer="magic", conflict="append") as before:
+    with magicfs.Job(url, committer="magic", mode="append") as before:
         for number, name in enumerate(OLD):
             write(before, number, name)
-    job = magicfs.Job(url, committer="magic", conflict=conflict).setup()
+    job = magicfs.Job(url, committer="magic", mode=mode).setup()
     write(job, 0, "p=1/new")
     return job
 
@@ -51,11 +51,11 @@ def test_a_commit_with_fewer_tasks_than_asked_for_is_refused(
     assert magicfs.verify(url).files == 4
 
 
-@pytest.mark.parametrize(("conflict", "old"), [("replace", 3), ("replace_partitions", 2), ("append", 0)])
+@pytest.mark.parametrize(("mode", "old"), [("overwrite", 3), ("overwrite_partitions", 2), ("append", 0)])
 def test_a_dry_run_says_what_a_replace_would_delete(
-    url: str, conflict: str, old: int, capsys: pytest.CaptureFixture[str]
+    url: str, mode: str, old: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = unfinished(url, conflict)
+    job = unfinished(url, mode)
     assert main(["commit", url, "--job", job.id, "--dry-run"]) == 1
     assert (f"would delete  {old} old files" in capsys.readouterr().out) == bool(old)
     assert main(["commit", url, "--job", job.id, "--dry-run", "--json"]) == 1

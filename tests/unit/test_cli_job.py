@@ -44,7 +44,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Ran:
 
 @pytest.fixture
 def job(run: Ran, url: str) -> str:
-    code, out, _ = run("setup", url, "--conflict", "append")
+    code, out, _ = run("setup", url, "--mode", "append")
     assert code == 0
     return out.strip()
 
@@ -132,7 +132,7 @@ def test_task_after_the_commit_is_denied(bucket, run, job, tmp_path):
 
 def test_run_is_published_once(bucket, url, run, tmp_path):
     def whole(number: int) -> list[tuple[int, str, str]]:
-        setup = run("setup", url, "--conflict", "append", "--run-id", "2026-11-25 +%#")
+        setup = run("setup", url, "--mode", "append", "--run-id", "2026-11-25 +%#")
         name = setup[1].strip()
         task = run("task", name, "1", files(tmp_path / str(number), a=f"run {number}"))
         return [setup, task, run("commit", name)]
@@ -192,7 +192,7 @@ def test_path_that_is_a_link_itself_is_what_it_leads_to(bucket, run, job, tmp_pa
 
 
 def test_job_of_a_program_takes_no_tasks(url, run, tmp_path):
-    with pytest.raises(ZeroDivisionError), magicfs.Job(url, conflict="append", tracking="memory") as job:
+    with pytest.raises(ZeroDivisionError), magicfs.Job(url, mode="append", tracking="memory") as job:
         code, _, err = run("task", f"{url}/__magic_job-{job.id}", "1", files(tmp_path / "a", a="a"))
         raise ZeroDivisionError
     assert code == 2

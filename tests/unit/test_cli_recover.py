@@ -100,21 +100,21 @@ class TestRecover:
         assert not bucket.uploads()
 
     @pytest.mark.parametrize("rollback", [False, True])
-    @pytest.mark.parametrize("conflict", ["append", "replace", "replace_partitions"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
     def test_a_job_whose_driver_died_among_its_files_is_all_new_or_all_old(
-        self, bucket, url, run, conflict, rollback
+        self, bucket, url, run, mode, rollback
     ):
         bucket.put("sales/day=1/old.bin", b"old")
         bucket.put("sales/day=7/kept.bin", b"kept")
         before = bucket.objects()
-        died_in(JobState.COMMITTING, url, completed=1, conflict=conflict)
+        died_in(JobState.COMMITTING, url, completed=1, mode=mode)
         assert len(set(bucket.data("sales").values()) & NEW) == 1
         assert run("recover", url, *(["--rollback"] if rollback else []))[0] == 0
-        kept = {"append": {b"old", b"kept"}, "replace": set(), "replace_partitions": {b"kept"}}
+        kept = {"append": {b"old", b"kept"}, "overwrite": set(), "overwrite_partitions": {b"kept"}}
         if rollback:
             assert bucket.objects() == before
         else:
-            assert set(bucket.data("sales").values()) == NEW | kept[conflict]
+            assert set(bucket.data("sales").values()) == NEW | kept[mode]
         assert not bucket.uploads()
 
     def test_rollback_of_a_completed_job_is_denied_and_touches_nothing(self, bucket, url, run):
@@ -176,19 +176,19 @@ class TestRecover:
 
 class TestCommit:
     @pytest.mark.parametrize(
-        ("conflict", "hadoop"),
-        [("append", None), ("append", "3.3"), ("replace", None), ("fail", None), ("fail", "3.3")],
+        ("mode", "hadoop"),
+        [("append", None), ("append", "3.3"), ("overwrite", None), ("error", None), ("error", "3.3")],
     )
-    def test_an_open_job_is_published_from_its_pending_sets(self, bucket, url, run, conflict, hadoop):
-        if conflict != "fail":
+    def test_an_open_job_is_published_from_its_pending_sets(self, bucket, url, run, mode, hadoop):
+        if mode != "error":
             bucket.put("sales/old.bin", b"old")
-        first = Job(url, conflict=conflict, hadoop=hadoop).setup()
-        job = written(url, conflict=conflict, hadoop=hadoop, attempt=3, job_id=first.id)
+        first = Job(url, mode=mode, hadoop=hadoop).setup()
+        job = written(url, mode=mode, hadoop=hadoop, attempt=3, job_id=first.id)
         code, out, _ = run("commit", url, "--job", job.id)
         assert code == 0
-        assert f"job         {job.id}, committer magic, conflict {conflict}" in out
+        assert f"job         {job.id}, committer magic, mode {mode}" in out
         data = bucket.data("sales")
-        assert ("sales/old.bin" in data) == (conflict == "append")
+        assert ("sales/old.bin" in data) == (mode == "append")
         data.pop("sales/old.bin", None)
         assert set(data.values()) == NEW
         assert not bucket.uploads()
@@ -234,7 +234,7 @@ class TestCommit:
         assert bucket.objects() == before
 
     def test_dry_run_tells_tasks_files_and_names(self, bucket, url, run):
-        job = written(url, conflict="replace")
+        job = written(url, mode="overwrite")
         before = bucket.objects()
         code, out, _ = run("commit", url, "--job", job.id, "--dry-run")
         assert code == 1
@@ -261,7 +261,7 @@ class TestCommit:
 
     def test_a_job_without_a_committed_task_exits_2_and_changes_nothing(self, bucket, url, run):
         bucket.put("sales/old.bin", b"old")
-        job = written(url, conflict="replace", tasks=0)
+        job = written(url, mode="overwrite", tasks=0)
         job.task(0).setup().filesystem.pipe_file(f"{job.task(0).setup().path}/a", b"not committed")
         before = bucket.objects()
         code, _, err = run("commit", url, "--job", job.id)
@@ -288,7 +288,7 @@ class TestCommit:
         assert (bucket.objects(), bucket.uploads()) == (before, uploads)
 
     def test_a_run_that_is_published_is_not_published_again(self, bucket, url):
-        with magicfs.Job(url, conflict="append", run_id="batch 7") as job, job.task(0) as task:
+        with magicfs.Job(url, mode="append", run_id="batch 7") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.bin", b"a")
         again = written(url, run_id="batch 7")
         assert again.found.published == job.id
@@ -297,7 +297,7 @@ class TestCommit:
         assert len(bucket.data("sales")) == 1
 
     def test_data_in_the_way_of_fail_is_refused(self, bucket, url):
-        job = written(url, conflict="fail")
+        job = written(url, mode="error")
         bucket.put("sales/theirs.bin", b"theirs")
         with pytest.raises(OutputExists):
             commit(url, job.id)
@@ -312,7 +312,7 @@ class TestCommitOfHadoop:
         job = HadoopJob(bucket, "sales", layout=layout)
         code, out, _ = run("commit", url, "--job", job.id, "--driver-is-dead")
         assert code == 0
-        assert "conflict append" in out
+        assert "mode append" in out
         data = bucket.data("sales")
         assert data.pop("sales/old.bin") == b"old"
         assert data == job.files
@@ -358,7 +358,7 @@ class TestCommitOfHadoop:
         assert len(bucket.uploads()) == 4
 
     def test_what_a_task_left_after_its_job_had_ended_is_never_published(self, bucket, url, run):
-        job = magicfs.Job(url, conflict="append").setup()
+        job = magicfs.Job(url, mode="append").setup()
         job.abort()
         zombie = magicfs.Task(job.spec, task_id("late")).setup()
         zombie.filesystem.pipe_file(f"{zombie.path}/b.bin", b"late")
@@ -468,7 +468,7 @@ class TestShow:
         key = job.spec.work_layout.job_object_key
         code, out, _ = run("show", bucket.url(key))
         assert code == 0
-        for told in (job.id, "batch 7", "prepared: what will be replaced", "replace", "deletions"):
+        for told in (job.id, "batch 7", "prepared: what will be replaced", "overwrite", "deletions"):
             assert told in out
         assert json.loads(run("show", bucket.url(key), "--json")[1])["kind"] == "job"
 
@@ -491,7 +491,7 @@ class TestFindings:
     def test_unfinished_jobs_and_pending_uploads_are_logged_one_line_each(self, bucket, url, caplog):
         other = written(url, run_id="nightly\n1", tasks=1)
         with caplog.at_level(logging.INFO, logger="magicfs"):
-            job = magicfs.Job(url, conflict="append").setup()
+            job = magicfs.Job(url, mode="append").setup()
         said = self.messages(caplog)
         assert len(said) == 2
         assert f"job {other.id} of run 'nightly\\n1' is unfinished: open since 20" in said[0]
@@ -502,7 +502,7 @@ class TestFindings:
         for number in range(LISTED_MAX + 5):
             bucket.create_upload(f"sales/{number:03}.bin")
         with caplog.at_level(logging.INFO, logger="magicfs"):
-            magicfs.Job(url, conflict="append").setup()
+            magicfs.Job(url, mode="append").setup()
         said = self.messages(caplog)
         assert len(said) == LISTED_MAX + 1
         assert "5 more uploads" in said[-1]
@@ -514,7 +514,7 @@ class TestFindings:
             written(url, tasks=0)
         monkeypatch.setattr(context, "MANY_JOBS", 2)
         caplog.clear()
-        magicfs.Job(url, conflict="append").setup()
+        magicfs.Job(url, mode="append").setup()
         [said] = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
         assert said.startswith(f"3 jobs are unfinished at {url}")
         advice = f"magicfs abort {url} --job ID ends one whose driver is dead"
@@ -524,5 +524,5 @@ class TestFindings:
 
     def test_a_clean_destination_is_silent(self, url, caplog):
         with caplog.at_level(logging.INFO, logger="magicfs"):
-            magicfs.Job(url, conflict="append").setup()
+            magicfs.Job(url, mode="append").setup()
         assert self.messages(caplog) == []

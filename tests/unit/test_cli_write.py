@@ -56,7 +56,7 @@ def test_every_format_is_told_by_its_name(kind: str, tmp_path: Path) -> None:
     assert cli.main(["write", str(path), f"file://{tmp_path}/out"]) == 0
     assert rows(tmp_path / "out") == table.to_pylist()
     (tmp_path / "unnamed").write_bytes(path.read_bytes())
-    more = [str(tmp_path / "unnamed"), f"file://{tmp_path}/out", "--conflict", "append"]
+    more = [str(tmp_path / "unnamed"), f"file://{tmp_path}/out", "--mode", "append"]
     assert cli.main(["write", *more]) == 2
     assert cli.main(["write", *more, "--input-format", "json" if kind == "ndjson" else kind]) == 0
     assert len(rows(tmp_path / "out")) == 4

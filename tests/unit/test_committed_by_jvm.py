@@ -107,7 +107,7 @@ def adopted(scene: JobScene, job: Job) -> None:
 
 
 @pytest.mark.parametrize("handed", [True, False])
-@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_driver_adds_the_manifest_and_says_so(scene: JobScene, mode: str, handed: bool) -> None:
     job = scene.job(mode, form={"sets": True})
     commits = wrote(scene, job)
@@ -116,17 +116,17 @@ def test_driver_adds_the_manifest_and_says_so(scene: JobScene, mode: str, handed
     report = job.commit(commits if handed else None)
     assert (report.files, report.bytes, report.published) == (3, 3, True)
     assert "Hadoop's magic committer has committed the job" in report.warnings[0]
-    assert ("has appended" in " ".join(report.warnings)) is (mode == "replace")
+    assert ("has appended" in " ".join(report.warnings)) is (mode == "overwrite")
     adopted(scene, job)
     before = scene.everything()
-    again = magicfs.Job(scene.url, conflict=mode, job_id=job.id, filesystem=scene.filesystem)
+    again = magicfs.Job(scene.url, mode=mode, job_id=job.id, filesystem=scene.filesystem)
     with pytest.raises(CommitDenied, match="published already"):
         again.setup()
     assert scene.everything() == before
 
 
 def test_with_block_ends_without_an_error(scene: JobScene) -> None:
-    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, hadoop="3.4.1") as job:
+    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, hadoop="3.4.1") as job:
         for number, files in enumerate(FILES):
             with job.task(number) as task:
                 for name, body in files.items():

@@ -13,7 +13,7 @@ import pytest
 import magicfs
 from magicfs.committers.registry import committers
 from magicfs.errors import UsageError
-from magicfs.protocol.conflict import CONFLICTS
+from magicfs.protocol.modes import WRITE_MODES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "committers.md").read_text()
 
@@ -35,12 +35,12 @@ def test_every_committer_has_its_row() -> None:
     assert list(dict.fromkeys(named)) == list(committers())
 
 
-def test_conflict_modes_are_those_of_the_code() -> None:
-    shown = {row[0].strip("`"): row[1:5] for row in rows("| | `fail`")}
+def test_modes_are_those_of_the_code() -> None:
+    shown = {row[0].strip("`"): row[1:5] for row in rows("| | `error`")}
     others = shown.pop("the others")
     for name, traits in committers().items():
-        said = {mode for mode, cell in zip(CONFLICTS, shown.get(name, others), strict=True) if cell}
-        assert said == set(traits.conflicts), name
+        said = {mode for mode, cell in zip(WRITE_MODES, shown.get(name, others), strict=True) if cell}
+        assert said == set(traits.modes), name
 
 
 def test_every_option_is_told() -> None:
@@ -80,7 +80,7 @@ def test_what_cannot_be_is_refused_with_what_can() -> None:
     for arguments, words in (
         ({"committer": "magik"}, "choose one of magic, directory"),
         (
-            {"committer": "directory", "conflict": "replace_partitions"},
+            {"committer": "directory", "mode": "overwrite_partitions"},
             "committers that have it: magic, part",
         ),
         ({"committer": "manifest"}, "best here is committer='magic'"),

@@ -93,7 +93,7 @@ class TestJobs:
         assert magicfs.read_manifest(scene.url, filesystem=scene.filesystem).job_id == jobs[-1].id
         assert objects <= set(scene.objects()), "nothing was removed"
         head = view_of(scene).head
-        assert (head.conflict, head.previous, head.replaced) == (COMPACT, jobs[-1].id, jobs[-1].id)
+        assert (head.mode, head.previous, head.replaced) == (COMPACT, jobs[-1].id, jobs[-1].id)
         assert [(one.run_id, one.job_id) for one in logged(scene)] == [
             (f"run {n}", jobs[n].id) for n in reversed(range(5))
         ]
@@ -138,7 +138,7 @@ class TestJobs:
         with pytest.raises(ObjectNotFound, match="no job was published"):
             compact(scene)
 
-    @pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
     def test_jobs_go_on_above_a_sum(self, scene: JobScene, mode: str):
         plain = like(scene)
         for one in (scene, plain):
@@ -146,7 +146,7 @@ class TestJobs:
                 one.published({f"p={n % 2}/{n}.bin": b"old"}, run_id=f"{n}")
             if one is scene:
                 assert compact(one).manifest
-            one.published({"p=1/new.bin": b"new"}, conflict=mode, run_id="new")
+            one.published({"p=1/new.bin": b"new"}, mode=mode, run_id="new")
             if one is scene:
                 report = compact(one)
                 assert (report.manifests, report.runs) == (2, 5)
@@ -175,7 +175,7 @@ class TestJobs:
                 scene.put("_SUCCESS", success)
 
         assert scene.commit(job, commits, traffic=Traffic(before=late)) is not None
-        assert view_of(scene).head.conflict == COMPACT
+        assert view_of(scene).head.mode == COMPACT
         assert first.id.encode() in success
         found = scene.success()
         assert found is not None
@@ -218,7 +218,7 @@ def three_jobs(scene: JobScene) -> None:
         scene.published({f"p={n}/{n}.bin": b"old"}, run_id=f"{n}")
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 def test_a_job_that_joins_before_any_request_of_a_compaction_is_kept_whole(
     scene: JobScene, mode: str
 ) -> None:
@@ -233,7 +233,7 @@ def test_a_job_that_joins_before_any_request_of_a_compaction_is_kept_whole(
         if len(traffic.log) < number:
             break
         assert report.manifest is not None
-        kept = {"append": 3, "replace": 0, "replace_partitions": 2}[mode]
+        kept = {"append": 3, "overwrite": 0, "overwrite_partitions": 2}[mode]
         for _ in range(2):
             assert place.bodies() == [b"new"] + [b"old"] * kept
             assert place.manifest_files() == set(place.data())
@@ -242,7 +242,7 @@ def test_a_job_that_joins_before_any_request_of_a_compaction_is_kept_whole(
     assert 8 < number < 59, "every request"
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 def test_a_compaction_before_any_request_of_a_job_commit_neither_stops_it_nor_brings_old_files_back(
     mode: str,
 ) -> None:
@@ -258,7 +258,8 @@ def test_a_compaction_before_any_request_of_a_job_commit_neither_stops_it_nor_br
         traffic = joining(number, join)
         assert place.commit(job, commits, traffic=traffic) is not None
         assert (
-            place.bodies() == [b"new"] + [b"old"] * {"append": 3, "replace": 0, "replace_partitions": 2}[mode]
+            place.bodies()
+            == [b"new"] + [b"old"] * {"append": 3, "overwrite": 0, "overwrite_partitions": 2}[mode]
         )
         assert place.manifest_files() == set(place.data())
         compact(place)
@@ -317,7 +318,7 @@ def plain(job: str, *keys: str, **changes: Any) -> Manifest:
         job_id=job,
         bucket="bucket",
         destination=DEST,
-        conflict="append",
+        mode="append",
         committed_ms=1,
         files=tuple(ManifestFile(key=key, size=1, etag=f'"{job}"') for key in keys or (f"{job}.bin",)),
         **changes,
@@ -428,7 +429,7 @@ EVENTS = st.lists(
         st.tuples(st.just("append"), st.sets(st.sampled_from(KEYS))),
         st.tuples(st.just("keys"), st.sets(st.sampled_from(KEYS))),
         st.tuples(st.just("look"), st.just(frozenset())),
-        st.tuples(st.just("replace"), st.sets(st.sampled_from(KEYS))),
+        st.tuples(st.just("overwrite"), st.sets(st.sampled_from(KEYS))),
         st.tuples(st.just("compact"), st.just(frozenset())),
         st.tuples(st.just("compact"), st.just(frozenset())),
     ),
@@ -454,13 +455,13 @@ def test_a_reader_cannot_tell_whether_a_chain_was_ever_summed_up(events: list[An
             elif what == "look":
                 looked.append((await newest(summed.plain), await newest(whole.plain)))
             else:
-                ends = looked.pop() if what == "replace" and looked else None
+                ends = looked.pop() if what == "overwrite" and looked else None
                 for index, one in enumerate((summed, whole)):
                     changes: dict[str, Any] = {"older_files": older and not number}
                     hides: Hides = "nothing"
                     if what == "keys":
                         hides, changes["deleted"] = "keys", ("p=1/a", "p=2/a")
-                    if what == "replace":
+                    if what == "overwrite":
                         hides = "all"
                         changes["replaced"] = ends[index] if ends else await newest(one.plain)
                     manifest = plain(f"j{number}", *(keys or {f"{number}"}), hides=hides, **changes)
@@ -486,7 +487,7 @@ async def newest(store: MemoryStore) -> str | None:
 def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
     url = "memory://compact-command/sales"
     for n in range(3):
-        with magicfs.Job(url, conflict="append", run_id=f"{n}") as job, job.task(0) as task:
+        with magicfs.Job(url, mode="append", run_id=f"{n}") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/{n}.bin", b"12")
     assert main(["compact", url, "--dry-run"]) == 0
     assert "would sum up  3 manifests" in capsys.readouterr().out

@@ -83,7 +83,7 @@ def test_credentials_in_a_url_are_not_quoted() -> None:
 def test_paths_of_this_machine_are_destinations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for path in (tmp_path / "a b%#é", Path("a b%#é"), str(tmp_path / "a b%#é"), UPath(tmp_path / "a b%#é")):
-        with magicfs.Job(path, conflict="append") as job, job.task(0) as task:
+        with magicfs.Job(path, mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/x", b"1")
         assert job.url == f"file://{tmp_path}/a b%#é"
     assert magicfs.verify(Path("a b%#é")).files == 4

@@ -52,7 +52,7 @@ def test_a_sound_destination_needs_nothing_and_keeps_nothing(scene: JobScene) ->
 
 
 def test_an_unfinished_job_is_named_with_the_command(scene: JobScene) -> None:
-    job = magicfs.Job(scene.url, filesystem=scene.filesystem, conflict="append").setup()
+    job = magicfs.Job(scene.url, filesystem=scene.filesystem, mode="append").setup()
     found = of(look(scene), "jobs")
     assert found.verdict == "look"
     assert job.id in found.told
@@ -91,7 +91,7 @@ def test_the_command_prints_and_says_by_its_status(
     assert [one.name for one in tmp_path.rglob("*")] == ["a b%"]
     said = capsys.readouterr().out.splitlines()
     assert all(line.startswith("ok ") for line in said)
-    magicfs.Job(url, committer="magic", conflict="append").setup()
+    magicfs.Job(url, committer="magic", mode="append").setup()
     assert main(["doctor", url, "--read-only"]) == 1
     assert "-> if no driver of theirs lives: magicfs recover" in capsys.readouterr().out
     assert main(["doctor", url, "--json"]) == 1
@@ -110,7 +110,7 @@ def test_recover_above_a_destination_says_where_the_job_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"file://{tmp_path}/lake/team/sales 1"
-    job = magicfs.Job(url, committer="magic", conflict="append").setup()
+    job = magicfs.Job(url, committer="magic", mode="append").setup()
     assert main(["recover", f"file://{tmp_path}/lake"]) == 1
     assert f"  magicfs recover {url}\n" in capsys.readouterr().out
     assert magicfs.recover(tmp_path / "lake").below == (url,)

@@ -58,7 +58,7 @@ def shown(scene: JobScene, job: str | None = None) -> list[bytes]:
 
 
 def drop(scene: JobScene, **how: Any) -> magicfs.DropReport:
-    return magicfs.drop(scene.url, filesystem=scene.filesystem, **{"keep_replaced": None, **how})
+    return magicfs.drop(scene.url, filesystem=scene.filesystem, **{"keep": None, **how})
 
 
 def expire(scene: JobScene, *, days: float) -> int:
@@ -83,7 +83,7 @@ class TestChoosing:
         drop(scene, partitions=["y=10/m=1", "y=2"])
         assert shown(scene) == scene.bodies() == []
         assert scene.work() == []
-        assert [one.conflict for one in magicfs.history(scene.url, filesystem=scene.filesystem)] == [
+        assert [one.mode for one in magicfs.history(scene.url, filesystem=scene.filesystem)] == [
             "drop",
             "drop",
             "append",
@@ -114,7 +114,7 @@ class TestChoosing:
 
     def test_what_a_job_brought_and_is_still_shown(self, scene: JobScene):
         first = three_days(scene)
-        scene.published({"day=1/a b.bin": b"4"}, conflict="replace_partitions")
+        scene.published({"day=1/a b.bin": b"4"}, mode="overwrite_partitions")
         second = scene.published({"day=1/a b.bin": b"5"})
         assert drop(scene, jobs="monday", partitions="day=2", dry_run=True).files == 1
         report = drop(scene, jobs=[f"run:{'monday'}", first.id])
@@ -144,7 +144,7 @@ class TestChoosing:
             {"partitions": "_magicfs"},
             {"where": "day <"},
             {"where": "day < 'x' extra"},
-            {"partitions": "day=1", "keep_replaced": "soon"},
+            {"partitions": "day=1", "keep": "soon"},
         ],
     )
     def test_orders_that_are_refused(self, plain: JobScene, how: dict[str, Any]):
@@ -198,22 +198,22 @@ class TestRuns:
 class TestKeeping:
     def test_what_is_dropped_can_be_kept_and_rolled_back(self, scene: JobScene):
         first = three_days(scene)
-        assert drop(scene, partitions="day=1", keep_replaced="7d").kept
+        assert drop(scene, partitions="day=1", keep="7d").kept
         assert shown(scene) == [b"22", b"333"]
         assert scene.bodies() == [b"1", b"22", b"333"]
         assert shown(scene, first.id) == [b"1", b"22", b"333"]
         assert magicfs.verify(scene.url, filesystem=scene.filesystem).kept == 1
         assert drop(scene, partitions="day=1").files == 0
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
         assert shown(scene) == [b"1", b"22", b"333"]
 
     @pytest.mark.parametrize("again", [None, "1d", "30d"])
     def test_what_an_earlier_job_keeps_is_hidden_and_stays(self, scene: JobScene, again: str | None):
         """Since a rollback files are shown that another job has promised to keep."""
         first = scene.published({"p=1/a": b"1"}, {"p=2/b": b"2"})
-        scene.published({"p=1/a": b"3"}, conflict="replace", keep_replaced="7d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
-        drop(scene, partitions="p=1", keep_replaced=again)
+        scene.published({"p=1/a": b"3"}, mode="overwrite", keep="7d")
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
+        drop(scene, partitions="p=1", keep=again)
         assert shown(scene) == [b"2"]
         assert shown(scene, first.id) == [b"1", b"2"], "as was promised"
         assert expire(scene, days=6) == 0
@@ -225,9 +225,9 @@ class TestKeeping:
     @pytest.mark.parametrize("again", [None, "1d"])
     def test_so_does_a_job_that_replaces_partitions(self, scene: JobScene, again: str | None):
         first = scene.published({"p=1/a": b"1"}, {"p=2/b": b"2"})
-        scene.published({"p=1/a": b"3"}, conflict="replace", keep_replaced="7d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
-        scene.published({"p=1/a": b"4"}, conflict="replace_partitions", keep_replaced=again)
+        scene.published({"p=1/a": b"3"}, mode="overwrite", keep="7d")
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
+        scene.published({"p=1/a": b"4"}, mode="overwrite_partitions", keep=again)
         assert shown(scene) == [b"2", b"4"]
         assert shown(scene, first.id) == [b"1", b"2"]
         expire(scene, days=8)
@@ -276,7 +276,7 @@ class TestOthers:
             place = paths.parse_url(scene.url)
 
             def other(scene: JobScene = scene) -> None:
-                job = scene.job("replace_partitions")
+                job = scene.job("overwrite_partitions")
                 try:
                     job.commit(scene.wrote(job, {"p=1/a": b"3"}))
                 except CommitDenied:
@@ -337,7 +337,7 @@ class TestDeaths:
             scene = JobScene(DEST)
             scene.published({"p=1/a": b"1"}, {"p=2/b": b"2"})
             engine, place = scene.engine(Traffic([Fault(kind, number=number)])), paths.parse_url(scene.url)
-            how = {"order": Order.of(partitions="p=1"), "job": job_id("tidy"), "keep_replaced_ms": keep}
+            how = {"order": Order.of(partitions="p=1"), "job": job_id("tidy"), "keep_ms": keep}
             done = scene.lived(lambda: drop_files(engine, place, **how))  # noqa: B023
             assert shown(scene) in ([b"2"], [b"1", b"2"])
             for _ in range(2):
@@ -351,7 +351,7 @@ class TestDeaths:
             assert scene.work() == []
             assert scene.bodies() == ([b"1", b"2"] if keep else now)
             if now == [b"1", b"2"]:
-                assert drop(scene, partitions="p=1", keep_replaced="1d" if keep else None).files == 1
+                assert drop(scene, partitions="p=1", keep="1d" if keep else None).files == 1
             assert drop(scene, partitions="p=1").files == 0
             assert shown(scene) == [b"2"]
             if keep:
@@ -397,7 +397,7 @@ class TestJobObject:
             state=JobState.PREPARED,
             nonce="n",
             driver="d",
-            options=JobOptions(committer="magic", conflict=mode),
+            options=JobOptions(committer="magic", mode=mode),
             hidden=(chunk,),
         )
         raw = job.to_bytes()
@@ -421,9 +421,7 @@ class TestCommand:
         assert "2 B" in said("--where", "day < 2", "--run-id", "tidy", "--no-keep")
         assert "was dropped before" in said("--where", "day < 2", "--run-id", "tidy")
         assert "nothing to drop" in said("--where", "day < 2")
-        found = json.loads(
-            said("--partition", "day=2", "--published-by", "monday", "--keep-replaced", "1d", "--json")
-        )
+        found = json.loads(said("--partition", "day=2", "--published-by", "monday", "--keep", "1d", "--json"))
         assert (found["files"], found["kept"]) == (1, True)
         assert main(["drop", url]) == 2
         assert "nothing says what to drop" in capsys.readouterr().err
@@ -441,7 +439,7 @@ async def _tried(engine: Any, place: Any, order: Order) -> str:
 
 def publish_table(scene: JobScene, values: list[Any], **how: Any) -> None:
     table = pa.table({"n": values, "ratio": [0.5] * len(values), "when": [date(2026, 1, 2)] * len(values)})
-    how = {"conflict": "append", "footers": True, "filesystem": scene.filesystem} | how
+    how = {"mode": "append", "footers": True, "filesystem": scene.filesystem} | how
     magicfs.write(table, scene.url, **how)
 
 
@@ -477,11 +475,11 @@ def test_bounds_that_prove_nothing_refuse_the_drop(plain: JobScene, where: str, 
 
 
 def test_the_footer_of_a_file_that_was_replaced_since_counts_for_nothing(plain: JobScene) -> None:
-    publish_table(plain, [1, 2], conflict="replace", unique_names=False)
+    publish_table(plain, [1, 2], mode="overwrite", unique_names=False)
     destination = open_destination(plain.url, None, plain.filesystem)
     before = destination.run(current_view)
     [(key, was)] = [(key, one) for key, one in before.files.items() if key.endswith(".parquet")]
-    publish_table(plain, [1, 2, 99], conflict="replace", unique_names=False)
+    publish_table(plain, [1, 2, 99], mode="overwrite", unique_names=False)
     [now] = [one for name, one in destination.run(current_view).files.items() if name == key]
     footer = magicfs.footers(plain.url, filesystem=plain.filesystem)[key]
     order = Order.of(where="n < 200")

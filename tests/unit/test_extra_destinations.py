@@ -61,13 +61,13 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> JobScene:
     return StagedScene(tmp_path, request.param, destination="dataset1")
 
 
-def job_of(scene: JobScene, conflict: str = "append", **options: Any) -> magicfs.Job:
-    return scene.job(conflict, extra_destinations=[EXTRA], **options)
+def job_of(scene: JobScene, mode: str = "append", **options: Any) -> magicfs.Job:
+    return scene.job(mode, extra_destinations=[EXTRA], **options)
 
 
 def replacing(scene: JobScene) -> str:
-    """A conflict mode of the scene's committer that replaces what is there."""
-    return "replace_partitions" if getattr(scene, "committer", "") == "partitioned" else "replace"
+    """A mode of the scene's committer that replaces what is there."""
+    return "overwrite_partitions" if getattr(scene, "committer", "") == "partitioned" else "overwrite"
 
 
 def elsewhere(scene: JobScene) -> list[bytes]:
@@ -83,10 +83,10 @@ def left(scene: JobScene) -> list[str]:
 # -- published with the job ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("conflict", ["fail", "append", "replacing"])
-def test_files_elsewhere_become_visible_with_the_job_and_not_before(scene: JobScene, conflict: str) -> None:
-    conflict = replacing(scene) if conflict == "replacing" else conflict
-    job = job_of(scene, conflict)
+@pytest.mark.parametrize("mode", ["error", "append", "replacing"])
+def test_files_elsewhere_become_visible_with_the_job_and_not_before(scene: JobScene, mode: str) -> None:
+    mode = replacing(scene) if mode == "replacing" else mode
+    job = job_of(scene, mode)
     commits = wrote(job)
     assert (scene.bodies(), elsewhere(scene)) == ([], [])
     report = job.commit(commits)
@@ -118,9 +118,8 @@ def test_a_job_without_files_of_its_own_replaces_nothing(scene: JobScene) -> Non
     job = job_of(scene, replacing(scene))
     task = Task(job.spec, job.task(0).id).setup()
     put(task, EXTRA, {"deep/b.bin": b"extra"})
-    with pytest.raises(
-        UsageError, match=r"has no files, and conflict='replace.*' (would only|has no partition)"
-    ):
+    said = r"has no files, and mode=.overwrite.*. (would only|has no partition)"
+    with pytest.raises(UsageError, match=said):
         job.commit([task.commit()])
     assert scene.bodies() == [b"old"]
 
@@ -149,7 +148,7 @@ def test_each_directory_has_a_manifest_of_its_own(scene: JobScene) -> None:
 
     manifest = scene.lived(read)
     assert [file.key.split("/")[:2] for file in manifest.files] == [["deep", "er"]] * 2
-    assert (manifest.older_files, manifest.run_id, manifest.conflict) == (True, None, "append")
+    assert (manifest.older_files, manifest.run_id, manifest.mode) == (True, None, "append")
     report = magicfs.verify(EXTRA, filesystem=scene.filesystem)
     assert (report.files, report.missing, report.altered, report.foreign) == (2, (), (), ("before.bin",))
 

@@ -28,7 +28,7 @@ def dead(state: str) -> tuple[JobScene, Job, list[TaskCommit]]:
     """A job that replaces, whose driver died in a state."""
     scene = JobScene()
     scene.published(OLD)
-    job = scene.job("replace")
+    job = scene.job("overwrite")
     commits = scene.wrote(job, *NEW)
     faults = {
         "committing": Fault(Kind.CRASH_AFTER, operation="complete_upload"),

@@ -59,7 +59,7 @@ class Staged:
     def job(self, *rules: Any, **how: Any) -> magicfs.Job:
         return magicfs.Job(
             *(self.scene.url,),
-            **{"conflict": "append", "audit": rules, "filesystem": self.scene.filesystem, **self.how, **how},
+            **{"mode": "append", "audit": rules, "filesystem": self.scene.filesystem, **self.how, **how},
         )
 
     def write(self, task: magicfs.Task, files: dict[str, bytes]) -> None:
@@ -192,7 +192,7 @@ def test_a_task_that_did_not_know_the_check_lets_nothing_pass(scene: JobScene, t
     staged = Staged(scene, "directory", tmp_path)
     job = staged.job(FileCheck(unique)).setup()
     plain = magicfs.Job(
-        scene.url, conflict="append", filesystem=scene.filesystem, job_id=job.id, footers=True, **staged.how
+        scene.url, mode="append", filesystem=scene.filesystem, job_id=job.id, footers=True, **staged.how
     )
     task = magicfs.Task(plain.spec, job.task(0).id).setup()
     staged.write(task, GOOD)
@@ -211,7 +211,7 @@ def test_committers_whose_tasks_have_sent_their_files_refuse(scene: JobScene, ho
 @pytest.mark.parametrize("committer", ["manifest", "file", "direct", "task-completing"])
 def test_committers_that_keep_no_verdicts_refuse(tmp_path: Path, committer: str):
     with pytest.raises(UsageError, match="audit"):
-        magicfs.Job(f"file://{tmp_path}/x", committer=committer, conflict="append", audit=[FileCheck(unique)])
+        magicfs.Job(f"file://{tmp_path}/x", committer=committer, mode="append", audit=[FileCheck(unique)])
     assert not list(tmp_path.iterdir())
 
 

@@ -554,16 +554,16 @@ def test_mode_fail_refuses_data_and_not_what_its_own_tasks_have_published(
     scene: FileScene, algorithm: Algorithm
 ) -> None:
     async def go() -> None:
-        driver = await scene.process(algorithm, conflict="fail").setup()
-        commit = await scene.process(algorithm, conflict="fail").task(0, FILES)
+        driver = await scene.process(algorithm, mode="error").setup()
+        commit = await scene.process(algorithm, mode="error").task(0, FILES)
         # A restarted driver finds what its own job has made visible.
-        heir = await scene.process(algorithm, conflict="fail", attempt=1).setup()
+        heir = await scene.process(algorithm, mode="error", attempt=1).setup()
         with pytest.raises(CommitDenied):
             await driver.commit([commit])
         await heir.commit(await heir.committer.recover_tasks())
         assert await scene.visible() == NAMES
         with pytest.raises(OutputExists):
-            await scene.process(algorithm, job=OTHER, conflict="fail").setup()
+            await scene.process(algorithm, job=OTHER, mode="error").setup()
         assert await scene.work() == []
 
     run(go())
@@ -574,7 +574,7 @@ def test_replace_takes_the_place_of_all_that_was_there(scene: FileScene, unique:
     async def go() -> None:
         await scene.put("a.txt", b"old")
         await scene.put("day=2/old.txt", b"old")
-        how: Any = {"conflict": "replace", "unique": unique}
+        how: Any = {"mode": "overwrite", "unique": unique}
         driver = await scene.process(**how).setup()
         report = await driver.commit([await scene.process(**how).task(0, FILES)])
         assert report.files == 2

@@ -16,7 +16,7 @@ from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.formats.task_manifest import TaskManifest
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.paths import parse_url
 from magicfs.stores.local.store import LocalStore
 from magicfs.stores.memory.store import MemoryStore, World
@@ -468,15 +468,15 @@ def test_claim_that_could_not_be_judged_keeps_its_files(make: Make) -> None:
     run(go())
 
 
-@pytest.mark.parametrize("conflict", ["fail", "append"])
+@pytest.mark.parametrize("mode", ["error", "append"])
 def test_open_job_is_committed_by_somebody_else_beside_files_that_its_tasks_have_published(
-    make: Make, conflict: Conflict
+    make: Make, mode: WriteMode
 ) -> None:
     async def go() -> None:
         scene = make()
-        driver = await scene.process(2, conflict=conflict).setup()
+        driver = await scene.process(2, mode=mode).setup()
         for number in range(2):
-            await scene.process(2, conflict=conflict).task(number, FILES)
+            await scene.process(2, mode=mode).task(number, FILES)
         engine, where = driver.committer.engine, parse_url(driver.committer.context.url)
         report = await commit_listed(engine, where, JOB, driver_is_dead=True)
         assert report.files == 4

@@ -24,14 +24,14 @@ def rewritten(scene: JobScene, files: int = 1, **options: Any) -> dict[str, byte
     """A job that replaces every file by one of the same name; returns what is there then."""
     written = {name: body + b"+" for name, body in scene.data().items()}
     assert len(written) == files
-    scene.published(written, conflict="replace", **options)
+    scene.published(written, mode="overwrite", **options)
     return scene.data()
 
 
 def test_a_sweep_leaves_uploads_of_a_job_that_rewrites_files_under_their_own_names(scene: JobScene) -> None:
     first = scene.published({"part-0.parquet": b"1"})
     (name,) = scene.data()
-    second = scene.job("replace")
+    second = scene.job("overwrite")
     commits = scene.wrote(second, {name: b"2"})
     swept = datasets.abort(scene.url, job=first.id, filesystem=scene.filesystem)
     assert [one.uploads for one in swept.jobs] in ([], [0])
@@ -153,9 +153,9 @@ def test_a_replace_removes_hidden_files_of_the_jobs_that_it_replaces_and_no_othe
         scene.put(name, b"somebody's")
     files = {"day=1/part-0.csv": b"1", **HIDDEN}
     for number in range(3):
-        scene.published({**files, f"n={number}": b""}, conflict="replace", unique_names=unique_names)
+        scene.published({**files, f"n={number}": b""}, mode="overwrite", unique_names=unique_names)
         assert len(hidden(scene)) == len(HIDDEN) + len(theirs)
-    scene.published({"day=1/part-1.csv": b"2"}, conflict="replace")
+    scene.published({"day=1/part-1.csv": b"2"}, mode="overwrite")
     assert sorted(hidden(scene)) == sorted(theirs)
     assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
 
@@ -163,7 +163,7 @@ def test_a_replace_removes_hidden_files_of_the_jobs_that_it_replaces_and_no_othe
 def test_a_replace_of_partitions_removes_hidden_files_in_them(scene: JobScene) -> None:
     scene.published({f"day={n}/{name}": b"1" for n in (1, 2) for name in ("a", ".a.crc")})
     scene.put("day=1/.b.crc", b"somebody's")
-    scene.published({"day=1/b": b"2"}, conflict="replace_partitions")
+    scene.published({"day=1/b": b"2"}, mode="overwrite_partitions")
     left = sorted(name.partition("-")[0] for name in hidden(scene))
     assert left == ["day=1/.b.crc", "day=2/.a"]
     assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
@@ -172,13 +172,13 @@ def test_a_replace_of_partitions_removes_hidden_files_in_them(scene: JobScene) -
 def test_a_hidden_file_that_somebody_wrote_over_stays(scene: JobScene) -> None:
     scene.published({"a": b"1", "_notes": b"of a job"}, unique_names=False)
     scene.put("_notes", b"somebody's")
-    scene.published({"b": b"2"}, conflict="replace")
+    scene.published({"b": b"2"}, mode="overwrite")
     assert hidden(scene) == ["_notes"]
 
 
 def test_a_chain_that_cannot_be_read_keeps_hidden_files_and_no_replace_from_its_work(scene: JobScene) -> None:
     job = scene.published({"a": b"1", "_notes": b"of a job"}, unique_names=False)
     scene.delete(f"_magicfs/{job.id}.json")
-    scene.published({"b": b"2"}, conflict="replace")
+    scene.published({"b": b"2"}, mode="overwrite")
     assert hidden(scene) == ["_notes"]
     assert scene.bodies() == [b"2"]

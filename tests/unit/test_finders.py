@@ -96,7 +96,7 @@ def test_error_names_the_distribution(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_job_of_ours_needs_no_finder(bucket: Bucket, install: Callable[..., None]) -> None:
     install(hadoop="magicfs_of_nobody.finder:Finder")
-    job = magicfs.Job(bucket.url(DESTINATION), conflict="append").setup()
+    job = magicfs.Job(bucket.url(DESTINATION), mode="append").setup()
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/part-0", b"x")
     assert commit(bucket.url(DESTINATION), job.id).files == 1
@@ -130,7 +130,7 @@ def test_job_that_a_command_has_begun_to_finish_needs_the_finder(
 @pytest.mark.process
 def test_a_job_of_ours_loads_no_finder() -> None:
     code = (
-        "import sys, magicfs; job = magicfs.Job('memory://b/d', conflict='append').setup(); job.commit(); "
+        "import sys, magicfs; job = magicfs.Job('memory://b/d', mode='append').setup(); job.commit(); "
         "print(*[name for name in sys.modules if 'finder' in name or name.startswith('magicfs.hadoop')])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -109,7 +109,7 @@ class TestTravel:
         if shared:
             options["cluster_directory"] = f"{tmp_path}/shared"
         how = {"committer": committer, "committer_options": options, "filesystem": scene.filesystem}
-        with magicfs.Job(scene.url, conflict="append", footers=True, **how) as job, job.task(0) as task:
+        with magicfs.Job(scene.url, mode="append", footers=True, **how) as job, job.task(0) as task:
             directory = Path(task.path) / "p=1"
             directory.mkdir()
             (directory / "a.parquet").write_bytes(parquet(*range(5), None))
@@ -209,7 +209,7 @@ class TestTravel:
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct", "stocator", "task-completing"])
     def test_committers_without_manifests_or_uploads_refuse(self, tmp_path: Path, committer: str):
         with pytest.raises(UsageError, match="footers stand in manifests"):
-            magicfs.Job(f"file://{tmp_path}/x", committer=committer, conflict="append", footers=True)
+            magicfs.Job(f"file://{tmp_path}/x", committer=committer, mode="append", footers=True)
 
     def test_other_processes_read_it_from_the_job_object(self, plain: JobScene):
         from proofs.scenes.known import forget_job
@@ -233,9 +233,9 @@ class TestChain:
 
     def test_replaced_files_have_none(self, scene: JobScene):
         scene.published({"p=1/a.parquet": parquet(1)}, {"p=2/a.parquet": parquet(1, 2)}, footers=True)
-        scene.published({"p=1/a.parquet": parquet(1, 2, 3)}, footers=True, conflict="replace_partitions")
+        scene.published({"p=1/a.parquet": parquet(1, 2, 3)}, footers=True, mode="overwrite_partitions")
         assert rows(scene) == [2, 3]
-        scene.published({"p=1/a.parquet": parquet(*range(4))}, footers=True, conflict="replace")
+        scene.published({"p=1/a.parquet": parquet(*range(4))}, footers=True, mode="overwrite")
         assert rows(scene) == [4]
 
     def test_a_sum_has_those_of_all(self, plain: JobScene):
@@ -248,14 +248,14 @@ class TestChain:
         magicfs.compact(plain.url, filesystem=plain.filesystem)
         assert rows(plain) == [1, 2, 4, 5, None]
         head = plain.elsewhere(_head)
-        assert head.conflict == "compact"
+        assert head.mode == "compact"
         assert head.footers is not None
         assert head.footers.rows is None
 
     def test_a_rollback_shows_those_of_then(self, plain: JobScene):
         first = plain.published({"a.parquet": parquet(1)}, footers=True)
-        plain.published({"a.parquet": parquet(1, 2)}, footers=True, conflict="replace", keep_replaced="7d")
-        back = magicfs.rollback(plain.url, to=first.id, filesystem=plain.filesystem, keep_replaced=None)
+        plain.published({"a.parquet": parquet(1, 2)}, footers=True, mode="overwrite", keep="7d")
+        back = magicfs.rollback(plain.url, to=first.id, filesystem=plain.filesystem, keep=None)
         assert rows(plain) == [1]
         told = manifest(plain, back.job_id).footers
         assert told is not None
@@ -265,9 +265,9 @@ class TestChain:
 
     def test_names_that_others_have_had_are_not_confused(self, plain: JobScene):
         plain.published({"a.parquet": parquet(1)}, footers=True, unique_names=False)
-        plain.published({"a.parquet": parquet(1, 2)}, conflict="replace", unique_names=False)
+        plain.published({"a.parquet": parquet(1, 2)}, mode="overwrite", unique_names=False)
         assert rows(plain) == [None]
-        plain.published({"a.parquet": parquet(1, 2, 3)}, conflict="replace", unique_names=False, footers=True)
+        plain.published({"a.parquet": parquet(1, 2, 3)}, mode="overwrite", unique_names=False, footers=True)
         assert rows(plain) == [3]
 
     def test_lists_of_a_sum_that_was_not_linked_go(self, plain: JobScene, monkeypatch: pytest.MonkeyPatch):
@@ -345,7 +345,7 @@ async def _head(engine: Any) -> Manifest:
 class TestDeaths:
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
-    @pytest.mark.parametrize("mode", ["append", "replace"])
+    @pytest.mark.parametrize("mode", ["append", "overwrite"])
     def test_whoever_finishes_a_job_writes_the_same(self, kind: Any, mode: str):
         ends: set[Any] = set()
         for number in range(1, 99):
@@ -360,7 +360,7 @@ class TestDeaths:
                 scene.recover(abort=True)
                 found = rows(scene)
             ends.add(tuple(found))
-            new = [1, 1, 2] if mode == "replace" else [1, 1, 2, 9]
+            new = [1, 1, 2] if mode == "overwrite" else [1, 1, 2, 9]
             assert found in ([9], new)
             if found == new:
                 told = manifest(scene, job.id)

@@ -116,7 +116,7 @@ def test_recover_ends_none_without_the_promise(bucket: Bucket, url: str, how: st
 
 
 def test_it_is_told_beside_one_of_ours(bucket: Bucket, url: str) -> None:
-    job, ours = theirs(bucket), magicfs.Job(url, conflict="append").setup()
+    job, ours = theirs(bucket), magicfs.Job(url, mode="append").setup()
     assert {(one.job_id, one.found) for one in recover(url).jobs} == {(ours.id, "open"), (job.id, "hadoop")}
     assert [one.job_id for one in recover(url, abort=True).jobs] == [ours.id]
     assert [one.job_id for one in recover(url).jobs] == [job.id]
@@ -240,7 +240,7 @@ def test_driver_that_has_only_set_up_is_told_and_discarded(bucket: Bucket, url: 
 
 def test_open_job_of_ours_that_a_jvm_has_published_in_part_is_not_discarded(bucket: Bucket, url: str) -> None:
     job = theirs(bucket)
-    ours = magicfs.Job(url, conflict="append", job_id=job.id).setup()
+    ours = magicfs.Job(url, mode="append", job_id=job.id).setup()
     job.complete(1)
     for end in (lambda: abort(url, job=ours.id), lambda: recover(url, abort=True)):
         with pytest.raises(CommitDenied, match="published by its driver"):
@@ -253,7 +253,7 @@ def test_open_job_of_ours_that_a_jvm_has_published_in_part_is_not_discarded(buck
 def test_job_of_ours_whose_uploads_a_neighbour_purged_is_told_the_cause(bucket: Bucket, url: str) -> None:
     with (
         pytest.raises(CommitFailed, match=r"fs\.s3a\.committer\.abort\.pending\.uploads=true"),
-        magicfs.Job(url, conflict="append") as job,
+        magicfs.Job(url, mode="append") as job,
     ):
         with job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.bin", b"ours")
@@ -267,10 +267,10 @@ def test_job_of_ours_whose_uploads_a_neighbour_purged_is_told_the_cause(bucket: 
     assert left(bucket) == ({}, [])
 
 
-@pytest.mark.parametrize("mode", ["replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
 def test_refusal_of_an_empty_job_says_what_it_would_do(url: str, mode: str) -> None:
-    job = magicfs.Job(url, conflict=mode).setup()
-    wanted = "would only delete what is there" if mode == "replace" else "has no partition to replace then"
+    job = magicfs.Job(url, mode=mode).setup()
+    wanted = "would only delete what is there" if mode == "overwrite" else "has no partition to replace then"
     with pytest.raises(UsageError, match=wanted):
         job.commit([])
     job.abort()

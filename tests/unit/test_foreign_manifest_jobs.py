@@ -152,7 +152,7 @@ def test_malformed_manifest_keeps_it_from_being_committed(job: HadoopManifestJob
 
 def test_work_of_other_committers_is_none(tmp_path: Path) -> None:
     (tmp_path / "_temporary" / "0" / "_temporary").mkdir(parents=True)
-    ours = magicfs.Job(f"file://{tmp_path}", committer="manifest", conflict="append").setup()
+    ours = magicfs.Job(f"file://{tmp_path}", committer="manifest", mode="append").setup()
     assert [one.foreign for one in recover(f"file://{tmp_path}").jobs] == [None]
     ours.abort()
 

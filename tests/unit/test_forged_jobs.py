@@ -35,7 +35,7 @@ def forged(ground: MemoryGround, state: JobState, changes: dict[str, Any], **opt
 
 
 def run_again(ground: MemoryGround, run: str) -> None:
-    again = magicfs.Job(ground.url("sales"), conflict="append", run_id=run, filesystem=ground.filesystem)
+    again = magicfs.Job(ground.url("sales"), mode="append", run_id=run, filesystem=ground.filesystem)
     with again, again.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/again.csv", b"again")
 
@@ -91,7 +91,7 @@ def test_a_location_that_names_another_job_s_place_keeps_nobody_away(ground: Mem
     job = forged(ground, JobState.REVERTING, {})
     document = {"format": "magicfs.job-location/1", "jobId": job, "destination": "sales"}
     ground.put(f"late/__magic_job-{job}/job-{job}/job-location.json", json.dumps(document).encode())
-    new = magicfs.Job(ground.url("late"), conflict="replace", filesystem=ground.filesystem)
+    new = magicfs.Job(ground.url("late"), mode="overwrite", filesystem=ground.filesystem)
     with new, new.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/new.csv", b"new")
     assert new.report is not None
@@ -101,7 +101,7 @@ def test_a_location_that_names_another_job_s_place_keeps_nobody_away(ground: Mem
     "key", ["sales/_magicfs/current.json", "sales/a/../../finance/x", "sales//a", "sales/a/"]
 )
 def test_no_task_publishes_what_is_no_file_of_data(ground: MemoryGround, key: str) -> None:
-    job = magicfs.Job(ground.url("sales"), conflict="append", filesystem=ground.filesystem).setup()
+    job = magicfs.Job(ground.url("sales"), mode="append", filesystem=ground.filesystem).setup()
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.csv", b"a")
     (name,) = [one for one in ground.objects() if one.endswith(".pendingset") and str(job.id) in one]

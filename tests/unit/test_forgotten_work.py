@@ -31,7 +31,7 @@ def write(task: Task, body: bytes = b"row") -> None:
 def test_a_task_that_was_set_up_and_never_committed_is_told_of(
     scene: JobScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem) as job:
+    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem) as job:
         with job.task(0) as task:
             write(task)
         write(job.task(3).setup())
@@ -56,13 +56,13 @@ def test_a_job_none_of_whose_tasks_was_committed_is_refused(scene: JobScene) -> 
         pytest.raises(
             ProtocolViolation, match=r"no task of job .* was committed, and tasks 000000, 000001 were set"
         ),
-        magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem) as job,
+        magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem) as job,
     ):
         write(job.task(0).setup())
         write(job.task(1).setup())
     assert (scene.data(), scene.uploads(), scene.work()) == ({}, [], [])
     assert repr(job).endswith("aborted>")
-    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, allow_empty=True) as job:
+    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, allow_empty=True) as job:
         job.task(0).setup()
     assert job.report.warnings
 
@@ -87,11 +87,11 @@ def test_a_write_outside_of_the_task_is_warned_about(
 # -- runs that are run again ---------------------------------------------------------------------------
 
 
-def run(scene: JobScene, body: bytes, conflict: str = "append", **options: Any) -> Job:
+def run(scene: JobScene, body: bytes, mode: str = "append", **options: Any) -> Job:
     with (
         magicfs.Job(
             scene.url,
-            conflict=conflict,
+            mode=mode,
             run_id="day 1",
             filesystem=scene.filesystem,
             **options,  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_a_run_that_is_skipped_says_so_at_setup_and_first_of_all(
 ) -> None:
     one = run(scene, b"first")
     assert one.report.published
-    job = magicfs.Job(scene.url, conflict="append", run_id="day 1", filesystem=scene.filesystem).setup()
+    job = magicfs.Job(scene.url, mode="append", run_id="day 1", filesystem=scene.filesystem).setup()
     assert job.found.published == one.id
     assert f"was published by job {one.id} already: nothing that job {job.id} writes will be" in caplog.text
     report = job.commit([])
@@ -117,32 +117,32 @@ def test_a_run_that_is_skipped_says_so_at_setup_and_first_of_all(
 
 
 def test_a_run_that_must_not_be_run_again_fails_at_setup(scene: JobScene) -> None:
-    one = run(scene, b"first", rerun="fail")
+    one = run(scene, b"first", rerun="error")
     before = scene.everything()
-    with pytest.raises(OutputExists, match=f"was published at .* by job {one.id}, and rerun='fail'"):
-        run(scene, b"again", rerun="fail")
+    with pytest.raises(OutputExists, match=f"was published at .* by job {one.id}, and rerun='error'"):
+        run(scene, b"again", rerun="error")
     assert scene.everything() == before
 
 
 def test_a_run_is_published_again_in_place_of_the_first(scene: JobScene) -> None:
-    run(scene, b"first", "replace")
-    job = run(scene, b"corrected", "replace", rerun="replace")
+    run(scene, b"first", "overwrite")
+    job = run(scene, b"corrected", "overwrite", rerun="overwrite")
     assert job.report.published
     assert (scene.bodies(), scene.manifest_files()) == ([b"corrected"], set(scene.data()))
-    assert run(scene, b"late", "replace").report.job_id == job.id
+    assert run(scene, b"late", "overwrite").report.job_id == job.id
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"rerun": "replace"}, "rerun='replace' needs conflict='replace' or 'replace_partitions'"),
-        ({"rerun": "replace", "conflict": "fail"}, "replaces nothing"),
-        ({"rerun": "fail", "run_id": None}, "name it with run_id"),
-        ({"rerun": "again"}, "rerun='again' is unknown; choose one of skip, replace, fail"),
+        ({"rerun": "overwrite"}, "rerun='overwrite' needs mode='overwrite' or 'overwrite_partitions'"),
+        ({"rerun": "overwrite", "mode": "error"}, "replaces nothing"),
+        ({"rerun": "error", "run_id": None}, "name it with run_id"),
+        ({"rerun": "again"}, "rerun='again' is unknown; choose one of skip, overwrite, error"),
     ],
 )
 def test_a_rerun_that_cannot_be_is_refused(scene: JobScene, options: dict[str, Any], match: str) -> None:
-    given: dict[str, Any] = {"conflict": "append", "run_id": "day 1", **options}
+    given: dict[str, Any] = {"mode": "append", "run_id": "day 1", **options}
     with pytest.raises(UsageError, match=match):
         magicfs.Job(scene.url, filesystem=scene.filesystem, **given)
 
@@ -283,7 +283,7 @@ def test_a_fork_may_run_tasks_and_nothing_else(scene: JobScene) -> None:
 
 @pytest.mark.process
 def test_a_pickled_job_belongs_to_the_process_that_loads_it(scene: JobScene) -> None:
-    job = magicfs.Job("memory://bucket-of-forks/sales", conflict="append")
+    job = magicfs.Job("memory://bucket-of-forks/sales", mode="append")
     raw = pickle.dumps(job)
 
     def loads() -> bool:

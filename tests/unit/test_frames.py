@@ -193,7 +193,7 @@ def test_two_instants_never_share_a_directory(engine: str, url: str) -> None:
     read = magicfs.dataset(url, partitioning=part).to_table().sort_by("n")
     assert read["at"].to_pylist() == table["at"].to_pylist()
     second = table.slice(1, 1).set_column(1, "n", pa.array([4]))
-    magicfs.write(second, url, partition_by="at", conflict="replace_partitions")
+    magicfs.write(second, url, partition_by="at", mode="overwrite_partitions")
     assert sorted(magicfs.dataset(url).to_table()["n"].to_pylist()) == [1, 3, 4]
 
 

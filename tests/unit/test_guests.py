@@ -121,7 +121,7 @@ def test_a_command_that_cannot_be_loaded_says_what_to_install_and_leaves_the_oth
 
 def published(tmp_path: Path) -> str:
     url = f"file://{tmp_path}/sales"
-    with magicfs.Job(url, committer="magic", conflict="append") as job, job.task(0) as task:
+    with magicfs.Job(url, committer="magic", mode="append") as job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a", b"1")
     return url
 

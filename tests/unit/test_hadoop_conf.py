@@ -46,10 +46,8 @@ def test_it_is_found_in_the_package() -> None:
 
 
 def test_what_is_not_named_is_left_to_the_job() -> None:
-    assert from_hadoop_conf({}) == {"conflict": "append"}
-    assert from_hadoop_conf({"fs.s3a.endpoint": "http://x", "unrelated": "${nothing}"}) == {
-        "conflict": "append"
-    }
+    assert from_hadoop_conf({}) == {"mode": "append"}
+    assert from_hadoop_conf({"fs.s3a.endpoint": "http://x", "unrelated": "${nothing}"}) == {"mode": "append"}
 
 
 def test_every_option_of_the_staging_committers(tmp_path: Path) -> None:
@@ -70,7 +68,7 @@ def test_every_option_of_the_staging_committers(tmp_path: Path) -> None:
     assert arguments == {
         "committer": "partitioned",
         "concurrency": 16,
-        "conflict": "replace_partitions",
+        "mode": "overwrite_partitions",
         "unique_names": False,
         "part_size": 16 * 2**20,
         "job_id": "job-7",
@@ -141,18 +139,18 @@ def test_threads(given: str, expected: int) -> None:
     [
         ("directory", None, "append"),
         ("partitioned", "", "append"),
-        ("directory", "fail", "fail"),
+        ("directory", "fail", "error"),
         ("directory", "Append", "append"),
-        ("directory", "REPLACE", "replace"),
-        ("partitioned", "Fail", "fail"),
-        ("partitioned", "replace", "replace_partitions"),
+        ("directory", "REPLACE", "overwrite"),
+        ("partitioned", "Fail", "error"),
+        ("partitioned", "replace", "overwrite_partitions"),
         ("magic", "REPLACE", "append"),
         ("file", "REPLACE", "append"),
     ],
 )
 def test_conflict_mode(committer: str, mode: str | None, expected: str) -> None:
     conf = {NAME: committer} | ({} if mode is None else {MODE: mode})
-    assert from_hadoop_conf(conf)["conflict"] == expected
+    assert from_hadoop_conf(conf)["mode"] == expected
 
 
 def test_unknown_conflict_mode_is_refused_with_the_choices() -> None:
@@ -222,7 +220,7 @@ def test_local_directory_that_is_none_is_refused(given: str, told: str) -> None:
 def test_local_directory_does_not_concern_other_committers() -> None:
     assert from_hadoop_conf({NAME: "magic", BUFFER: "${env.MAGICFS_TEST_NONE}"}) == {
         "committer": "magic",
-        "conflict": "append",
+        "mode": "append",
     }
 
 
@@ -290,7 +288,7 @@ def test_generated_id_is_a_uuid() -> None:
 
 def test_options_of_the_file_committer() -> None:
     found = from_hadoop_conf({NAME: "file", f"{OF_FILE}algorithm.version": "2", SIZE: "64M", THREADS: "8"})
-    assert found == {"committer": "file", "conflict": "append", "committer_options": {"algorithm": 2}}
+    assert found == {"committer": "file", "mode": "append", "committer_options": {"algorithm": 2}}
 
 
 def test_every_option_of_the_manifest_committer() -> None:
@@ -326,7 +324,7 @@ def test_every_option_of_the_manifest_committer() -> None:
         "cleanup_failures_ignored": True,
         "renames_per_second": 1000,
     }
-    assert found == {"committer": "manifest", "conflict": "append", "concurrency": 32}
+    assert found == {"committer": "manifest", "mode": "append", "concurrency": 32}
 
 
 def test_options_that_are_made_exist() -> None:
@@ -363,7 +361,7 @@ def test_option_of_one_committer_does_not_concern_another() -> None:
     "name",
     [
         "fs.s3a.committer.thread",
-        "fs.s3a.committer.staging.conflict.mode",
+        "fs.s3a.committer.staging.mode.mode",
         f"{OF_FILE}algorithm",
         f"{OF_MANIFEST}threads",
         f"spark.hadoop.{OF_MANIFEST}threads",
@@ -379,7 +377,7 @@ def test_option_for_one_bucket_is_refused(name: str) -> None:
 
 
 def test_client_option_for_one_bucket_is_ignored() -> None:
-    assert from_hadoop_conf({"fs.s3a.bucket.sales.endpoint": "http://x"}) == {"conflict": "append"}
+    assert from_hadoop_conf({"fs.s3a.bucket.sales.endpoint": "http://x"}) == {"mode": "append"}
 
 
 # -- one bucket ----------------------------------------------------------------------------------------
@@ -449,19 +447,19 @@ def test_defaults_that_hold_in_a_release(hadoop: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("LOCAL_DIRS", "/disk1")
     assert from_hadoop_conf({}, hadoop=hadoop) == {
         "committer": "file",
-        "conflict": "append",
+        "mode": "append",
         "committer_options": {"algorithm": 2},
     }
     assert from_hadoop_conf({NAME: "magic"}, hadoop=hadoop) == {
         "committer": "magic",
-        "conflict": "append",
+        "mode": "append",
         "concurrency": 8,
         "part_size": 64 * 2**20,
     }
     staged = from_hadoop_conf({NAME: "directory", "fs.defaultFS": "hdfs://nn:8020"}, hadoop=hadoop)
     assert staged == {
         "committer": "directory",
-        "conflict": "append",
+        "mode": "append",
         "concurrency": 8,
         "part_size": 64 * 2**20,
         "unique_names": True,
@@ -602,14 +600,14 @@ def test_success_marker_of_the_manifest_committer_may_be_left_out() -> None:
 
 
 def test_preset_of_netflixs_committer() -> None:
-    expected = {"committer": "directory", "conflict": "fail", "part_size": 10 * 2**20, "concurrency": 8}
+    expected = {"committer": "directory", "mode": "error", "part_size": 10 * 2**20, "concurrency": 8}
     assert from_hadoop_conf({}, preset="s3committer") == expected
     assert from_hadoop_conf({MODE: "append", THREADS: "2"}, preset="s3committer") == {
         **expected,
-        "conflict": "append",
+        "mode": "append",
         "concurrency": 2,
     }
-    assert from_hadoop_conf({NAME: "partitioned"}, preset="s3committer")["conflict"] == "fail"
+    assert from_hadoop_conf({NAME: "partitioned"}, preset="s3committer")["mode"] == "error"
     assert from_hadoop_conf({}, preset="s3committer") == expected
 
 
@@ -656,7 +654,7 @@ def test_preset_beside_a_release_is_refused() -> None:
 )
 def test_way_to_the_store(conf: dict[str, str], expected: dict[str, Any]) -> None:
     found = from_hadoop_conf({f"fs.s3a.{name}": value for name, value in conf.items()}, "s3a://sales/x")
-    assert found == {"conflict": "append"}
+    assert found == {"mode": "append"}
     assert found.storage_options == expected
 
 
@@ -730,5 +728,5 @@ def test_job_with_these_options_writes_as_s3a_would() -> None:
 def test_empty_options_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
     names = ("fs.s3a.encryption.key", "fs.s3a.encryption.algorithm", "fs.s3a.threads.max", BUFFER)
     found = from_hadoop_conf(dict.fromkeys(names, " "), "s3a://sales/x")
-    assert (found, found.ignored, found.storage_options) == ({"conflict": "append"}, {}, {})
+    assert (found, found.ignored, found.storage_options) == ({"mode": "append"}, {}, {})
     assert caplog.text == ""

@@ -29,7 +29,7 @@ def test_table_of_the_page_is_that_of_the_comparison() -> None:
 
 def test_table_ends_with_its_section() -> None:
     text = (
-        "## Differences of conflict modes\n\n| difference | why |\n| --- | --- |\n| one | so |\n"
+        "## Differences of modes\n\n| difference | why |\n| --- | --- |\n| one | so |\n"
         "| two | so |\n"
         "## Next\n\n| a | b |\n| --- | --- |\n| three | so |\n"
     )

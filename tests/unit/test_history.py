@@ -40,10 +40,10 @@ class TestHistory:
         first = scene.published({"a.parquet": b"xx"}, run_id="monday")
         second = scene.published({"b.parquet": b"y"}, {"c.parquet": b""})
         magicfs.compact(scene.url, filesystem=scene.filesystem)
-        third = scene.published({"d.parquet": b"z"}, conflict="replace")
+        third = scene.published({"d.parquet": b"z"}, mode="overwrite")
         found = magicfs.history(scene.url, filesystem=scene.filesystem)
-        assert [(one.job_id, one.run_id, one.conflict, one.files, one.bytes) for one in found] == [
-            (third.id, None, "replace", 1, 1),
+        assert [(one.job_id, one.run_id, one.mode, one.files, one.bytes) for one in found] == [
+            (third.id, None, "overwrite", 1, 1),
             (second.id, None, "append", 2, 1),
             (first.id, "monday", "append", 1, 2),
         ]
@@ -66,7 +66,7 @@ class TestHistory:
             task.filesystem.pipe_file(f"{task.path}/a.csv", b"12")
         assert main(["log", url]) == 0
         row = capsys.readouterr().out.splitlines()[1].split()
-        assert row[3:] == [job.id, "fail", "1", "2", "B", "monday"]
+        assert row[3:] == [job.id, "error", "1", "2", "B", "monday"]
         assert main(["log", url, "--json", "--limit", "3"]) == 0
         [one] = json.loads(capsys.readouterr().out)["publications"]
         assert (one["job_id"], one["files"]) == (job.id, 1)
@@ -98,13 +98,13 @@ class TestAsOf:
 
     def test_files_that_are_gone_are_told_of(self, scene: JobScene):
         first = scene.published({"a.parquet": rows(1)})
-        scene.published({"a.parquet": rows(2)}, conflict="replace")
+        scene.published({"a.parquet": rows(2)}, mode="overwrite")
         with pytest.raises(ObjectNotFound, match=r"1 of 1 files .* deleted or written over"):
             values(scene, as_of=first.id)
 
     def test_files_of_one_name_are_never_taken_for_older_ones(self, scene: JobScene):
         first = scene.published({"a.parquet": rows(1)}, unique_names=False)
-        scene.published({"a.parquet": rows(2)}, conflict="replace", unique_names=False)
+        scene.published({"a.parquet": rows(2)}, mode="overwrite", unique_names=False)
         with pytest.raises(ObjectNotFound, match="deleted or written over"):
             values(scene, as_of=first.id)
 

@@ -99,7 +99,7 @@ def test_the_protocol_and_the_formats_need_nothing_heavy() -> None:
 
 @pytest.mark.process
 def test_memory_jobs_need_no_sdk() -> None:
-    code = "import magicfs; magicfs.Job('memory://b/d', conflict='append').setup()"
+    code = "import magicfs; magicfs.Job('memory://b/d', mode='append').setup()"
     assert not modules_after(code) & (set(HEAVY) - {"fsspec"})
 
 

@@ -29,7 +29,7 @@ def scene() -> JobScene:
 
 
 def replacing(scene: JobScene, **how: Any) -> tuple[magicfs.Job, list[TaskCommit]]:
-    job = scene.job("replace", unique_names=False, **how)
+    job = scene.job("overwrite", unique_names=False, **how)
     return job, scene.wrote(job, NEW)
 
 
@@ -54,7 +54,7 @@ def half_way(scene: JobScene, *, replaced: int = 0) -> tuple[magicfs.Job, Sequen
 def assert_old(scene: JobScene) -> None:
     assert scene.data() == OLD
     assert (scene.work(), scene.uploads()) == ([], [])
-    scene.published({"c.csv": b"c"}, conflict="replace", unique_names=False)
+    scene.published({"c.csv": b"c"}, mode="overwrite", unique_names=False)
     assert scene.data() == {"c.csv": b"c"}
 
 

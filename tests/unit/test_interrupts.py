@@ -48,7 +48,7 @@ def world() -> World:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_ctrl_c_at_every_request_publishes_all_or_nothing_and_the_job_says_which(
     kind: str, mode: str, tmp_path: Path
@@ -60,7 +60,7 @@ def test_ctrl_c_at_every_request_publishes_all_or_nothing_and_the_job_says_which
 def test_a_committer_without_a_commit_point_is_waited_for(
     committer: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options: dict[str, Any] = {"conflict": "append", "committer": committer}
+    options: dict[str, Any] = {"mode": "append", "committer": committer}
     hook = CtrlC()
     job = magicfs.Job(URL, filesystem=Files(world, hook), **options).setup()
     write(job, 0, NEW[0])
@@ -92,7 +92,7 @@ def test_ctrl_c_past_the_commit_point_waits_and_says_that_the_job_is_published(
 ) -> None:
     hook = paused_at_complete(world)
     monkeypatch.setattr(interrupt, "_wait", hook.wait)
-    job = magicfs.Job(URL, conflict="append", filesystem=Files(world, hook))
+    job = magicfs.Job(URL, mode="append", filesystem=Files(world, hook))
     error = play(job)
     assert error is not None
     assert error.__notes__ == [f"job {job.id} is published all the same; job.report tells what"]
@@ -107,7 +107,7 @@ def test_a_second_ctrl_c_leaves_a_commit_that_goes_on_and_the_job_says_so(
     hook = paused_at_complete(world)
     hook.times = 2
     monkeypatch.setattr(interrupt, "_wait", hook.wait)
-    job = magicfs.Job(URL, conflict="append", filesystem=Files(world, hook))
+    job = magicfs.Job(URL, mode="append", filesystem=Files(world, hook))
     error = play(job)
     assert error is not None
     assert f"job {job.id} is still being committed by this process" in error.__notes__[0]
@@ -143,7 +143,7 @@ def test_a_signal_interrupts_the_thread_that_waits(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
     try:
         killer.start()
-        job = magicfs.Job(URL, conflict="append", filesystem=Files(world, hook))
+        job = magicfs.Job(URL, mode="append", filesystem=Files(world, hook))
         assert isinstance(play(job), KeyboardInterrupt)
         killer.join()
     finally:
@@ -155,7 +155,7 @@ def test_ctrl_c_in_a_commit_of_ones_own_aborts_the_job_before_the_commit_point(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook = CtrlC()
-    job = magicfs.Job(URL, conflict="append", filesystem=Files(world, hook)).setup()
+    job = magicfs.Job(URL, mode="append", filesystem=Files(world, hook)).setup()
     write(job, 0, NEW[0])
     hook.number = hook.seen + 2
     monkeypatch.setattr(interrupt, "_wait", hook.wait)
@@ -172,7 +172,7 @@ def test_ctrl_c_at_every_request_of_an_abort_is_waited_for_and_says_so(
 ) -> None:
     def opened(hook: CtrlC) -> tuple[World, magicfs.Job]:
         world = with_old()
-        job = magicfs.Job(URL, conflict="append", filesystem=Files(world, hook), **KINDS[kind]).setup()
+        job = magicfs.Job(URL, mode="append", filesystem=Files(world, hook), **KINDS[kind]).setup()
         write(job, 0, NEW[0])
         return world, job
 
@@ -194,11 +194,11 @@ def test_what_two_ctrl_c_leave_is_named_and_the_next_call_resolves_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted = CtrlC()
-    assert play(magicfs.Job(URL, conflict="append", filesystem=Files(with_old(), counted))) is None
+    assert play(magicfs.Job(URL, mode="append", filesystem=Files(with_old(), counted))) is None
     ends = set()
     for number in range(1, counted.seen + 1):
         world, hook = with_old(), CtrlC(number, times=2)
-        job = magicfs.Job(URL, conflict="append", filesystem=Files(world, hook))
+        job = magicfs.Job(URL, mode="append", filesystem=Files(world, hook))
         with monkeypatch.context() as patch:
             patch.setattr(interrupt, "_wait", hook.wait)
             error = play(job)
@@ -227,7 +227,7 @@ def settle() -> None:
 
 
 def test_ctrl_c_in_recover_ends_the_job_that_it_is_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = [magicfs.Job(URL, conflict="append", filesystem=Files(world, CtrlC())).setup() for _ in range(2)]
+    jobs = [magicfs.Job(URL, mode="append", filesystem=Files(world, CtrlC())).setup() for _ in range(2)]
     hook = CtrlC()
     magicfs.recover(URL, dry_run=True, filesystem=Files(world, hook))
     hook = CtrlC(hook.seen + 4)

@@ -126,7 +126,7 @@ def silent(operation: str) -> Unavailable:
 
 
 def make(url: str, **options: Any) -> Job:
-    return Job(url, conflict="append", **options)
+    return Job(url, mode="append", **options)
 
 
 def faulty_job(filesystem: MemoryFileSystem, **options: Any) -> Job:
@@ -445,7 +445,7 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"conflict": "overwrite"}, "conflict='overwrite' is unknown; choose one of fail, append, replace"),
+        ({"mode": "replace"}, "mode='replace' is unknown; choose one of error, append, overwrite"),
         ({"committer": "staging"}, "committer='staging' is unknown; choose one of magic"),
         ({"tracking": "disk"}, "tracking='disk' is unknown; choose one of store, memory"),
         ({"run_id": ""}, "run_id is empty; name the run, or leave it out"),
@@ -472,18 +472,18 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
 )
 def test_argument_that_cannot_be_right_is_refused_by_name(options: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Job("memory://bucket/sales", **({"conflict": "append"} | options))
+        Job("memory://bucket/sales", **({"mode": "append"} | options))
     assert told in str(caught.value)
 
 
 def test_conflict_that_is_left_out_is_fail() -> None:
-    assert Job("memory://bucket/sales").spec.options.conflict == "fail"
+    assert Job("memory://bucket/sales").spec.options.mode == "error"
 
 
 @pytest.mark.parametrize("size", [5 * 2**20 - 1, 5 * 2**30 + 1])
 def test_part_size_that_s3_would_refuse_is_refused_before_any_request(size: int) -> None:
     with pytest.raises(UsageError, match=rf"part_size={size} is outside what the store takes"):
-        Job("s3://bucket/sales", conflict="append", part_size=size)
+        Job("s3://bucket/sales", mode="append", part_size=size)
 
 
 @pytest.mark.parametrize(
@@ -813,7 +813,7 @@ def test_report_tells_people_and_programs(url: str) -> None:
     assert str(report).splitlines() == [
         f"published   {url}",
         "files       1 (2.0 KiB) from 1 task",
-        f"job         {job.id}, committer magic, conflict append",
+        f"job         {job.id}, committer magic, mode append",
         f"job commit  {report.seconds:.2f} s",
         "discarded   1 upload of attempts that lost",
         f"warning     {warning}",

@@ -31,7 +31,7 @@ def scene() -> MemoryScene:
 
 
 def job_on(scene: MemoryScene, **options: Any) -> Job:
-    return Job(URL, **{"conflict": "append", "filesystem": scene.wrapped, **options}).setup()
+    return Job(URL, **{"mode": "append", "filesystem": scene.wrapped, **options}).setup()
 
 
 def published(scene: MemoryScene) -> dict[str, bytes]:
@@ -41,14 +41,14 @@ def published(scene: MemoryScene) -> dict[str, bytes]:
 # -- the path tells ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 @pytest.mark.parametrize("known", [True, False])
 def test_chained_url_without_options_loses_nothing_when_the_same_is_written_every_day(
     mode: Any, known: bool
 ) -> None:
     url = f"memory://{uuid4().hex}/sales"
     for _day in range(2):
-        with magicfs.Job(url, conflict=mode) as job, job.task(0) as task:
+        with magicfs.Job(url, mode=mode) as job, job.task(0) as task:
             if not known:
                 forget_job(job)
             with fsspec.open(task.url("day=1/a.csv"), "wb") as file:
@@ -234,7 +234,7 @@ def test_file_of_a_task_that_has_committed_in_memory_is_refused(scene: MemorySce
 @pytest.mark.process
 def test_forked_child_does_not_take_files_that_its_parent_will_not_commit() -> None:
     url = f"memory://{uuid4().hex}/sales"
-    job = Job(url, conflict="append", tracking="memory").setup()
+    job = Job(url, mode="append", tracking="memory").setup()
     task = job.task(0).setup()
     child = os.fork()
     if not child:

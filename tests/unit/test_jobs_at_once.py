@@ -87,7 +87,7 @@ def test_two_jobs_in_every_order_of_their_steps(kind: str, places: tuple[str, st
     for turns in every_order():
         scene = JobScene()
         jobs = [
-            magicfs.Job(url_of(at), conflict="append", filesystem=scene.filesystem, **KINDS[kind])
+            magicfs.Job(url_of(at), mode="append", filesystem=scene.filesystem, **KINDS[kind])
             for at in places
         ]
         lives = [
@@ -136,11 +136,11 @@ def test_a_job_beside_another_that_stands_still_before_any_of_its_requests(
         assume(scene.plain, Conditions())  # else the other one waits until the slow one has tried the store
 
         def meanwhile(scene: JobScene = scene) -> None:
-            other = magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, **KINDS[kind])
+            other = magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, **KINDS[kind])
             whole(other, b"other", published=published)
 
         filesystem = Standing(scene, number, meanwhile)
-        job = magicfs.Job(scene.url, conflict="append", filesystem=filesystem, **KINDS[kind])
+        job = magicfs.Job(scene.url, mode="append", filesystem=filesystem, **KINDS[kind])
         whole(job, b"slow", published=True)
         if not filesystem.stood:
             break
@@ -151,9 +151,7 @@ def run_some(scene: JobScene, number: int, wait: Callable[[], Any]) -> None:
     """One job of many, at one of two destinations; each third one is aborted by an error of its body."""
     options = list(KINDS.values())[number % len(KINDS)]
     fails = number % 3 == 2
-    job = magicfs.Job(
-        url_of(f"dataset{number % 2}"), conflict="append", filesystem=scene.filesystem, **options
-    )
+    job = magicfs.Job(url_of(f"dataset{number % 2}"), mode="append", filesystem=scene.filesystem, **options)
     try:
         with job:
             for task_number in range(3):
@@ -200,7 +198,7 @@ def test_coroutines_that_take_turns_in_one_thread() -> None:
     scene = JobScene()
 
     async def live(number: int) -> None:
-        job = magicfs.Job(url_of("sales"), conflict="append", filesystem=scene.filesystem)
+        job = magicfs.Job(url_of("sales"), mode="append", filesystem=scene.filesystem)
         for _ in one_after_another(job, b"%d" % number, published=number % 3 != 2):
             await asyncio.sleep(0)
 
@@ -215,8 +213,8 @@ def test_jobs_of_equal_options_share_a_filesystem_and_nothing_else() -> None:
     """As of pandas: by URLs, without options, so that fsspec gives all of them one instance."""
     bucket = uuid4().hex
     with (
-        magicfs.Job(f"memory://{bucket}/one", conflict="append") as one,
-        magicfs.Job(f"memory://{bucket}/two", conflict="append", unique_names=False, tracking="store") as two,
+        magicfs.Job(f"memory://{bucket}/one", mode="append") as one,
+        magicfs.Job(f"memory://{bucket}/two", mode="append", unique_names=False, tracking="store") as two,
         one.task(0) as of_one,
         two.task(0) as of_two,
     ):
@@ -240,9 +238,7 @@ def test_one_job_id_in_two_stores_whose_buckets_have_one_name(kind: str) -> None
         published = number % 2 == 0
         scenes = JobScene(), JobScene()
         jobs = [
-            magicfs.Job(
-                scene.url, conflict="append", job_id=job_id, filesystem=scene.filesystem, **KINDS[kind]
-            )
+            magicfs.Job(scene.url, mode="append", job_id=job_id, filesystem=scene.filesystem, **KINDS[kind])
             for scene in scenes
         ]
         lives = [

@@ -69,13 +69,13 @@ def shown(scene: JobScene, job: str | None = None) -> list[bytes]:
 
 
 def rollback(scene: JobScene, to: str, **how: Any) -> magicfs.JobReport:
-    return magicfs.rollback(scene.url, to=to, filesystem=scene.filesystem, **{"keep_replaced": None, **how})
+    return magicfs.rollback(scene.url, to=to, filesystem=scene.filesystem, **{"keep": None, **how})
 
 
 class TestKeeping:
     def test_replaced_files_stay_until_their_time_is_over(self, scene: JobScene):
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
-        second = scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+        second = scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
         assert shown(scene) == [b"3"]
         assert shown(scene, first.id) == [b"1", b"2"], "who holds the old list goes on"
         assert scene.bodies() == [b"1", b"2", b"3"], "who lists sees both"
@@ -97,18 +97,18 @@ class TestKeeping:
 
     def test_partitions_keep_theirs(self, scene: JobScene):
         first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
-        scene.published({"p=1/a.bin": b"3"}, conflict="replace_partitions", keep_replaced="1h")
+        scene.published({"p=1/a.bin": b"3"}, mode="overwrite_partitions", keep="1h")
         assert shown(scene) == [b"2", b"3"]
         assert shown(scene, first.id) == [b"1", b"2"]
         assert expire(scene, days=1).files == 1
         assert scene.bodies() == [b"2", b"3"]
 
-    @pytest.mark.parametrize("mode", ["replace", "replace_partitions"])
+    @pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
     @pytest.mark.parametrize("keeps", [None, "1d", "30d"])
     def test_a_later_job_leaves_them_alone(self, scene: JobScene, mode: str, keeps: str | None):
         first = scene.published({"p=1/a.bin": b"1"})
-        second = scene.published({"p=1/a.bin": b"2"}, conflict=mode, keep_replaced="7d")
-        scene.published({"p=1/a.bin": b"3"}, conflict=mode, keep_replaced=keeps)
+        second = scene.published({"p=1/a.bin": b"2"}, mode=mode, keep="7d")
+        scene.published({"p=1/a.bin": b"3"}, mode=mode, keep=keeps)
         assert shown(scene, first.id) == [b"1"]
         assert scene.bodies() == ([b"1", b"2", b"3"] if keeps else [b"1", b"3"])
         assert expire(scene, days=6).files == (keeps == "1d")
@@ -120,10 +120,10 @@ class TestKeeping:
     @pytest.mark.parametrize("keeps", [None, "1d", "30d"])
     def test_partitions_hide_what_a_rollback_had_shown_again(self, scene: JobScene, keeps: str | None):
         first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
-        scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+        scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
         rollback(scene, first.id)
         assert shown(scene) == [b"1", b"2"]
-        scene.published({"p=1/c.bin": b"4"}, conflict="replace_partitions", keep_replaced=keeps)
+        scene.published({"p=1/c.bin": b"4"}, mode="overwrite_partitions", keep=keeps)
         assert shown(scene) == [b"2", b"4"]
         assert shown(scene, first.id) == [b"1", b"2"], "promised, so still there"
         expire(scene, days=8)
@@ -133,7 +133,7 @@ class TestKeeping:
 
     def test_compaction_keeps_what_is_promised(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
-        second = scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="7d")
+        second = scene.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
         magicfs.compact(scene.url, filesystem=scene.filesystem)
         scene.published({"a.bin": b"3"})
         assert expire(scene, days=6).files == 0
@@ -144,7 +144,7 @@ class TestKeeping:
 
     def test_a_driver_that_died_keeps_them_too(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
-        job = scene.job("replace", keep_replaced="7d")
+        job = scene.job("overwrite", keep="7d")
         commits = scene.wrote(job, {"a.bin": b"2"})
         fault = Fault(Kind.CRASH_BEFORE, operation="put", prefix=f"{DEST}/_magicfs/current")
         assert scene.commit(job, commits, fault) is None
@@ -156,20 +156,20 @@ class TestKeeping:
     def test_the_pointer_is_made_again_with_its_promises(self, plain: JobScene):
         first = plain.published({"a.bin": b"1"})
         plain.put("foreign.bin", b"x")
-        plain.published({"a.bin": b"2"}, conflict="replace", keep_replaced="7d")
+        plain.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
         plain.published({"a.bin": b"3"})
         before = pointer_of(plain)
         plain.delete("_magicfs/current.json")
         assert magicfs.adopt(plain.url, filesystem=plain.filesystem).manifest is None
         assert pointer_of(plain).keeping == before.keeping
-        plain.published({"a.bin": b"4"}, conflict="replace")
+        plain.published({"a.bin": b"4"}, mode="overwrite")
         assert shown(plain, first.id) == [b"1"]
         assert plain.bodies() == [b"1", b"4", b"x"]
         assert expire(plain, days=8).files == 2
 
     def test_what_somebody_wrote_anew_stays(self, plain: JobScene):
         plain.published({"a.bin": b"1"}, unique_names=False)
-        plain.published({"b.bin": b"2"}, conflict="replace", keep_replaced="7d")
+        plain.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
         plain.put("a.bin", b"somebody else's")
         report = expire(plain, days=8)
         assert (report.files, report.altered) == (0, (f"{DEST}/a.bin",))
@@ -177,32 +177,32 @@ class TestKeeping:
 
     def test_equal_names_cannot_be_kept(self, plain: JobScene):
         plain.published({"a.bin": b"1"}, unique_names=False)
-        with pytest.raises(UsageError, match="keep_replaced promises to keep"):
-            plain.published({"a.bin": b"2"}, conflict="replace", unique_names=False, keep_replaced="7d")
-        plain.published({"b.bin": b"2"}, conflict="replace", keep_replaced="7d")
+        with pytest.raises(UsageError, match="keep promises to keep"):
+            plain.published({"a.bin": b"2"}, mode="overwrite", unique_names=False, keep="7d")
+        plain.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
         with pytest.raises(CommitDenied, match="still keeps"):
-            plain.published({"a.bin": b"3"}, conflict="replace", unique_names=False)
+            plain.published({"a.bin": b"3"}, mode="overwrite", unique_names=False)
         assert shown(plain) == [b"2"]
 
     def test_setup_tells_what_listing_readers_will_see(
         self, plain: JobScene, caplog: pytest.LogCaptureFixture
     ):
-        plain.job("replace", keep_replaced=timedelta(days=7))
+        plain.job("overwrite", keep=timedelta(days=7))
         assert "until magicfs expire" in caplog.text
 
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"conflict": "append"}, "replaces none"),
-            ({"committer": "direct", "conflict": "append"}, "writes none"),
-            ({"also_replace": ["memory://bucket/other"]}, "also_replace"),
-            ({"keep_replaced": "a week"}, "no length of time"),
-            ({"keep_replaced": timedelta()}, "out of range"),
-            ({"keep_replaced": "99999d"}, "out of range"),
+            ({"mode": "append"}, "replaces none"),
+            ({"committer": "direct", "mode": "append"}, "writes none"),
+            ({"also_overwrite": ["memory://bucket/other"]}, "also_overwrite"),
+            ({"keep": "a week"}, "no length of time"),
+            ({"keep": timedelta()}, "out of range"),
+            ({"keep": "99999d"}, "out of range"),
         ],
     )
     def test_what_cannot_be_kept_is_refused(self, plain: JobScene, options: Any, message: str):
-        given = {"conflict": "replace", "keep_replaced": "7d"} | options
+        given = {"mode": "overwrite", "keep": "7d"} | options
         with pytest.raises(UsageError, match=message):
             magicfs.Job(plain.url, filesystem=plain.filesystem, **given)
 
@@ -232,16 +232,16 @@ class TestCounting:
 
     def test_a_file_that_went_is_not_counted_again_while_another_one_is_shown(self, scene: JobScene):
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
-        scene.published({"p=1/c.bin": b"3"}, conflict="replace", keep_replaced="1d")
+        scene.published({"p=1/c.bin": b"3"}, mode="overwrite", keep="1d")
         rollback(scene, first.id)
-        magicfs.drop(scene.url, partitions="p=2", filesystem=scene.filesystem, keep_replaced=None)
+        magicfs.drop(scene.url, partitions="p=2", filesystem=scene.filesystem, keep=None)
         assert shown(scene) == [b"1"]
         assert expire(scene, days=2, dry_run=True).files == 1
         assert expire(scene, days=2).files == 1
         assert expire(scene, days=2, dry_run=True).files == 0
         again = expire(scene, days=2)
         assert (again.files, again.bytes, len(again.jobs)) == (0, 0, 1)
-        magicfs.drop(scene.url, partitions="p=1", filesystem=scene.filesystem, keep_replaced=None)
+        magicfs.drop(scene.url, partitions="p=1", filesystem=scene.filesystem, keep=None)
         assert expire(scene, days=2).files == 1
         assert expire(scene, days=2).jobs == ()
         assert scene.data() == {}
@@ -250,9 +250,9 @@ class TestCounting:
 class TestRollback:
     def test_an_earlier_state_is_published_as_a_new_job(self, scene: JobScene):
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"}, run_id="monday")
-        second = scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+        second = scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
         third = scene.published({"p=1/a.bin": b"4"})
-        report = rollback(scene, "monday", keep_replaced="2d")
+        report = rollback(scene, "monday", keep="2d")
         assert (report.files, report.bytes, report.published) == (2, 2, True)
         assert shown(scene) == [b"1", b"2"]
         assert shown(scene, second.id) == [b"3"]
@@ -272,10 +272,10 @@ class TestRollback:
 
     def test_and_back_again(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
-        second = scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="7d")
-        rollback(scene, first.id, keep_replaced="7d")
+        second = scene.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
+        rollback(scene, first.id, keep="7d")
         assert shown(scene) == [b"1"]
-        rollback(scene, second.id, keep_replaced="7d")
+        rollback(scene, second.id, keep="7d")
         assert shown(scene) == [b"2"]
         magicfs.tag(scene.url, "good", first.id, filesystem=scene.filesystem)
         rollback(scene, "good")
@@ -287,9 +287,9 @@ class TestRollback:
 
     def test_what_is_shown_again_and_replaced_is_promised_once_more(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
-        scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="1d")
+        scene.published({"a.bin": b"2"}, mode="overwrite", keep="1d")
         back = rollback(scene, first.id)
-        scene.published({"a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+        scene.published({"a.bin": b"3"}, mode="overwrite", keep="7d")
         assert expire(scene, days=2).files == 0
         assert shown(scene, back.job_id) == [b"1"]
         assert expire(scene, days=8).files == 1
@@ -300,9 +300,9 @@ class TestRollback:
         for number in range(1, 100):
             scene = JobScene(DEST)
             first = scene.published({"a.bin": b"1"})
-            scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="1d")
+            scene.published({"a.bin": b"2"}, mode="overwrite", keep="1d")
             rollback(scene, first.id)
-            job = scene.job("replace")
+            job = scene.job("overwrite")
             commits = scene.wrote(job, {"a.bin": b"3"})
 
             def before(request: Request) -> None:
@@ -329,7 +329,7 @@ class TestRollback:
 
     def test_files_that_are_gone_cannot_be_shown(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
-        scene.published({"a.bin": b"2"}, conflict="replace")
+        scene.published({"a.bin": b"2"}, mode="overwrite")
         before = scene.everything()
         with pytest.raises(ObjectNotFound, match="nothing was changed"):
             rollback(scene, first.id)
@@ -337,7 +337,7 @@ class TestRollback:
 
     def test_files_that_are_being_deleted_cannot_be_shown(self, plain: JobScene):
         first = plain.published({"a.bin": b"1"})
-        plain.published({"a.bin": b"2"}, conflict="replace", keep_replaced="7d")
+        plain.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
         dies = Fault(Kind.CRASH_BEFORE, operation="delete_all_matching")
         place = paths.parse_url(plain.url)
         late = pointer_of(plain).changed_ms + 8 * DAY_MS
@@ -360,7 +360,7 @@ class TestRollback:
             for number in range(1, 100):
                 scene = JobScene(DEST)
                 first = scene.published({"a.bin": b"1"})
-                scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="7d")
+                scene.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
                 late, place = pointer_of(scene).changed_ms + 8 * DAY_MS, paths.parse_url(scene.url)
                 works = {
                     "expire": lambda engine: expire_kept(engine, place, now_ms=late),  # noqa: B023
@@ -397,10 +397,10 @@ class TestRollback:
 
     def test_a_run_is_rolled_back_once(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
-        scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="7d")
-        one = rollback(scene, first.id, run_id="undo", keep_replaced="7d")
+        scene.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
+        one = rollback(scene, first.id, run_id="undo", keep="7d")
         before = scene.everything()
-        two = rollback(scene, first.id, run_id="undo", keep_replaced="7d")
+        two = rollback(scene, first.id, run_id="undo", keep="7d")
         assert (two.published_before, two.job_id) == (True, one.job_id)
         assert scene.everything() == before
 
@@ -414,7 +414,7 @@ class TestRollback:
 
     def test_a_driver_that_died_before_the_commit_point_can_be_followed(self, plain: JobScene):
         first = plain.published({"a.bin": b"1"})
-        plain.published({"a.bin": b"2"}, conflict="replace", keep_replaced="7d")
+        plain.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
         # Dies at the announcement, the third write of the job object.
         dies = Fault(
             Kind.CRASH_BEFORE, operation="put", prefix=f"{DEST}/__magic_job-undo/job-undo/job", skip=2
@@ -477,9 +477,9 @@ class TestCommands:
             return json.loads(capsys.readouterr().out)
 
         first = publish(b"1")
-        second = publish(b"22", conflict="replace", keep_replaced="1s")
+        second = publish(b"22", mode="overwrite", keep="1s")
         assert said("tag", url, "v1", "--as-of", first)["job_id"] == first
-        assert said("rollback", url, "--to", "v1", "--keep-replaced", "7d")["files"] == 1
+        assert said("rollback", url, "--to", "v1", "--keep", "7d")["files"] == 1
         log = said("log", url)["publications"]
         assert [(one["restores"], one["tags"]) for one in log] == [(first, []), (None, []), (None, ["v1"])]
         assert main(["log", url]) == 0
@@ -507,7 +507,7 @@ class TestDeaths:
         for number in range(1, 100):
             scene = JobScene(DEST)
             first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
-            second = scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+            second = scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
             engine, place = scene.engine(Traffic([Fault(kind, number=number)])), paths.parse_url(scene.url)
             done = scene.lived(lambda: roll_back(engine, place, to=first.id, job=job_id("undo")))  # noqa: B023
             assert shown(scene) in ([b"3"], [b"1", b"2"])
@@ -521,7 +521,7 @@ class TestDeaths:
             assert shown(scene, first.id) == [b"1", b"2"]
             assert scene.bodies() == ([b"1", b"2", b"3"] if now == [b"3"] else [b"1", b"2"])
             if now == [b"3"]:
-                rollback(scene, first.id, keep_replaced="1d")
+                rollback(scene, first.id, keep="1d")
                 assert shown(scene, second.id) == [b"3"]
             expire(scene, days=9)
             assert shown(scene) == scene.bodies() == [b"1", b"2"]
@@ -538,9 +538,9 @@ class TestDeaths:
         for number in range(1, 60):
             scene = JobScene(DEST)
             first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
-            scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+            scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
             rollback(scene, first.id)
-            job = scene.job("replace_partitions")
+            job = scene.job("overwrite_partitions")
             commits = scene.wrote(job, {"p=1/c.bin": b"4"})
             done = scene.commit(job, commits, Fault(kind, number=number))
             scene.recover()
@@ -559,7 +559,7 @@ class TestDeaths:
         for number in range(1, 60):
             scene = JobScene(DEST)
             first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
-            scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+            scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
             rollback(scene, first.id)
             engine, place = scene.engine(Traffic([Fault(kind, number=number)])), paths.parse_url(scene.url)
             job, order = job_id("12345678-8a4b-4f0e-9d5a-0c1b2a3d4e5f"), Order.of(partitions="p=1")
@@ -579,9 +579,9 @@ class TestDeaths:
     def test_of_an_expire_that_has_marked_what_another_job_keeps_for_longer(self):
         scene = JobScene(DEST)
         first = scene.published({"a.bin": b"1"})
-        scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="1d")
+        scene.published({"a.bin": b"2"}, mode="overwrite", keep="1d")
         rollback(scene, first.id)
-        scene.published({"a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+        scene.published({"a.bin": b"3"}, mode="overwrite", keep="7d")
         late, place = pointer_of(scene).changed_ms + 2 * DAY_MS, paths.parse_url(scene.url)
         pointer = paths.join(DEST, "_magicfs/current")
         engine = scene.engine(Traffic([Fault(Kind.CRASH_AFTER, operation="put", prefix=pointer)]))
@@ -596,8 +596,8 @@ class TestDeaths:
         for number in range(1, 60):
             scene = JobScene(DEST)
             scene.published({"a.bin": b"1"}, {"b.bin": b"2"})
-            second = scene.published({"a.bin": b"3"}, conflict="replace", keep_replaced="1d")
-            scene.published({"a.bin": b"4"}, conflict="replace", keep_replaced="7d")
+            second = scene.published({"a.bin": b"3"}, mode="overwrite", keep="1d")
+            scene.published({"a.bin": b"4"}, mode="overwrite", keep="7d")
             late, place = pointer_of(scene).changed_ms + 2 * DAY_MS, paths.parse_url(scene.url)
             engine = scene.engine(Traffic([Fault(kind, number=number)]))
             done = scene.lived(lambda: expire_kept(engine, place, now_ms=late))  # noqa: B023
@@ -621,7 +621,7 @@ class TestAnExpiryThatStoodStill:
         for number in range(1, 60):
             scene = JobScene(DEST, ignores=frozenset({ignored} - {""}))
             scene.published({"a.bin": b"1"}, {"b.bin": b"2"}, unique_names=False)
-            scene.published({"c.bin": b"3"}, conflict="replace", keep_replaced="1d")
+            scene.published({"c.bin": b"3"}, mode="overwrite", keep="1d")
             late, place = pointer_of(scene).changed_ms + 2 * DAY_MS, paths.parse_url(scene.url)
 
             def publish_again(scene: JobScene = scene) -> None:
@@ -643,7 +643,7 @@ class TestAnExpiryThatStoodStill:
 
     def test_it_asks_once_as_long_as_it_hears(self, plain: JobScene):
         plain.published(*({f"{number}.bin": b"1"} for number in range(4)))
-        plain.published({"c.bin": b"3"}, conflict="replace", keep_replaced="1d")
+        plain.published({"c.bin": b"3"}, mode="overwrite", keep="1d")
         late, place = pointer_of(plain).changed_ms + 2 * DAY_MS, paths.parse_url(plain.url)
         traffic = Traffic()
         plain.lived(lambda: expire_kept(plain.engine(traffic), place, now_ms=late))

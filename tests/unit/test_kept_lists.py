@@ -28,7 +28,7 @@ def scene_of(keepers: int) -> tuple[JobScene, tuple[Keeping, ...]]:
     scene = JobScene(DEST)
     scene.published({"0.bin": b"0"})
     for number in range(keepers):
-        scene.published({f"{number + 1}.bin": b"1"}, conflict="replace", keep_replaced="7d")
+        scene.published({f"{number + 1}.bin": b"1"}, mode="overwrite", keep="7d")
     seen = scene.elsewhere(lambda engine: chain.read_pointer(engine.store, DEST, READING))
     assert seen is not None
     return scene, seen[0].keeping

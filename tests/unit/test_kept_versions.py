@@ -1,4 +1,4 @@
-"""``keep_replaced`` on a bucket that keeps versions: files are read, expired and rolled back by version."""
+"""``keep`` on a bucket that keeps versions: files are read, expired and rolled back by version."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def as_of(scene: JobScene, job: magicfs.Job) -> list[int]:
 
 def rolled_back(scene: JobScene, job: magicfs.Job, **how: Any) -> magicfs.JobReport:
     return magicfs.rollback(
-        scene.url, to=f"job:{job.id}", filesystem=scene.filesystem, **{"keep_replaced": None, **how}
+        scene.url, to=f"job:{job.id}", filesystem=scene.filesystem, **{"keep": None, **how}
     )
 
 
@@ -89,7 +89,7 @@ def gone(scene: JobScene) -> set[str]:
 def replaced(scene: JobScene, **how: Any) -> tuple[magicfs.Job, magicfs.Job]:
     """Two files, replaced by one."""
     first = scene.published({"a.parquet": rows(1, 2)}, {"p=1/b ü.parquet": rows(3)})
-    second = scene.published({"a.parquet": rows(9)}, conflict="replace", **{"keep_replaced": "1h", **how})
+    second = scene.published({"a.parquet": rows(9)}, mode="overwrite", **{"keep": "1h", **how})
     return first, second
 
 
@@ -107,7 +107,7 @@ def test_listers_see_the_new_files_alone_and_readers_of_then_all(scene: JobScene
 def test_as_of_reads_exactly_what_was_published(scene: JobScene) -> None:
     first, second = replaced(scene)
     third = scene.published({"p=1/c.parquet": rows(4)})
-    how = {"conflict": "replace_partitions", "keep_replaced": "1h"}
+    how = {"mode": "overwrite_partitions", "keep": "1h"}
     fourth = scene.published({"p=1/d.parquet": rows(5)}, **how)
     magicfs.compact(scene.url, filesystem=scene.filesystem)
     shown = [as_of(scene, one) for one in (first, second, third, fourth)]
@@ -132,7 +132,7 @@ def test_what_has_no_version_stays_where_it_is(scene: JobScene) -> None:
     first = scene.published({"a.parquet": rows(1)})
     scene.filesystem.world.keep_versions(BUCKET)
     scene.published({"b.parquet": rows(2)})
-    job = scene.published({"c.parquet": rows(3)}, conflict="replace", keep_replaced=ENDED)
+    job = scene.published({"c.parquet": rows(3)}, mode="overwrite", keep=ENDED)
     names = sorted(scene.data())
     assert [name[0] for name in names] == ["a", "c"]
     assert (values(opened(scene)), as_of(scene, first)) == ([3], [1])
@@ -143,14 +143,14 @@ def test_what_has_no_version_stays_where_it_is(scene: JobScene) -> None:
 
 def test_without_keeping_nothing_is_promised_and_nothing_listed(scene: JobScene) -> None:
     scene.published({"a.parquet": rows(1)})
-    scene.published({"a.parquet": rows(2)}, conflict="replace")
+    scene.published({"a.parquet": rows(2)}, mode="overwrite")
     assert not [key for key in scene.objects() if "/kept-" in key]
 
 
 class TestExpire:
     def test_versions_and_markers_go_and_others_stay(self, scene: JobScene) -> None:
-        first, second = replaced(scene, keep_replaced=ENDED)
-        third = scene.published({"a.parquet": rows(4)}, conflict="replace", keep_replaced="1h")
+        first, second = replaced(scene, keep=ENDED)
+        third = scene.published({"a.parquet": rows(4)}, mode="overwrite", keep="1h")
         done = expired(scene)
         assert (done.jobs, done.files, done.keeping) == ((second.id,), 2, 1)
         assert gone(scene) == {one for one in gone(scene) if second.id in one}
@@ -161,7 +161,7 @@ class TestExpire:
         assert expired(scene).files == 0
 
     def test_what_somebody_wrote_to_the_name_stays(self, scene: JobScene) -> None:
-        replaced(scene, keep_replaced=ENDED)
+        replaced(scene, keep=ENDED)
         name = next(iter(gone(scene)))
         scene.put(name, b"another's")
         expired(scene)
@@ -171,14 +171,14 @@ class TestExpire:
         scene.put("a.parquet", b"what was there before")
         scene.delete("a.parquet")
         scene.published({"a.parquet": rows(1)}, unique_names=False)
-        scene.published({"b.parquet": rows(2)}, conflict="replace", keep_replaced=ENDED)
+        scene.published({"b.parquet": rows(2)}, mode="overwrite", keep=ENDED)
         assert expired(scene).files == 1
         assert "a.parquet" not in scene.data(), "what lies below does not come up"
 
     def test_who_may_not_list_versions_leaves_the_markers(
         self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        replaced(scene, keep_replaced=ENDED)
+        replaced(scene, keep=ENDED)
 
         def denied(_self: MemoryVersions, prefix: str) -> Any:
             raise magicfs.errors.PermissionDenied("list_versions", prefix, "no s3:ListBucketVersions")
@@ -192,8 +192,8 @@ class TestExpire:
     def test_one_that_was_cut_anywhere_is_called_again(self, kind: Kind) -> None:
         for number in range(1, 100):
             scene = made()
-            first, second = replaced(scene, keep_replaced=ENDED)
-            third = scene.published({"a.parquet": rows(4)}, conflict="replace", keep_replaced="1h")
+            first, second = replaced(scene, keep=ENDED)
+            third = scene.published({"a.parquet": rows(4)}, mode="overwrite", keep="1h")
             time.sleep(0.005)
             traffic = scene.traffic(Fault(kind, number=number))
             place = paths.parse_url(scene.url)
@@ -214,7 +214,7 @@ class TestRollback:
     def test_each_version_is_copied_to_a_new_name(self, scene: JobScene) -> None:
         first, second = replaced(scene)
         before = {name: version for name, version, is_marker in kept(scene) if not is_marker}
-        report = rolled_back(scene, first, keep_replaced="1h", run_id="back")
+        report = rolled_back(scene, first, keep="1h", run_id="back")
         assert (values(opened(scene)), report.files) == ([1, 2, 3], 2)
         assert set(scene.data()) == set(manifest_of(scene))
         assert all(report.job_id in name for name in scene.data())
@@ -231,13 +231,13 @@ class TestRollback:
         jobs = list(replaced(scene))
         lengths = set()
         for turn in range(6):
-            rolled_back(scene, jobs[turn % 2], keep_replaced="1h")
+            rolled_back(scene, jobs[turn % 2], keep="1h")
             lengths.add(max(map(len, scene.data())))
         assert len(lengths) <= 2
 
     def test_what_is_still_there_is_shown_where_it_is(self, scene: JobScene) -> None:
         first = scene.published({"p=1/a.parquet": rows(1)}, {"p=2/b.parquet": rows(2)})
-        scene.published({"p=1/a.parquet": rows(9)}, conflict="replace_partitions", keep_replaced="1h")
+        scene.published({"p=1/a.parquet": rows(9)}, mode="overwrite_partitions", keep="1h")
         there = {name for name in scene.data() if name.startswith("p=2")}
         rolled_back(scene, first)
         assert values(opened(scene)) == [1, 2]
@@ -248,7 +248,7 @@ class TestRollback:
         scene = made()
         first = scene.published({"a.parquet": rows(1), "empty.bin": b""}, checksums=True)
         before = {file.checksum: file.size for file in manifest_of(scene).values()}
-        scene.published({"a.parquet": rows(2)}, conflict="replace", keep_replaced="1h")
+        scene.published({"a.parquet": rows(2)}, mode="overwrite", keep="1h")
         rolled_back(scene, first)
         assert {file.checksum: file.size for file in manifest_of(scene).values()} == before
         assert magicfs.verify(scene.url, deep=True, filesystem=scene.filesystem).ok
@@ -257,30 +257,25 @@ class TestRollback:
         first = scene.published(
             {"a.parquet": rows(1, 2), "b.parquet": rows(3)}, {"p=1/c.parquet": rows(4, 5, 6)}, footers=True
         )
-        plain = scene.published({"plain.parquet": rows(7)}, conflict="append")
-        scene.published({"d.parquet": rows(9)}, conflict="replace", keep_replaced="1h")
-        report = rolled_back(scene, first, keep_replaced="1h")
+        plain = scene.published({"plain.parquet": rows(7)}, mode="append")
+        scene.published({"d.parquet": rows(9)}, mode="overwrite", keep="1h")
+        report = rolled_back(scene, first, keep="1h")
         assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)]
         told = magicfs.read_manifest(scene.url, filesystem=scene.filesystem).footers
         assert told is not None
         assert (told.rows, len(told.schemas)) == (6, 1)
         magicfs.compact(scene.url, filesystem=scene.filesystem)
-        rolled_back(scene, plain, keep_replaced="1h")
+        rolled_back(scene, plain, keep="1h")
         assert footers(scene) == [None, (1, 3, 3), (2, 1, 2), (3, 4, 6)]
-        magicfs.rollback(
-            scene.url, to=f"job:{report.job_id}", filesystem=scene.filesystem, keep_replaced=None
-        )
+        magicfs.rollback(scene.url, to=f"job:{report.job_id}", filesystem=scene.filesystem, keep=None)
         assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)], "copies of copies"
         magicfs.compact(scene.url, filesystem=scene.filesystem)
         assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)]
-        assert (
-            magicfs.drop(scene.url, where="n >= 4", filesystem=scene.filesystem, keep_replaced=None).files
-            == 1
-        )
+        assert magicfs.drop(scene.url, where="n >= 4", filesystem=scene.filesystem, keep=None).files == 1
 
     def test_lists_of_footers_that_are_lost_keep_nobody_from_rolling_back(self, scene: JobScene) -> None:
         first = scene.published({"a.parquet": rows(1, 2)}, footers=True)
-        scene.published({"d.parquet": rows(9)}, conflict="replace", keep_replaced="1h")
+        scene.published({"d.parquet": rows(9)}, mode="overwrite", keep="1h")
         for key in [key for key in scene.objects() if "/footers-" in key]:
             scene.delete(paths.relative_to(key, DEST))
         rolled_back(scene, first)
@@ -291,12 +286,12 @@ class TestRollback:
         scene = made()
         body = bytes(range(256)) * 40
         first = scene.published({"a.bin": body})
-        scene.published({"b.bin": b"2"}, conflict="replace", keep_replaced="1h")
+        scene.published({"b.bin": b"2"}, mode="overwrite", keep="1h")
         rolled_back(scene, first)
         assert list(scene.data().values()) == [body]
 
     def test_versions_that_are_gone_refuse_it_and_nothing_is_left(self, scene: JobScene) -> None:
-        first, _ = replaced(scene, keep_replaced=ENDED)
+        first, _ = replaced(scene, keep=ENDED)
         expired(scene)
         before = scene.data()
         with pytest.raises(ObjectNotFound, match="nothing was changed"):
@@ -332,13 +327,13 @@ class TestRollback:
             scene = made()
             first, second = replaced(scene)
             traffic = scene.traffic(Fault(kind, number=number))
-            asked = {"to": f"job:{first.id}", "keep_replaced_ms": 3_600_000, "run_id": "back"}
+            asked = {"to": f"job:{first.id}", "keep_ms": 3_600_000, "run_id": "back"}
             job, place = ids.job_id("0000000f-8a4b-4f0e-9d5a-0c1b2a3d4e5f"), paths.parse_url(scene.url)
             with suppress(MagicError):
                 scene.lived(lambda: roll_back(scene.engine(traffic), place, job=job, **asked))  # noqa: B023
             assert values(opened(scene)) in ([1, 2, 3], [9]), number
             if wish == "again":
-                rolled_back(scene, first, keep_replaced="1h", run_id="back")
+                rolled_back(scene, first, keep="1h", run_id="back")
                 assert values(opened(scene)) == [1, 2, 3]
             for how in ({"rollback": wish == "back"}, {}, {"abort": True}):
                 with suppress(UsageError, CommitDenied):  # there is nothing to recover, or to take back
@@ -357,15 +352,15 @@ class TestRollback:
 
 @pytest.mark.slow
 @pytest.mark.sample(most=1)
-@pytest.mark.parametrize("conflict", ["replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_that_keeps_and_was_cut_anywhere_comes_to_an_end(kind: Kind, conflict: Any, some: Some) -> None:
+def test_a_job_that_keeps_and_was_cut_anywhere_comes_to_an_end(kind: Kind, mode: Any, some: Some) -> None:
     seen = set()
     for number in some(range(1, 200), 50):
         scene = made()
         first = scene.published({"p=1/a.parquet": rows(1)})
         held = opened(scene)
-        job = scene.job(conflict, keep_replaced="1h")
+        job = scene.job(mode, keep="1h")
         commits = scene.wrote(job, {"p=1/a.parquet": rows(2)})
         traffic = scene.traffic(Fault(kind, number=number))
         with suppress(MagicError):
@@ -390,9 +385,7 @@ def test_who_reads_by_names_alone_can_go_on(scene: JobScene, how: dict[str, Any]
     scene.published({"a.parquet": rows(1)})
     before = set(scene.data())
     with (
-        magicfs.Job(
-            scene.url, conflict="replace", keep_replaced=ENDED, filesystem=scene.filesystem, **how
-        ) as job,
+        magicfs.Job(scene.url, mode="overwrite", keep=ENDED, filesystem=scene.filesystem, **how) as job,
         job.task(0) as task,
     ):
         task.filesystem.pipe_file(f"{task.path}/a.parquet", rows(2))
@@ -421,9 +414,9 @@ def test_jobs_on_what_is_there_leave_it_in_place_if_they_are_told_to(
     scene: JobScene, kind: str, stays: bool
 ) -> None:
     scene.published({"p=2/x.parquet": rows(7)})
-    scene.published({"p=1/a.parquet": rows(1), "p=1/b.parquet": rows(2)}, conflict="append")
+    scene.published({"p=1/a.parquet": rows(1), "p=1/b.parquet": rows(2)}, mode="append")
     before = {name for name in scene.data() if name.startswith("p=1")}
-    in_place(scene, kind, keep_replaced=ENDED, keep_in_place=stays)
+    in_place(scene, kind, keep=ENDED, keep_in_place=stays)
     shown = {"rollback": [7], "drop": [7], "rewrite": [1, 2, 7]}[kind]
     assert values(opened(scene)) == shown
     assert (before & set(scene.data())) == (before if stays else set())
@@ -436,15 +429,15 @@ def test_jobs_on_what_is_there_leave_it_in_place_if_they_are_told_to(
 def test_nothing_stays_in_place_for_no_time(scene: JobScene, kind: str) -> None:
     scene.published({"p=1/a.parquet": rows(1)})
     before = scene.everything()
-    with pytest.raises(UsageError, match="keep_replaced does not say for how long"):
+    with pytest.raises(UsageError, match="keep does not say for how long"):
         in_place(scene, kind, keep_in_place=True)
     assert scene.everything() == before
 
 
 def test_no_job_leaves_files_in_place_for_no_time(scene: JobScene) -> None:
     before = scene.everything()
-    with pytest.raises(UsageError, match="keep_replaced does not say for how long"):
-        magicfs.Job(scene.url, conflict="replace", keep_in_place=True, filesystem=scene.filesystem)
+    with pytest.raises(UsageError, match="keep does not say for how long"):
+        magicfs.Job(scene.url, mode="overwrite", keep_in_place=True, filesystem=scene.filesystem)
     assert scene.everything() == before
 
 

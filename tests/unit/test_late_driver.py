@@ -36,7 +36,7 @@ def operator_commits(scene: JobScene, job: Job) -> None:
     assert datasets.commit(scene.url, job.id, filesystem=scene.filesystem).files
 
 
-@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_committed_task_that_another_process_did_not_publish_is_named(scene: JobScene, mode: str) -> None:
     job = scene.job(mode)
     commits = scene.wrote(job, *FILES)
@@ -55,7 +55,7 @@ def test_a_committed_task_that_another_process_did_not_publish_is_named(scene: J
 def test_a_with_block_whose_task_was_not_published_raises(scene: JobScene) -> None:
     with (
         pytest.raises(CommitDenied, match="of tasks 000001, are not among them") as caught,
-        magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem) as job,
+        magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem) as job,
     ):
         for number in range(2):
             with job.task(number) as task:
@@ -173,11 +173,11 @@ class _SilentStore(DelegatingStore):
         return await request()
 
 
-@pytest.mark.parametrize(("mode", "writes"), [("append", 1), ("replace", 2)])
+@pytest.mark.parametrize(("mode", "writes"), [("append", 1), ("overwrite", 2)])
 @pytest.mark.parametrize("applied", [True, False])
 def test_silence_at_the_commit_point_is_an_unknown_outcome(mode: str, writes: int, applied: bool) -> None:
     files = Silent()
-    job = Job("memory://bucket/sales", conflict=mode, filesystem=files).setup()  # type: ignore[arg-type]
+    job = Job("memory://bucket/sales", mode=mode, filesystem=files).setup()  # type: ignore[arg-type]
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.bin", b"0")
     files.writes_left, files.applied = writes, applied
@@ -197,7 +197,7 @@ def test_a_with_block_does_not_abort_a_job_whose_commit_is_undecided() -> None:
     files = Silent()
     with (
         pytest.raises(CommitOutcomeUnknown) as caught,
-        Job("memory://bucket/sales", conflict="append", filesystem=files) as job,
+        Job("memory://bucket/sales", mode="append", filesystem=files) as job,
     ):
         with job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.bin", b"0")

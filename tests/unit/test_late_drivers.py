@@ -85,7 +85,7 @@ def commit(scene: JobScene, job: Job, commits: list[TaskCommit], *faults: Fault)
 @pytest.mark.usefixtures("asleep")
 def test_a_file_that_a_later_job_has_published_again_is_not_deleted(scene: JobScene) -> None:
     scene.published(SAME, unique_names=False)
-    job = scene.job("replace", unique_names=False)
+    job = scene.job("overwrite", unique_names=False)
     commits = scene.wrote(job, {"other.txt": b"new"})
     later = scene.job(unique_names=False)
     again = scene.wrote(later, SAME)
@@ -105,7 +105,7 @@ def test_a_file_that_a_later_job_has_published_again_is_not_deleted(scene: JobSc
 def test_a_request_that_deletes_is_not_made_again_after_others_have_ended_the_job(scene: JobScene) -> None:
     # The machine slept while the request was on its way: its connection is broken when it wakes.
     scene.published(SAME, unique_names=False)
-    job = scene.job("replace", unique_names=False)
+    job = scene.job("overwrite", unique_names=False)
     commits = scene.wrote(job, {"other.txt": b"new"})
     later = scene.job(unique_names=False)
     again = scene.wrote(later, SAME)
@@ -167,7 +167,7 @@ def test_a_success_marker_stays_if_nobody_hides_it(scene: JobScene, ended: bool)
     assert success.job_id == job.id
 
 
-@pytest.mark.parametrize("mode", ["replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
 def test_a_file_that_lies_where_an_old_one_lay_is_not_deleted(scene: JobScene, mode: str) -> None:
     # The tasks named their files as if names were not unique, with the bytes of the day before.
     scene.published({"d=1/k.txt": b"same bytes", "d=1/old.txt": b"old"}, unique_names=False)
@@ -182,7 +182,7 @@ def test_a_file_that_lies_where_an_old_one_lay_is_not_deleted(scene: JobScene, m
 
 def test_a_process_that_goes_on_asks_nobody_about_its_job(scene: JobScene) -> None:
     scene.published(SAME)
-    job = scene.job("replace")
+    job = scene.job("overwrite")
     commits = scene.wrote(job, {"other.txt": b"new"})
     reads: list[str] = []
     deletes: list[str] = []

@@ -32,7 +32,7 @@ from magicfs.testing import virtual_time
 
 _T = TypeVar("_T")
 TICK_S = 0.001
-MODES = ("fail", "append", "replace", "replace_partitions")
+MODES = ("error", "append", "overwrite", "overwrite_partitions")
 
 
 class FarStore(DelegatingStore):
@@ -82,7 +82,7 @@ class Far:
         spec = JobSpec(
             location=location_of("memory://bucket/sales"),
             job=ids.job_id(f"0{len(self.taken):07d}-0000-4000-8000-000000000000"),
-            options=JobOptions(committer="magic", conflict=mode, **options),
+            options=JobOptions(committer="magic", mode=mode, **options),
         )
         store = FarStore(MemoryStore("bucket", self.world), self.log)
         return registry.make("magic", spec.context, Engine(store, 32))
@@ -141,12 +141,12 @@ def rows_of(far: Far, first: int, end: int) -> list[list[str]]:
 
 # The first job at a destination, and a later one: requests in a row of its setup and of its commit.
 FIRST = {
-    "fail": (4, 16),
+    "error": (4, 16),
     "append": (4, 13),
-    "replace": (4, 16),
-    "replace_partitions": (4, 16),
+    "overwrite": (4, 16),
+    "overwrite_partitions": (4, 16),
 }
-LATER = {"append": (4, 15), "replace": (5, 20), "replace_partitions": (5, 20)}
+LATER = {"append": (4, 15), "overwrite": (5, 20), "overwrite_partitions": (5, 20)}
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
@@ -177,7 +177,7 @@ def test_setup_looks_at_everything_at_once() -> None:
 
 def test_commit_looks_at_what_comes_next_beside_what_is_done_now() -> None:
     """What must wait for its forerunner, and does: the swaps, the reading back, the files, what follows."""
-    taken, far = play("replace", jobs=2)
+    taken, far = play("overwrite", jobs=2)
     last = max(tick for tick, _ in far.log) + 1
     assert rows_of(far, last - taken["commit"], last) == [
         ["get", "head"],  # the job object
@@ -209,7 +209,7 @@ def test_finding_out_what_a_store_honours_takes_six_requests_in_a_row() -> None:
     assert taken["setup"] == FIRST["append"][0] + 6 + 2
 
 
-@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_more_files_take_no_longer_as_long_as_there_are_connections(mode: str) -> None:
     few, _ = play(mode, tasks=1, files=2)
     more, _ = play(mode, tasks=8, files=4)

@@ -14,7 +14,7 @@ from magicfs.formats.manifest import Manifest
 from magicfs.transaction import facts, prepare
 from proofs.scenes.job_scene import JobScene
 
-MODES = ["append", "replace", "replace_partitions", "fail"]
+MODES = ["append", "overwrite", "overwrite_partitions", "error"]
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(scene: JobScene, mode: str, **options: Any) -> tuple[magicfs.Job, list[Any]]:
-    if mode != "fail":
+    if mode != "error":
         scene.published({f"p={number}/old {number}.bin": b"old" for number in range(3)})
     job = scene.job(mode, **options)
     return job, scene.wrote(job, {f'p={number}/é"{number}.bin': b"new" for number in range(20)})
@@ -81,7 +81,7 @@ def test_what_is_asked_for_a_manifest_is_a_little_more_than_it_has(
     assert Manifest.from_bytes("m", scene.objects()[f"sales/_magicfs/{job.id}.json"][0])
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 @pytest.mark.parametrize("above", [False, True])
 def test_a_job_object_too_large_to_read_is_refused_before_the_commit_point(
     mode: str, above: bool, monkeypatch: pytest.MonkeyPatch

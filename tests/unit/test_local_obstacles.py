@@ -56,7 +56,7 @@ def write(task: magicfs.Task, written: dict[str, bytes]) -> None:
 
 def run(destination: Path, committer: str, options: dict[str, Any], *tasks: Any, **how: Any) -> Any:
     url = f"file://{destination}"
-    given: Any = {"committer": committer, "committer_options": options, "conflict": "append", **how}
+    given: Any = {"committer": committer, "committer_options": options, "mode": "append", **how}
     with magicfs.Job(url, **given) as job:
         for number, written in enumerate(tasks):
             with job.task(number) as task:
@@ -115,7 +115,7 @@ def test_copy_to_another_device_replaces_as_a_rename_does(tmp_path: Path, other_
     destination.mkdir()
     (destination / "p=1").symlink_to(other_device)
     (other_device / "a").write_bytes(b"old")
-    how: Any = {"committer": "file", "committer_options": {"delete_obstacles": True}, "conflict": "append"}
+    how: Any = {"committer": "file", "committer_options": {"delete_obstacles": True}, "mode": "append"}
     job = magicfs.Job(f"file://{destination}", unique_names=False, **how).setup()
     with job.task(0) as task:
         write(task, {"p=1/a": b"new"})
@@ -161,7 +161,7 @@ def test_append_deletes_nothing_in_the_place_of_a_file(
     kind = "file" if old == "b" else "directory"
     why = f"b is a {kind} that was there before, and the job has a file"
     if options.get("algorithm") != 2 and kind == "file":
-        why = "names that are taken, such as .*b, and conflict='append' replaces nothing"
+        why = "names that are taken, such as .*b, and mode='append' replaces nothing"
     with pytest.raises((CommitFailed, OutputExists), match=why):
         run(destination, committer, options, written, unique_names=False)
     assert files(destination) == {old: b"old data"}
@@ -183,7 +183,7 @@ def test_a_task_that_is_moved_out_of_the_way_commits_with_its_job(
     destination = tmp_path / NAME
     destination.mkdir()
     (destination / "a").write_bytes(b"old data")
-    how: Any = {"committer": committer, "committer_options": options, "conflict": "append"}
+    how: Any = {"committer": committer, "committer_options": options, "mode": "append"}
     job = magicfs.Job(f"file://{destination}", unique_names=False, **how).setup()
 
     def publish() -> None:
@@ -223,7 +223,7 @@ def test_on_objects_nothing_is_in_the_way_and_old_data_stays(algorithm: int, uni
         "memory://bucket/sales",
         committer="file",
         committer_options={"algorithm": algorithm},
-        conflict="append",
+        mode="append",
         unique_names=unique,
         filesystem=filesystem,
     ).setup()

@@ -61,7 +61,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def manifest(number: int, **changes: Any) -> Manifest:
     """A job whose files are ten by name, so that the dataset stays as large as it is."""
     key = f"p={number % 10}/a b.bin"
-    how: dict[str, Any] = {"conflict": "append", "run_id": f"run {number}/día"} | changes
+    how: dict[str, Any] = {"mode": "append", "run_id": f"run {number}/día"} | changes
     return Manifest(
         job_id=f"job-{number}",
         bucket="bucket",
@@ -164,10 +164,7 @@ class TestHistory:
                     scene.conditions,
                     DEST,
                     Manifest(
-                        **{
-                            name: getattr(one, name)
-                            for name in ("job_id", "bucket", "destination", "conflict")
-                        },
+                        **{name: getattr(one, name) for name in ("job_id", "bucket", "destination", "mode")},
                         committed_ms=moment,
                     ),
                 )
@@ -188,9 +185,9 @@ class TestHistory:
 
     def test_what_a_publication_is_stands_in_the_log(self, plain: JobScene):
         first = plain.published({"a.bin": b"12"}, run_id="monday")
-        plain.published({"b.bin": b"1"}, conflict="replace", keep_replaced="7d")
+        plain.published({"b.bin": b"1"}, mode="overwrite", keep="7d")
         magicfs.tag(plain.url, "quarter", first.id, filesystem=plain.filesystem)
-        magicfs.rollback(plain.url, to="quarter", filesystem=plain.filesystem, keep_replaced=None)
+        magicfs.rollback(plain.url, to="quarter", filesystem=plain.filesystem, keep=None)
         before = magicfs.history(plain.url, filesystem=plain.filesystem)
         assert compact(plain).manifest is not None
         assert magicfs.history(plain.url, filesystem=plain.filesystem) == before
@@ -233,7 +230,7 @@ class TestHistory:
 
     def test_a_lost_manifest_loses_no_run_that_the_pointer_names(self, scene: JobScene):
         lost = scene.published({"a.bin": b"1"}, run_id="lost")
-        scene.published({"b.bin": b"2"}, conflict="replace")
+        scene.published({"b.bin": b"2"}, mode="overwrite")
         scene.delete(f"_magicfs/{lost.id}.json")
         scene.published({"c.bin": b"3"}, run_id="last")
         assert compact(scene).runs == 2
@@ -538,7 +535,7 @@ class TestLost:
     def test_the_command_says_what_is_lost(self, capsys: pytest.CaptureFixture[str]):
         url = "memory://log-command/sales"
         for n in range(3):
-            with magicfs.Job(url, conflict="append", run_id=f"{n}") as job, job.task(0) as task:
+            with magicfs.Job(url, mode="append", run_id=f"{n}") as job, job.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/{n}.bin", b"12")
         report = magicfs.compact(url)
         assert report.manifest is not None

@@ -1,4 +1,4 @@
-"""``replace`` tells before the commit point which partitions it deletes and does not write."""
+"""``overwrite`` tells before the commit point which partitions it deletes and does not write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def table(days: list[str]) -> pa.Table:
 
 
 def replace(url: str, days: list[str], **how: Any) -> magicfs.JobReport:
-    given = {"partition_by": "day", "conflict": "replace"} | how
+    given = {"partition_by": "day", "mode": "overwrite"} | how
     return magicfs.write(table(days), url, **given)
 
 
@@ -53,7 +53,7 @@ def test_partitions_that_are_replaced_by_nothing_are_told_before_they_are_gone(
     [warning] = report.warnings
     says = "4 partitions are replaced by nothing, such as day=50%25, day=e, day=x%2Fy, …: "
     assert warning.startswith(says)
-    assert "use conflict='replace_partitions'" in warning
+    assert "use mode='overwrite_partitions'" in warning
     assert [one.levelname for one in caplog.records if warning in one.getMessage()] == ["WARNING"]
     assert (told_after, bool(completed)) == ([0], True)
     assert replace(url, ["ü"]).warnings[0].startswith("1 partition is replaced by nothing, such as day=a b: ")
@@ -62,7 +62,7 @@ def test_partitions_that_are_replaced_by_nothing_are_told_before_they_are_gone(
 @pytest.mark.parametrize(
     "how",
     [
-        {"conflict": "replace_partitions"},
+        {"mode": "overwrite_partitions"},
         {"partition_by": None},
         {"partition_by": "shop"},
         {"partition_by": ["day", "shop"]},
@@ -70,18 +70,18 @@ def test_partitions_that_are_replaced_by_nothing_are_told_before_they_are_gone(
 )
 def test_nothing_is_told_where_partitions_cannot_be_meant(url: str, how: dict[str, Any]) -> None:
     replace(url, DAYS)
-    if how["conflict" if "conflict" in how else "partition_by"] is None:
-        assert not magicfs.write(table(["e"]), url, conflict="replace").warnings
+    if how["mode" if "mode" in how else "partition_by"] is None:
+        assert not magicfs.write(table(["e"]), url, mode="overwrite").warnings
     else:
         assert not replace(url, ["e"], **how).warnings
     assert not replace(url, [*DAYS, "new"]).warnings
 
 
 def test_first_data_and_a_rollback_tell_nothing(url: str) -> None:
-    first = replace(url, ["a b"], keep_replaced="7d")
+    first = replace(url, ["a b"], keep="7d")
     assert not first.warnings
-    assert not replace(url, DAYS, keep_replaced="7d").warnings
-    assert not magicfs.rollback(url, to=first.job_id, keep_replaced=None).warnings
+    assert not replace(url, DAYS, keep="7d").warnings
+    assert not magicfs.rollback(url, to=first.job_id, keep=None).warnings
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def _exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def manifest(job: str, **changes: Any) -> Manifest:
     files = (ManifestFile(key=f"{job}.bin", size=1, etag=f'"{job}"'),)
-    values: dict[str, Any] = {"conflict": "append", "committed_ms": 1, "files": files} | changes
+    values: dict[str, Any] = {"mode": "append", "committed_ms": 1, "files": files} | changes
     return Manifest(job_id=job, run_id=f"run {job}", bucket=BUCKET, destination=DEST, **values)
 
 
@@ -207,7 +207,7 @@ def completed() -> SnapshotWorld:
     """A dataset, and a job whose files are all visible, and whose driver died before it was published."""
     world = dataset("a", "b")
     filesystem = MemoryFileSystem(world=world)
-    job = magicfs.Job(f"memory://{BUCKET}/{DEST}", conflict="append", filesystem=filesystem, job_id="new")
+    job = magicfs.Job(f"memory://{BUCKET}/{DEST}", mode="append", filesystem=filesystem, job_id="new")
     job.setup()
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/new.bin", b"x")

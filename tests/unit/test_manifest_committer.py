@@ -204,7 +204,7 @@ def test_a_manifest_that_is_gone_is_told(scene: ManifestScene) -> None:
         ({"writer_queue_capacity": 0}, "writer_queue_capacity=0 must be at least 1"),
         ({"save_attempts": 0}, "save_attempts=0 must be at least 1"),
         ({"renames_per_second": -1}, "must not be negative"),
-        ({"target_directories": "delete"}, "use conflict='fail', 'replace' or 'replace_partitions'"),
+        ({"target_directories": "delete"}, "use mode='error', 'overwrite' or 'overwrite_partitions'"),
         ({"colour": "red"}, "it knows validate_output"),
     ],
 )
@@ -413,10 +413,10 @@ def test_files_of_equal_names_are_written_over_only_if_asked_for(tmp_path: Path,
         assert scene.visible() == {"a": b"old"}
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "append, deleting"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "append, deleting"])
 def test_a_file_in_the_place_of_a_directory(tmp_path: Path, mode: str) -> None:
-    conflict: Any = mode.partition(",")[0]
-    scene = ManifestScene(tmp_path, conflict=conflict, delete_obstacles=mode.endswith("deleting"))
+    mode: Any = mode.partition(",")[0]
+    scene = ManifestScene(tmp_path, mode=mode, delete_obstacles=mode.endswith("deleting"))
     scene.destination.mkdir(parents=True)
     (scene.destination / "d").write_bytes(b"old")
     scene.set_up()
@@ -489,21 +489,21 @@ def test_tasks_of_an_earlier_attempt_of_the_job_are_recovered(scene: ManifestSce
     assert not (scene.destination / "_temporary").exists()
 
 
-@pytest.mark.parametrize("mode", ["replace", "replace_partitions", "fail"])
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions", "error"])
 def test_old_data_is_replaced_or_refused_as_the_conflict_mode_says(tmp_path: Path, mode: Any) -> None:
-    scene = ManifestScene(tmp_path, conflict=mode, unique_names=True)
+    scene = ManifestScene(tmp_path, mode=mode, unique_names=True)
     (scene.destination / "day=1").mkdir(parents=True)
     (scene.destination / "day=2").mkdir(parents=True)
     for number in (1, 2):
         (scene.destination / f"day={number}" / "old").write_bytes(b"old")
-    if mode == "fail":
+    if mode == "error":
         with pytest.raises(OutputExists):
             scene.set_up()
         return
     scene.set_up()
     report = commit(scene, [scene.commit_task(0, {"day=1/a": b"new"})])
-    assert report.files_deleted == (2 if mode == "replace" else 1)
-    assert sorted(scene.visible().values()) == [b"new"] + [b"old"] * (mode != "replace")
+    assert report.files_deleted == (2 if mode == "overwrite" else 1)
+    assert sorted(scene.visible().values()) == [b"new"] + [b"old"] * (mode != "overwrite")
 
 
 @pytest.mark.slow
@@ -519,7 +519,7 @@ def test_a_run_is_published_once(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/dest"
     reports = []
     for _ in range(2):
-        how: Any = {"committer": "manifest", "conflict": "append", "run_id": "2026-11-25"}
+        how: Any = {"committer": "manifest", "mode": "append", "run_id": "2026-11-25"}
         with magicfs.Job(url, **how) as job, job.task(0) as task:
             task.filesystem.pipe({f"{task.path}/a.txt": b"x"})
         reports.append(job.report)
@@ -584,5 +584,5 @@ def test_what_a_task_commit_hands_over_names_the_manifest(scene: ManifestScene) 
 def test_the_context_of_a_job_without_options_takes_the_defaults(scene: ManifestScene) -> None:
     committer = scene.driver().committer
     layout = WorkLayout("x", scene.job)
-    bare = JobContext("file:///x", layout, JobOptions(committer="manifest", conflict="append"))
+    bare = JobContext("file:///x", layout, JobOptions(committer="manifest", mode="append"))
     assert ManifestCommitter(bare, committer.engine)._options == ManifestOptions()

@@ -67,7 +67,7 @@ def test_readers_see_all_files_of_a_manifest_in_parts() -> None:
     assert verify(scene).ok
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 def test_a_later_job_and_a_sum_stand_above_it(mode: str) -> None:
     scene = JobScene()
     published(scene)

@@ -45,7 +45,7 @@ def manifest(job: str, *keys: str, **changes: Any) -> Manifest:
         job_id=job,
         bucket=BUCKET,
         destination=DEST,
-        conflict="append",
+        mode="append",
         committed_ms=1,
         files=tuple(ManifestFile(key=key, size=1, etag=f'"{job}"') for key in keys or (f"{job}.parquet",)),
         **changes,
@@ -472,7 +472,7 @@ def linked(*published: Manifest) -> tuple[set[str], bool]:
 
 def replacing(job: str, replaced: str | None, *keys: str, **changes: Any) -> Manifest:
     hides: Hides = "all"
-    return replace(manifest(job, *keys), conflict="replace", hides=hides, replaced=replaced, **changes)
+    return replace(manifest(job, *keys), mode="overwrite", hides=hides, replaced=replaced, **changes)
 
 
 class TestView:
@@ -502,7 +502,7 @@ class TestView:
     def test_replaced_partitions_hide_keys_from_older_manifests_only(self):
         keys: Hides = "keys"
         replaced = replace(
-            manifest("c", "p=1/c"), conflict="replace_partitions", hides=keys, deleted=("p=1/a", "p=1/b")
+            manifest("c", "p=1/c"), mode="overwrite_partitions", hides=keys, deleted=("p=1/a", "p=1/b")
         )
         published = [
             manifest("a", "p=1/a", "p=2/a"),
@@ -528,4 +528,4 @@ class TestView:
         assert not linked(manifest("a"), manifest("b"))[1]
         assert not linked(begun, replacing("b", None))[1]
         assert not linked(begun, manifest("x"), replacing("b", "a"))[1]
-        assert not linked(begun, replace(manifest("b"), conflict="adopt"), manifest("c"))[1]
+        assert not linked(begun, replace(manifest("b"), mode="adopt"), manifest("c"))[1]

@@ -35,7 +35,7 @@ def theirs(bucket: Bucket, request: pytest.FixtureRequest) -> HadoopJob:
 def joined(theirs: HadoopJob, *, sets: bool = False) -> magicfs.Job:
     """The same job, set up by us."""
     url = f"memory://{theirs.bucket.name}/{DESTINATION}"
-    job = magicfs.Job(url, conflict="append", job_id=theirs.id)
+    job = magicfs.Job(url, mode="append", job_id=theirs.id)
     return in_form(job, layout=theirs.layout, sets=sets).setup()
 
 
@@ -135,7 +135,7 @@ def half_published(
     bucket: Bucket, count: int, **options: Any
 ) -> tuple[magicfs.Job, list[tuple[str, str, str]], dict[str, bytes]]:
     """A job of ours of which a JVM has completed some files; with its uploads, and what shall be there."""
-    how = {"conflict": "append", "hadoop": "3.5"} | options
+    how = {"mode": "append", "hadoop": "3.5"} | options
     job = magicfs.Job(f"memory://{bucket.name}/{DESTINATION}", **how).setup()
     uploads = []
     for number in range(4):
@@ -153,13 +153,13 @@ def half_published(
 
 
 @pytest.mark.parametrize("finish", [magicfs.Job.commit, by_command])
-@pytest.mark.parametrize("conflict", ["append", "fail"])
+@pytest.mark.parametrize("mode", ["append", "error"])
 @pytest.mark.parametrize("unique_names", [True, False])
 @pytest.mark.parametrize("count", range(5))
 def test_job_that_a_jvm_has_published_in_part_is_finished(
-    bucket: Bucket, conflict: str, unique_names: bool, count: int, finish: Callable[[magicfs.Job], object]
+    bucket: Bucket, mode: str, unique_names: bool, count: int, finish: Callable[[magicfs.Job], object]
 ) -> None:
-    job, _, expected = half_published(bucket, count, conflict=conflict, unique_names=unique_names)
+    job, _, expected = half_published(bucket, count, mode=mode, unique_names=unique_names)
     finish(job)
     assert bucket.data(DESTINATION) == expected
     assert bucket.uploads() == []
@@ -167,10 +167,10 @@ def test_job_that_a_jvm_has_published_in_part_is_finished(
 
 
 @pytest.mark.parametrize(
-    ("conflict", "told"), [("append", "names that are taken"), ("fail", "holds data already")]
+    ("mode", "told"), [("append", "names that are taken"), ("error", "holds data already")]
 )
-def test_equal_file_of_somebody_else_is_no_file_of_the_job(bucket: Bucket, conflict: str, told: str) -> None:
-    job, [(key, _, _), *_], expected = half_published(bucket, 0, conflict=conflict, unique_names=False)
+def test_equal_file_of_somebody_else_is_no_file_of_the_job(bucket: Bucket, mode: str, told: str) -> None:
+    job, [(key, _, _), *_], expected = half_published(bucket, 0, mode=mode, unique_names=False)
     bucket.complete(key, *bucket.upload(key, expected[key]))
     before = bucket.data(DESTINATION)
     with pytest.raises(OutputExists, match=told):

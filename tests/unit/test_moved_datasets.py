@@ -34,31 +34,31 @@ def names(directory: Path) -> list[str]:
 def test_what_it_keeps_is_kept_and_expires_at_its_time(tmp_path: Path, how: str) -> None:
     old, new = tmp_path / "old" / "t", tmp_path / "new"
     first = published(old, "a")
-    published(old, "b", conflict="replace", keep_replaced="1h")
+    published(old, "b", mode="overwrite", keep="1h")
     if how == "moved":
         old.rename(new)
     else:
         new.symlink_to(old)
-    published(new, "c", conflict="replace")
+    published(new, "c", mode="overwrite")
     assert names(new) == ["a", "c"], "no job deletes what is kept"
     assert magicfs.verify(new.as_uri()).kept == 1
-    magicfs.rollback(new.as_uri(), to=f"job:{first.id}", keep_replaced=None)
+    magicfs.rollback(new.as_uri(), to=f"job:{first.id}", keep=None)
     assert names(new) == ["a"]
-    published(new, "d", conflict="replace")
+    published(new, "d", mode="overwrite")
     assert (expired(new, 0).keeping, names(new)) == (1, ["a", "d"])
     assert expired(new, 2).files == 1
     assert names(new) == ["d"]
-    published(new, "e", conflict="replace", keep_replaced="1h")
+    published(new, "e", mode="overwrite", keep="1h")
     assert names(new) == ["d", "e"]
 
 
 def test_pointer_is_made_again_after_a_move(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     published(old, "a")
-    published(old, "b", conflict="replace", keep_replaced="1h")
+    published(old, "b", mode="overwrite", keep="1h")
     old.rename(new)
     (new / "_magicfs" / "current.json").unlink()
     magicfs.adopt(new.as_uri())
     assert sorted(magicfs.verify(new.as_uri()).foreign) == []
-    published(new, "c", conflict="replace")
+    published(new, "c", mode="overwrite")
     assert names(new) == ["a", "c"]

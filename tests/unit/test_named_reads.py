@@ -44,7 +44,7 @@ def values(dataset: ds.Dataset) -> list[int]:
 
 def replaced(scene: JobScene, number: int, **how: Any) -> magicfs.Job:
     files = {"a.parquet": rows(number), "b.parquet": rows(number)}
-    return scene.published(files, conflict="replace", **PLAIN, **how)
+    return scene.published(files, mode="overwrite", **PLAIN, **how)
 
 
 def test_no_reader_gets_other_rows_under_the_same_names() -> None:
@@ -69,7 +69,7 @@ def test_one_scan_of_one_file_is_not_put_together_of_two() -> None:
         return sink.getvalue()
 
     scene = JobScene()
-    scene.published({"a.parquet": body(1)}, conflict="replace", **PLAIN)
+    scene.published({"a.parquet": body(1)}, mode="overwrite", **PLAIN)
     batches = opened(scene).scanner(
         batch_readahead=1,
         fragment_readahead=1,
@@ -79,7 +79,7 @@ def test_one_scan_of_one_file_is_not_put_together_of_two() -> None:
     )
     read = batches.to_batches()
     assert set(next(read)["n"].to_pylist()) == {1}
-    scene.published({"a.parquet": body(2)}, conflict="replace", **PLAIN)
+    scene.published({"a.parquet": body(2)}, mode="overwrite", **PLAIN)
     with pytest.raises(ObjectNotFound, match=OVER):
         list(read)
 
@@ -153,7 +153,7 @@ def local(tmp_path: Path) -> Path:
 
 
 def published(place: Path, number: int) -> None:
-    with magicfs.Job(place.as_uri(), conflict="replace", unique_names=False) as job, job.task(0) as task:
+    with magicfs.Job(place.as_uri(), mode="overwrite", unique_names=False) as job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.parquet", rows(number))
 
 

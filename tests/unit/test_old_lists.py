@@ -39,26 +39,26 @@ def pieces(url: str) -> Iterator[list[int]]:
     return (numbers(fragment.to_table()) for fragment in fragments)
 
 
-@pytest.mark.parametrize("conflict", ["replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
 class TestReplace:
-    def test_read_that_has_begun_fails_where_a_file_is_gone(self, url: str, conflict: str):
+    def test_read_that_has_begun_fails_where_a_file_is_gone(self, url: str, mode: str):
         publish(url, 0)
         held = magicfs.dataset(url)
         read = pieces(url)
         assert len(next(read)) == 20
-        publish(url, 1000, conflict=conflict)
+        publish(url, 1000, mode=mode)
         with pytest.raises(FileNotFoundError):
             next(read)
         with pytest.raises(FileNotFoundError):
             held.to_table()
         assert numbers(magicfs.dataset(url).to_table()) == list(range(1000, 1060))
 
-    def test_read_that_has_begun_ends_well_where_replaced_files_are_kept(self, url: str, conflict: str):
+    def test_read_that_has_begun_ends_well_where_replaced_files_are_kept(self, url: str, mode: str):
         publish(url, 0)
         held = magicfs.dataset(url)
         read = pieces(url)
         seen = next(read)
-        publish(url, 1000, conflict=conflict, keep_replaced="1d")
+        publish(url, 1000, mode=mode, keep="1d")
         for more in read:
             seen += more
         assert sorted(seen) == list(range(60))

@@ -53,11 +53,11 @@ def requests_of(scene: JobScene, job: magicfs.Job, commits: Any) -> list[str]:
 
 @pytest.mark.usefixtures("next_day")
 @pytest.mark.parametrize("unique_names", [True, False])
-@pytest.mark.parametrize("mode", ["append", "fail", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "error", "overwrite", "overwrite_partitions"])
 def test_uploads_that_expired_are_named_before_anything_is_visible(
     scene: JobScene, mode: str, unique_names: bool
 ) -> None:
-    if mode.startswith("replace"):
+    if mode.startswith("overwrite"):
         scene.published(FILES, unique_names=False)
     before = scene.data()
     job = scene.job(mode, unique_names=unique_names)
@@ -152,11 +152,11 @@ def test_a_store_that_keeps_uploads_seven_days_warns_after_five(
     assert len(scene.data()) == len(FILES)
 
 
-@pytest.mark.parametrize("mode", ["append", "fail", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "error", "overwrite", "overwrite_partitions"])
 def test_a_store_that_keeps_uploads_seven_days_refuses_after_six_and_a_half(
     scene: JobScene, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    if mode.startswith("replace"):
+    if mode.startswith("overwrite"):
         scene.published(FILES)
     before = scene.data()
     job = scene.job(mode)
@@ -175,7 +175,7 @@ def test_uploads_that_a_store_does_not_list_beside_objects_are_not_taken_for_gon
     scene: JobScene, monkeypatch: pytest.MonkeyPatch, apart: bool
 ) -> None:
     scene.published(FILES, unique_names=False)
-    job = scene.job("replace", unique_names=False)
+    job = scene.job("overwrite", unique_names=False)
     commits = scene.wrote(job, FILES)
     kept_seven_days(scene, monkeypatch, hours=25, apart=apart)
     listed = MemoryStore.list_uploads

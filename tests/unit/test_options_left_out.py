@@ -95,7 +95,7 @@ def pairs_with(name: str, options: Options) -> Iterator[dict[str, Any]]:
         yield {name: options[name], other: options[other]}
 
 
-MODES = pytest.mark.parametrize("mode", ["append", "replace"])
+MODES = pytest.mark.parametrize("mode", ["append", "overwrite"])
 
 
 @pytest.mark.parametrize("name", OF_JOB)
@@ -112,7 +112,7 @@ def test_options_of_a_job_in_pairs(tmp_path: Path, mode: str, name: str, some: S
         for write in (by_url, by_url_elsewhere):
             days = Days(tmp_path)
             for _day in range(2):
-                days.run({"conflict": mode, **options}, write)
+                days.run({"mode": mode, **options}, write)
 
 
 def filesystem_of(days: Days, options: Options) -> MagicFileSystem:
@@ -139,7 +139,7 @@ def try_filesystem(directory: Path, job: Options, mode: str, options: Options) -
     for known in (True, False):
         days = Days(directory)
         for _day in range(2):
-            days.run({"conflict": mode, **job}, write_through(days, options, known=known))
+            days.run({"mode": mode, **job}, write_through(days, options, known=known))
 
 
 @MODES

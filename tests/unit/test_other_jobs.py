@@ -82,7 +82,7 @@ def publish(url: str, how: dict[str, Any]) -> magicfs.Job:
 def test_what_other_jobs_have_written_is_not_listed(hadoop: str | None) -> None:
     filesystem = WatchedFileSystem()
     url = "memory://bucket/sales"
-    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem, "hadoop": hadoop}
+    how: dict[str, Any] = {"mode": "append", "filesystem": filesystem, "hadoop": hadoop}
     publish(url, how)
     other = magicfs.Job(url, **how).setup()
     task = other.task(0).setup()
@@ -102,7 +102,7 @@ def test_what_other_jobs_have_written_is_not_listed(hadoop: str | None) -> None:
 def test_unfinished_job_is_found_in_its_newest_state(hadoop: str | None, honours: bool) -> None:
     filesystem = MemoryFileSystem(world=World(ignores=frozenset() if honours else {"put_if_match"}))
     filesystem.world.create_bucket("bucket")
-    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem, "hadoop": hadoop}
+    how: dict[str, Any] = {"mode": "append", "filesystem": filesystem, "hadoop": hadoop}
     url = "memory://bucket/a b/sales"
     first = magicfs.Job(url, **how).setup()
     second = magicfs.Job(url, job_id=first.id, attempt=1, **how).setup()
@@ -117,7 +117,7 @@ def test_newest_version_is_read_where_its_driver_saw_another_store(tried: bool) 
     filesystem = MemoryFileSystem(world=World(create_buckets=True))
     store = filesystem.store("bucket")
     url = "memory://bucket/sales"
-    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem}
+    how: dict[str, Any] = {"mode": "append", "filesystem": filesystem}
     if tried:
         assume(store, Conditions(put_if_match=False))
     first = magicfs.Job(url, **how).setup()
@@ -130,7 +130,7 @@ def test_newest_version_is_read_where_its_driver_saw_another_store(tried: bool) 
 
 def test_cold_driver_says_no_longer_that_versions_may_be_numbered() -> None:
     filesystem = Recording()
-    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem}
+    how: dict[str, Any] = {"mode": "append", "filesystem": filesystem}
     magicfs.Job("memory://bucket/sales", **how).setup()
     first, second = (
         json.loads(body).get("numberedVersions") for body in filesystem.written if b"magicfs.job/1" in body

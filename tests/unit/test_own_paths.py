@@ -110,19 +110,19 @@ def test_dry_run_changes_nothing(scene: MemoryScene, call: Callable[..., Any]) -
     assert (scene.objects(), scene.uploads()) == before
 
 
-@pytest.mark.parametrize("mode", ["append", "fail", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "error", "overwrite", "overwrite_partitions"])
 def test_conflict_mode_decides_about_a_name_that_is_taken(scene: MemoryScene, mode: Any) -> None:
     write(scene, "day=1/a.csv")
     magicfs.publish(PATH, filesystem=scene.wrapped)
     write(scene, "day=1/a.csv", body=b"new\n")
-    if mode.startswith("replace"):
-        magicfs.publish(PATH, conflict=mode, filesystem=scene.wrapped)
+    if mode.startswith("overwrite"):
+        magicfs.publish(PATH, mode=mode, filesystem=scene.wrapped)
         assert data(scene) == {"sales/day=1/a.csv": b"new\n"}
         assert left(scene) == []
         return
     before = scene.objects(), scene.uploads()
     with pytest.raises(OutputExists):
-        magicfs.publish(PATH, conflict=mode, filesystem=scene.wrapped)
+        magicfs.publish(PATH, mode=mode, filesystem=scene.wrapped)
     assert (scene.objects(), scene.uploads()) == before
 
 
@@ -174,7 +174,7 @@ def test_record_that_was_moved_is_refused(scene: MemoryScene) -> None:
 def test_path_of_a_job_is_refused_and_the_command_named(
     scene: MemoryScene, hadoop: str | None, call: Callable[..., Any]
 ) -> None:
-    job = Job("memory://bucket/sales", conflict="append", filesystem=scene.wrapped, hadoop=hadoop).setup()
+    job = Job("memory://bucket/sales", mode="append", filesystem=scene.wrapped, hadoop=hadoop).setup()
     task = job.task(0).setup()
     task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
     element = "__magic" if hadoop else f"__magic_job-{job.id}"
@@ -332,7 +332,7 @@ def test_file_that_is_written_anew_while_the_old_one_is_published_is_kept(scene:
     magicfs.publish(PATH, filesystem=Meanwhile(scene, 0, after=False))
     assert data(scene) == {"sales/a.csv": b"row\n"}
     assert len(scene.uploads()) == 1
-    magicfs.publish(PATH, conflict="replace", filesystem=scene.wrapped)
+    magicfs.publish(PATH, mode="overwrite", filesystem=scene.wrapped)
     assert data(scene) == {"sales/a.csv": b"new\n"}
 
 
@@ -354,8 +354,8 @@ class Still(DelegatingStore):
 
 
 CALLS: dict[str, Callable[[Engine], Awaitable[Any]]] = {}
-for _mode in ("append", "replace", "replace_partitions"):
-    CALLS[_mode] = lambda engine, mode=_mode: publish_found(engine, *_place(), conflict=mode)  # type: ignore[misc]
+for _mode in ("append", "overwrite", "overwrite_partitions"):
+    CALLS[_mode] = lambda engine, mode=_mode: publish_found(engine, *_place(), mode=mode)  # type: ignore[misc]
 CALLS["discard"] = lambda engine: discard_found(engine, *_place())
 
 
@@ -401,7 +401,7 @@ def test_of_two_calls_at_once_one_has_its_way_and_the_other_says_so(first: str, 
         who = [call for call, one in ((first, first_said), (second, second_said)) if one == "published"]
         assert len(who) <= 1 or "refused" not in told, (number, told)
         assert new == (["sales/day=1/a.csv", "sales/day=2/b.csv"] if who else []), (number, told)
-        assert ("sales/day=0/old.csv" in data(scene)) == (who != ["replace"]), (number, told)
+        assert ("sales/day=0/old.csv" in data(scene)) == (who != ["overwrite"]), (number, told)
         assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
         if who or "discarded" in told:
             assert (left(scene), scene.uploads()) == ([], []), (number, told)
@@ -417,7 +417,7 @@ def test_files_that_another_call_publishes_meanwhile_are_published_before(scene:
         assert await said("append", plain(scene)) == "published"
 
     store = Still(plain(scene), 5, meanwhile)  # it has seen the records, and has no job yet
-    report = sync(scene.filesystem.loop, CALLS["replace"], Engine(store, 1))
+    report = sync(scene.filesystem.loop, CALLS["overwrite"], Engine(store, 1))
     assert (report.action, report.files) == ("published before", 1)
     assert "1 file (4 B) of memory://bucket/sales/__magic/mine had been published before" in str(report)
     assert "sales/old.csv" in data(scene)
@@ -428,7 +428,7 @@ def records(scene: MemoryScene) -> dict[str, bytes]:
     return {key: body for key, body in scene.objects().items() if "__magic" in key}
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 def test_what_is_visible_already_is_never_replaced_by_the_rest_of_its_path(
     scene: MemoryScene, mode: Any
 ) -> None:
@@ -438,7 +438,7 @@ def test_what_is_visible_already_is_never_replaced_by_the_rest_of_its_path(
     magicfs.publish(f"{BASE}/day=1/a.csv", filesystem=scene.wrapped)
     for key in before.keys() - records(scene).keys():  # it could not be tidied up
         scene.put(key, before[key])
-    assert magicfs.publish(PATH, conflict=mode, filesystem=scene.wrapped).files == 2
+    assert magicfs.publish(PATH, mode=mode, filesystem=scene.wrapped).files == 2
     kept = {"sales/day=1/old.csv": b"old\n"} if mode == "append" else {}
     assert data(scene) == {"sales/day=1/a.csv": b"row\n", "sales/day=1/b.csv": b"row\n"} | kept
     assert left(scene) == []
@@ -474,7 +474,7 @@ def test_pending_names_the_commands_that_end_what_it_lists(capsys: pytest.Captur
     bucket = uuid4().hex
     filesystem = MagicFileSystem(target_protocol="memory")
     filesystem.pipe_file(f"{bucket}/sales/__magic/mine/__base/a.csv", b"row\n")
-    job = Job(f"memory://{bucket}/sales", conflict="append").setup()
+    job = Job(f"memory://{bucket}/sales", mode="append").setup()
     task = job.task(0).setup()
     task.filesystem.pipe_file(f"{task.path}/b.csv", b"row\n")
     assert main(["pending", f"memory://{bucket}"]) == 1

@@ -108,7 +108,7 @@ def test_footers(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_gcs() -> None:
     [code] = examples("gcs")
-    assert run(code)["job"].spec.options.conflict == "append"
+    assert run(code)["job"].spec.options.mode == "append"
 
 
 def test_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -65,7 +65,7 @@ def test_what_is_written_is_what_is_published(
 ) -> None:
     top = tmp_path_factory.mktemp("top")
     chunks = [bytes([65 + n]) * size for n, size in enumerate(sizes)]
-    job = magicfs.Job(f"file://{top}/sales", conflict="append", committer="magic")
+    job = magicfs.Job(f"file://{top}/sales", mode="append", committer="magic")
     with job, job.task(0) as task, task.filesystem.open(f"{task.path}/day=1/part", "wb") as file:
         for chunk in chunks:
             assert file.write(chunk) == len(chunk)

@@ -73,7 +73,7 @@ os.stat, os.scandir, os.listdir = nowhere(os.stat), nowhere(os.scandir), nowhere
 _JOB = """
 import magicfs
 
-with magicfs.Job("memory://bucket/sales", conflict="append", **options) as job:
+with magicfs.Job("memory://bucket/sales", mode="append", **options) as job:
     for number in range(2):
         with job.task(number) as task:
             task.filesystem.pipe_file(f"{task.path}/day=1/part.txt", b"rows")
@@ -132,8 +132,8 @@ import pathlib
 
 import magicfs
 
-for number, mode in enumerate(("append", "append", "replace")):
-    with magicfs.Job(url, conflict=mode, **options) as job:
+for number, mode in enumerate(("append", "append", "overwrite")):
+    with magicfs.Job(url, mode=mode, **options) as job:
         with job.task(0) as task:
             with task.filesystem.open(f"{task.path}/day=1/part.txt", "wb") as file:
                 for _ in range(3):
@@ -141,7 +141,7 @@ for number, mode in enumerate(("append", "append", "replace")):
             task.filesystem.pipe_file(f"{task.path}/day=2/part.txt", b"%d" % number)
     print(job.report.files)
 
-dead = magicfs.Job(url, conflict="append", **options).setup()
+dead = magicfs.Job(url, mode="append", **options).setup()
 with dead.task(0) as task:
     task.filesystem.pipe_file(f"{task.path}/day=3/part.txt", b"never")
 print(magicfs.recover(url, abort=True))

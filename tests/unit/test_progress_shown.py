@@ -26,7 +26,7 @@ def write(task: Task) -> None:
 
 
 def run(scene: JobScene, **options: Any) -> magicfs.Job:
-    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, **options) as job:
+    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, **options) as job:
         for number in range(2):
             with job.task(number) as task:
                 write(task)
@@ -48,7 +48,7 @@ def test_progress_true_shows_tasks_and_files_in_lines(
 
 
 def test_map_tells_how_many_tasks_there_are(scene: JobScene, capsys: pytest.CaptureFixture[str]) -> None:
-    job = magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, progress=True)
+    job = magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, progress=True)
     with job, ThreadPoolExecutor(2) as pool:
         job.map(write, range(3), executor=pool)
     assert "magicfs: tasks committed: 3 of 3 (3 files, 9 B)" in capsys.readouterr().err.splitlines()
@@ -69,7 +69,7 @@ def test_a_job_that_is_aborted_leaves_no_bar_behind(scene: JobScene) -> None:
         def close(self) -> None:
             closed.append("closed")
 
-    job = magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, progress=True).setup()
+    job = magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, progress=True).setup()
     job._bar._make = Shown
     with job.task(0) as task:
         write(task)
@@ -101,7 +101,7 @@ def test_the_log_tells_each_step_of_a_job(scene: JobScene, caplog: pytest.LogCap
     assert steps[0] == f"{scene.url}: job {job.id} is set up"
     assert steps[1] == f"job {job.id}: task 000000 is committed: 1 files, 3 bytes"
     assert steps[-1].startswith(f"{scene.url}: job {job.id} is published: 2 files, 6 bytes, in ")
-    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem).setup().task(0) as task:
+    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem).setup().task(0) as task:
         task.abort()
     assert caplog.messages[-1].endswith("task 000000 is aborted")
 

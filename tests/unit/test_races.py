@@ -107,10 +107,10 @@ def test_late_copy_of_the_setup_does_not_let_a_driver_publish_twice(monkeypatch:
     scene = JobScene()
     with monkeypatch.context() as context:
         context.setattr(MemoryStore, "put", listening)
-        job = scene.job("replace")
+        job = scene.job("overwrite")
     commits = scene.wrote(job, *NEW)
     assert datasets.commit(scene.url, job.id, filesystem=scene.filesystem).files == 3
-    later = scene.published(OLD, conflict="replace")
+    later = scene.published(OLD, mode="overwrite")
     key, body, metadata = next(one for one in written if one[0].endswith("/job.json"))
     scene.elsewhere(lambda engine: engine.store.put(key, body, metadata=metadata, mode=PutMode.CREATE))
     with pytest.raises(CommitDenied, match="was taken over by another driver"):
@@ -159,7 +159,7 @@ def test_driver_goes_on_with_an_abort_that_died() -> None:
 
 def test_two_commits_of_one_driver_at_once_publish_once() -> None:
     """A copy of the job commits, too, and dies once it has announced what it replaces."""
-    play = Play("replace")
+    play = Play("overwrite")
     copy = MagicCommitter(
         play.job.spec.context,
         play.scene.engine(Traffic([Fault(Kind.CRASH_AFTER, operation="put", prefix=object_key(play.job))])),
@@ -186,7 +186,7 @@ def object_key(job: Job) -> str:
 @pytest.mark.parametrize("number", range(1, 36))
 def test_recovery_beside_a_driver_at_any_of_its_requests(number: int) -> None:
     """Whatever the driver is at: both come to the same end."""
-    play = Play("replace")
+    play = Play("overwrite")
     done: list[Any] = []
 
     def meanwhile(request: Request) -> None:
@@ -207,7 +207,7 @@ def test_recovery_beside_a_driver_at_any_of_its_requests(number: int) -> None:
 @pytest.mark.parametrize("number", range(1, 36))
 def test_recovery_that_undoes_beside_a_driver_at_any_of_its_requests(number: int, how: str) -> None:
     """It is undone, or it is denied and published; never a part."""
-    play = Play("replace")
+    play = Play("overwrite")
     done: list[Any] = []
 
     def meanwhile(request: Request) -> None:
@@ -451,7 +451,7 @@ def test_what_is_no_job_object_is_none(name: str) -> None:
     scene = JobScene()
     scene.put(name, b"{}")
     assert scene.recover().jobs == ()
-    assert scene.job("replace", allow_empty=True).found.jobs == ()
+    assert scene.job("overwrite", allow_empty=True).found.jobs == ()
 
 
 # -- how many tasks there are ----------------------------------------------------------------------------

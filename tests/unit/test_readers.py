@@ -84,7 +84,7 @@ class Scene:
             job_id=job,
             bucket=self.bucket,
             destination=self.destination,
-            conflict="append",
+            mode="append",
             committed_ms=1,
             files=tuple(files),
         )
@@ -178,7 +178,7 @@ class TestDataset:
     def test_replaced_files_are_gone_at_once_though_they_are_still_there(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1))
         scene.publish("late", "late.parquet", body=parquet(7))
-        scene.publish("b", "b.parquet", body=parquet(2), conflict="replace", hides="all", replaced="a")
+        scene.publish("b", "b.parquet", body=parquet(2), mode="overwrite", hides="all", replaced="a")
         assert values(magicfs.dataset(scene.url)) == [2, 7]
 
     def test_hidden_names_are_published_and_no_data(self, scene: Scene):
@@ -205,7 +205,7 @@ class TestDataset:
 
     def test_without_files_a_schema_is_needed(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1))
-        scene.publish("b", conflict="replace", hides="all", replaced="a")
+        scene.publish("b", mode="overwrite", hides="all", replaced="a")
         with pytest.raises(UsageError, match="pass schema="):
             magicfs.dataset(scene.url)
         empty = magicfs.dataset(scene.url, schema=pa.schema({"n": pa.int64()}))
@@ -308,7 +308,7 @@ class TestVerify:
 
     def test_replaced_files_that_are_still_there_are_foreign(self, scene: Scene):
         scene.publish("a", "a")
-        scene.publish("b", "b", conflict="replace", hides="all", replaced="a")
+        scene.publish("b", "b", mode="overwrite", hides="all", replaced="a")
         assert magicfs.verify(scene.url).foreign == ("a",)
 
     def test_directories_beside_are_not_looked_at(self, scene: Scene):
@@ -342,8 +342,8 @@ class TestAdopt:
     def test_what_a_job_has_replaced_does_not_come_back(self, scene: Scene):
         scene.put("old")
         scene.publish("a", "a", older_files=True)
-        scene.publish("b", "b", conflict="replace", hides="all", replaced="a")
-        scene.publish("c", "c", conflict="replace_partitions", hides="keys", deleted=("deleted",))
+        scene.publish("b", "b", mode="overwrite", hides="all", replaced="a")
+        scene.publish("c", "c", mode="overwrite_partitions", hides="keys", deleted=("deleted",))
         scene.put("deleted")
         assert magicfs.adopt(scene.url).adopted == ("old",)
         assert [file.key for file in magicfs.read_manifest(scene.url).files] == ["old"]
@@ -387,7 +387,7 @@ class TestAdopt:
                 async for info in super().list(prefix, limit=limit):
                     yield info
                 manifest = Manifest(
-                    job_id="racing", bucket="b", destination=DEST, conflict="append", committed_ms=1
+                    job_id="racing", bucket="b", destination=DEST, mode="append", committed_ms=1
                 )
                 await chain.publish(store, scene.conditions, DEST, manifest)
 
@@ -446,7 +446,7 @@ class TestCommands:
         scene.publish("a", "a", run_id="monday")
         scene.publish(
             *("b", "p=1/b"),
-            conflict="replace_partitions",
+            mode="overwrite_partitions",
             hides="keys",
             deleted=("p=1/a",),
             partitions=("p=1",),
@@ -456,7 +456,7 @@ class TestCommands:
         base = f"memory://{scene.bucket}/{DEST}/_magicfs"
         code, out, err = self.run(capsys, "show", f"{base}/b.json")
         assert (code, err) == (0, "")
-        for shown in ("manifest", "tuesday", "p=1/b", "previous job", "replace_partitions", "older files"):
+        for shown in ("manifest", "tuesday", "p=1/b", "previous job", "overwrite_partitions", "older files"):
             assert shown in out
         pointer = "current.json" if scene.conditions.put_if_match else "current.00001.json"
         code, out, err = self.run(capsys, "show", f"{base}/{pointer}")

@@ -12,7 +12,7 @@ import magicfs
 from magicfs.datasets.abort import abort
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.protocol.conflict import CONFLICTS
+from magicfs.protocol.modes import WRITE_MODES
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import Files, JobScene
@@ -28,10 +28,10 @@ NEW = [b"new %d" % number for number in range(5)]
 OLD: tuple[Files, ...] = ({"p=0/old.bin": b"old 0", "p=1/old.bin": b"old 1", "p=2/old.bin": b"old 2"},)
 FILES = len(NEW)
 WHOLE = {
-    "fail": NEW,
+    "error": NEW,
     "append": [*NEW, b"old 0", b"old 1", b"old 2"],
-    "replace": NEW,
-    "replace_partitions": [*NEW, b"old 2"],
+    "overwrite": NEW,
+    "overwrite_partitions": [*NEW, b"old 2"],
 }
 
 
@@ -46,7 +46,7 @@ class Dying:
 
     def __post_init__(self) -> None:
         self.scene = JobScene("día 50%/sales", ignores=self.ignores)
-        if self.mode != "fail":
+        if self.mode != "error":
             if self.past == "chain":
                 self.scene.published(*OLD)
             else:
@@ -92,7 +92,7 @@ class Dying:
         assert success.job_id == self.job.id
         expected = (
             set(scene.data())
-            if self.past == "chain" or self.mode in {"fail", "replace"}
+            if self.past == "chain" or self.mode in {"error", "overwrite"}
             else {name for name, body in scene.data().items() if body in NEW}
         )
         assert scene.manifest_files() == expected
@@ -116,7 +116,7 @@ class Dying:
         assert ("_SUCCESS" in self.scene.below()) == self.marked
 
 
-@pytest.fixture(params=CONFLICTS)
+@pytest.fixture(params=WRITE_MODES)
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -238,7 +238,7 @@ def test_rollback_after_a_cut_at_any_request(mode: str) -> None:
     ],
 )
 def test_recovery_that_died_itself_is_finished_by_the_next(rollback: bool, operation: str, name: str) -> None:
-    dying = Dying("replace")
+    dying = Dying("overwrite")
     dying.killed_after(3)
     cut = Fault(Kind.CRASH_AFTER, operation=operation, prefix=dying.key(name))
     assert dying.scene.recover(cut, rollback=rollback) is None
@@ -261,7 +261,7 @@ def test_recovery_that_died_itself_is_finished_by_the_next(rollback: bool, opera
     ],
 )
 def test_dry_run_tells_and_changes_nothing(state: str, how: dict[str, Any], action: str) -> None:
-    dying = Dying("replace")
+    dying = Dying("overwrite")
     dying.killed_when(state)
     before = dying.scene.everything()
     report = dying.scene.recover(dry_run=True, **how)

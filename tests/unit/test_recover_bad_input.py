@@ -130,7 +130,7 @@ def test_a_newer_job_in_the_way_of_replace_is_named(bucket: Bucket, url: str) ->
     bucket.put("sales/old.bin", b"old")
     newer = written(url)
     edit_job(bucket, newer, format="magicfs.job/9")
-    job = written(url, conflict="replace")
+    job = written(url, mode="overwrite")
     with pytest.raises(MagicError, match="newer magicfs"):
         job.commit()
     assert bucket.data("sales") == {"sales/old.bin": b"old"}
@@ -143,7 +143,7 @@ def test_what_recover_could_not_finish_is_told_with_the_way_to_go_on(
     bucket: Bucket, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bucket.put("sales/old.bin", b"old")
-    died_in(JobState.COMPLETED, url, conflict="replace")
+    died_in(JobState.COMPLETED, url, mode="overwrite")
     (deletions,) = (key for key in bucket.objects() if "deletions-" in key)
     bucket.delete(deletions)
     before = bucket.objects()
@@ -157,11 +157,11 @@ def test_what_recover_could_not_finish_is_told_with_the_way_to_go_on(
 # -- an empty job with replace ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("conflict", ["replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
 @pytest.mark.parametrize("tasks", [0, 1])
-def test_an_empty_job_that_replaces(bucket: Bucket, url: str, conflict: str, tasks: int) -> None:
+def test_an_empty_job_that_replaces(bucket: Bucket, url: str, mode: str, tasks: int) -> None:
     bucket.put("sales/day=1/old.bin", b"old")
-    job = magicfs.Job(url, conflict=conflict).setup()
+    job = magicfs.Job(url, mode=mode).setup()
     for number in range(tasks):
         with job.task(number):
             pass
@@ -175,7 +175,7 @@ def test_an_empty_job_that_replaces(bucket: Bucket, url: str, conflict: str, tas
 
 def test_an_empty_job_that_replaces_on_purpose(bucket: Bucket, url: str) -> None:
     bucket.put("sales/old.bin", b"old")
-    job = magicfs.Job(url, conflict="replace").setup()
+    job = magicfs.Job(url, mode="overwrite").setup()
     with job.task(0):
         pass
     assert cli.main(["commit", url, "--job", job.id, "--allow-empty"]) == 0

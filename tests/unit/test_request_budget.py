@@ -80,9 +80,7 @@ def filesystem() -> CountingFileSystem:
 
 
 def make(filesystem: CountingFileSystem, **options: Any) -> Job:
-    job = Job(
-        "memory://bucket/sales", conflict="append", filesystem=filesystem, job_id=JOB_ID, **options
-    ).setup()
+    job = Job("memory://bucket/sales", mode="append", filesystem=filesystem, job_id=JOB_ID, **options).setup()
     filesystem.since()
     return job
 
@@ -114,7 +112,7 @@ def test_task_in_another_process_looks_at_its_job_twice_and_not_for_each_file(
 
 def new(filesystem: CountingFileSystem, url: str = "memory://bucket/sales", **options: Any) -> Job:
     """A job that is not set up yet."""
-    return Job(url, filesystem=filesystem, **{"conflict": "append", **options})
+    return Job(url, filesystem=filesystem, **{"mode": "append", **options})
 
 
 def plus(*counts: dict[str, int]) -> dict[str, int]:
@@ -124,16 +122,16 @@ def plus(*counts: dict[str, int]) -> dict[str, int]:
     return {name: number for name, number in total.items() if number}
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions", "fail"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions", "error"])
 def test_job_setup_looks_and_writes_the_job_object(filesystem: CountingFileSystem, mode: str) -> None:
-    job = new(filesystem, conflict=mode)
+    job = new(filesystem, mode=mode)
     assert filesystem.since() == {}
     job.setup()
     looks = {} if mode == "append" else {"list": 1}  # for data; for others, in what would be deleted
     assert filesystem.since() == plus(SETUP, TRIALS, looks)
     job.setup()
     assert filesystem.since() == {}
-    new(filesystem, "memory://bucket/other", conflict=mode).setup()
+    new(filesystem, "memory://bucket/other", mode=mode).setup()
     assert filesystem.since() == plus(SETUP, looks)
 
 
@@ -360,7 +358,7 @@ COLUMNS = {
 
 def counted_setup(filesystem: CountingFileSystem, mode: str, jobs_before: int) -> dict[str, int]:
     warm_up(filesystem, jobs_before)
-    new(filesystem, conflict=mode).setup()
+    new(filesystem, mode=mode).setup()
     return filesystem.since()
 
 
@@ -368,7 +366,7 @@ def counted_commit(
     filesystem: CountingFileSystem, mode: str, jobs_before: int, listed: bool = False
 ) -> dict[str, int]:
     warm_up(filesystem, jobs_before)
-    job = new(filesystem, conflict=mode).setup()
+    job = new(filesystem, mode=mode).setup()
     commits = run_tasks(job, 3, 4)
     filesystem.since()
     report = job.commit(None if listed else commits)
@@ -399,16 +397,16 @@ def warm_up(filesystem: CountingFileSystem, jobs: int) -> None:
 
 ROWS: dict[str, Callable[[CountingFileSystem], dict[str, int]]] = {
     "`job.setup()`": lambda fs: counted_setup(fs, "append", 0),
-    '`job.setup()`, `conflict="fail"`': lambda fs: counted_setup(fs, "fail", 0),
-    '`job.setup()`, `conflict="replace"`, the first': lambda fs: counted_setup(fs, "replace", 0),
-    '`job.setup()`, `conflict="replace"`, a later one': lambda fs: counted_setup(fs, "replace", 1),
+    '`job.setup()`, `mode="error"`': lambda fs: counted_setup(fs, "error", 0),
+    '`job.setup()`, `mode="overwrite"`, the first': lambda fs: counted_setup(fs, "overwrite", 0),
+    '`job.setup()`, `mode="overwrite"`, a later one': lambda fs: counted_setup(fs, "overwrite", 1),
     "`job.commit`, `append`, the first": lambda fs: counted_commit(fs, "append", 0),
     "`job.commit`, `append`, a later one": lambda fs: counted_commit(fs, "append", 1),
-    "`job.commit`, `fail`": lambda fs: counted_commit(fs, "fail", 0),
-    "`job.commit`, `replace`, the first": lambda fs: counted_commit(fs, "replace", 0),
-    "`job.commit`, `replace`, a later one": lambda fs: counted_commit(fs, "replace", 1),
-    "`job.commit`, `replace_partitions` of 3, a later one": (
-        lambda fs: counted_commit(fs, "replace_partitions", 1)
+    "`job.commit`, `error`": lambda fs: counted_commit(fs, "error", 0),
+    "`job.commit`, `overwrite`, the first": lambda fs: counted_commit(fs, "overwrite", 0),
+    "`job.commit`, `overwrite`, a later one": lambda fs: counted_commit(fs, "overwrite", 1),
+    "`job.commit`, `overwrite_partitions` of 3, a later one": (
+        lambda fs: counted_commit(fs, "overwrite_partitions", 1)
     ),
     "`job.commit()` by listing, `append`, the first": lambda fs: counted_commit(fs, "append", 0, True),
     "`job.abort()`": counted_abort,
@@ -426,7 +424,7 @@ def test_table_of_the_documents_is_what_is_counted() -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 4])
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 def test_each_directory_above_is_listed_once_where_something_is_deleted(
     filesystem: CountingFileSystem, mode: str, depth: int
 ) -> None:
@@ -436,7 +434,7 @@ def test_each_directory_above_is_listed_once_where_something_is_deleted(
         job = new(filesystem, url).setup()
         job.commit(run_tasks(job, 1, 2))
         filesystem.since()
-        job = new(filesystem, url, conflict=mode).setup()
+        job = new(filesystem, url, mode=mode).setup()
         setup = filesystem.since()["list"]
         job.commit(run_tasks(job, 1, 2))
         counts.append((setup, filesystem.since()["list"]))

@@ -24,43 +24,43 @@ def filesystem() -> CountingFileSystem:
     return made
 
 
-def published(filesystem: CountingFileSystem, conflict: str, files: int = 4, **how: Any) -> Job:
-    job = new(filesystem, conflict=conflict, **how).setup()
+def published(filesystem: CountingFileSystem, mode: str, files: int = 4, **how: Any) -> Job:
+    job = new(filesystem, mode=mode, **how).setup()
     job.commit(run_tasks(job, 3, files))
     return job
 
 
-def counted(filesystem: CountingFileSystem, conflict: str, **how: Any) -> Counter[str]:
+def counted(filesystem: CountingFileSystem, mode: str, **how: Any) -> Counter[str]:
     """Of the whole life of a job with 12 files."""
     filesystem.since()
-    published(filesystem, conflict, **how)
+    published(filesystem, mode, **how)
     return Counter(filesystem.since())
 
 
 def test_keeping_costs_a_list_in_place_of_the_deletions(filesystem: CountingFileSystem) -> None:
-    usual = counted(filesystem, "replace")
-    keeping = counted(filesystem, "replace", keep_replaced="7d")
+    usual = counted(filesystem, "overwrite")
+    keeping = counted(filesystem, "overwrite", keep="7d")
     assert plus(keeping - usual) == {"put": 1}
     assert plus(usual - keeping) == {"delete_all_matching": 1}
 
 
-def after(conflict: str, keepers: int, keep: str | None) -> Counter[str]:
+def after(mode: str, keepers: int, keep: str | None) -> Counter[str]:
     """What a job costs where so many before it have replaced, keeping that or not."""
     filesystem = CountingFileSystem()
     warm_up(filesystem, 1)
     for _ in range(keepers):
-        published(filesystem, "replace", keep_replaced=keep)
-    return counted(filesystem, conflict)
+        published(filesystem, "overwrite", keep=keep)
+    return counted(filesystem, mode)
 
 
 def test_append_pays_nothing_where_files_are_kept() -> None:
     assert after("append", 2, "7d") == after("append", 2, None)
 
 
-@pytest.mark.parametrize("conflict", ["replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
 @pytest.mark.parametrize("keepers", [1, 3])
-def test_replacing_pays_for_each_job_that_keeps(keepers: int, conflict: str) -> None:
-    more = after(conflict, keepers, "7d") - after(conflict, keepers, None)
+def test_replacing_pays_for_each_job_that_keeps(keepers: int, mode: str) -> None:
+    more = after(mode, keepers, "7d") - after(mode, keepers, None)
     # A list of each; and the chain down to the newest one, which hides all.
     assert plus(more) == {"head": 1, "get": keepers + 1}
     assert "one request for each 1,000 files of each job that keeps" in PAGE.read_text()
@@ -69,14 +69,12 @@ def test_replacing_pays_for_each_job_that_keeps(keepers: int, conflict: str) -> 
 def test_rollback_and_expiry_cost_the_same_whatever_they_bring_back(filesystem: CountingFileSystem) -> None:
     costs = []
     for files in (1, 30):
-        first = published(filesystem, "replace", files)
-        published(filesystem, "replace", keep_replaced=timedelta(milliseconds=1))
+        first = published(filesystem, "overwrite", files)
+        published(filesystem, "overwrite", keep=timedelta(milliseconds=1))
         filesystem.since()
-        magicfs.rollback(
-            "memory://bucket/sales", to=f"job:{first.id}", filesystem=filesystem, keep_replaced=None
-        )
+        magicfs.rollback("memory://bucket/sales", to=f"job:{first.id}", filesystem=filesystem, keep=None)
         rolled = filesystem.since()
-        published(filesystem, "replace", keep_replaced=timedelta(milliseconds=1))
+        published(filesystem, "overwrite", keep=timedelta(milliseconds=1))
         filesystem.since()
         time.sleep(0.01)  # longer than was promised
         expired = magicfs.expire("memory://bucket/sales", filesystem=filesystem)

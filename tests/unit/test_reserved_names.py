@@ -37,7 +37,7 @@ def files_of(directory: Path) -> set[str]:
 class TestCommittersThatRename:
     @pytest.mark.parametrize("name", RESERVED)
     def test_a_reserved_name_fails_its_task(self, tmp_path: Path, how: dict[str, Any], name: str) -> None:
-        with magicfs.Job(f"file://{tmp_path}/sales", conflict="append", unique_names=False, **how) as job:
+        with magicfs.Job(f"file://{tmp_path}/sales", mode="append", unique_names=False, **how) as job:
             with pytest.raises(CommitFailed, match=f"{name}'.*committers"), job.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/{name}", b"x")
             with job.task(1) as task:
@@ -45,14 +45,14 @@ class TestCommittersThatRename:
         assert files_of(tmp_path / "sales") == {"_SUCCESS", "a"}
 
     def test_other_names_are_data(self, tmp_path: Path, how: dict[str, Any]) -> None:
-        with magicfs.Job(f"file://{tmp_path}/sales", conflict="append", unique_names=False, **how) as job:  # noqa: SIM117
+        with magicfs.Job(f"file://{tmp_path}/sales", mode="append", unique_names=False, **how) as job:  # noqa: SIM117
             with job.task(0) as task:
                 for name in DATA:
                     task.filesystem.pipe_file(f"{task.path}/{name}", b"x")
         assert files_of(tmp_path / "sales") == {"_SUCCESS", *DATA}
 
     def test_an_empty_reserved_directory_is_left_out(self, tmp_path: Path, how: dict[str, Any]) -> None:
-        with magicfs.Job(f"file://{tmp_path}/sales", conflict="append", unique_names=False, **how) as job:  # noqa: SIM117
+        with magicfs.Job(f"file://{tmp_path}/sales", mode="append", unique_names=False, **how) as job:  # noqa: SIM117
             with job.task(0) as task:
                 task.filesystem.makedirs(f"{task.path}/p=1/_temporary/b")
                 task.filesystem.pipe_file(f"{task.path}/p=1/a", b"x")

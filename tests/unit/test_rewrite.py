@@ -76,7 +76,7 @@ class TestRewriting:
         assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
         again = rewritten(scene)
         assert (again.job_id, again.files) == (None, 0)
-        assert magicfs.history(scene.url, filesystem=scene.filesystem)[0].conflict == "rewrite"
+        assert magicfs.history(scene.url, filesystem=scene.filesystem)[0].mode == "rewrite"
 
     def test_files_of_a_good_size_stay_and_divide_the_others(self, plain: JobScene):
         big = parquet(*range(100, 4000))
@@ -162,10 +162,10 @@ class TestRewriting:
 
     def test_old_files_can_be_kept_and_shown_again(self, scene: JobScene):
         first = scene.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
-        assert rewritten(scene, keep_replaced="7d").kept
+        assert rewritten(scene, keep="7d").kept
         assert len(scene.data()) == 3
         assert rows(scene) == rows(scene, as_of=first.id) == [1, 2]
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep_replaced=None)
+        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
         assert len(names(scene)) == 2
         assert rewritten(scene).files == 2
         assert rows(scene) == rows(scene, as_of=first.id) == [1, 2], "as an earlier job has promised"
@@ -233,12 +233,12 @@ class TestOthers:
         assert rewritten(scene).files == 2
         assert rows(scene) == [1, 2, 3]
 
-    @pytest.mark.parametrize("mode", ["replace", "replace_partitions"])
+    @pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
     def test_what_was_replaced_meanwhile_is_not_shown_again(
         self, scene: JobScene, monkeypatch: pytest.MonkeyPatch, mode: str
     ):
         scene.published({"p=1/a.parquet": parquet(1), "p=1/b.parquet": parquet(2)})
-        self.beside(monkeypatch, lambda: scene.published({"p=1/c.parquet": parquet(3)}, conflict=mode))
+        self.beside(monkeypatch, lambda: scene.published({"p=1/c.parquet": parquet(3)}, mode=mode))
         with pytest.raises(CommitDenied, match=r"2 of 2 files .* nothing was changed; call again"):
             rewritten(scene)
         assert rows(scene) == [3]
@@ -359,10 +359,10 @@ class TestRuns:
             scene = JobScene(DEST)
             scene.published({"p=1/a.parquet": parquet(1), "p=10/ü+.parquet": parquet(10)})
             scene.published({"p=1/b.parquet": parquet(2)})
-            scene.published({"x.parquet": parquet(7)}, conflict="append", run_id="tidy0")
-            died = until_it_dies(scene, Fault(kind, number=number), run_id="tidy", keep_replaced=keep)
+            scene.published({"x.parquet": parquet(7)}, mode="append", run_id="tidy0")
+            died = until_it_dies(scene, Fault(kind, number=number), run_id="tidy", keep=keep)
             assert sorted(rows(scene)) == [1, 2, 7, 10]
-            second = rewritten(scene, run_id="tidy", keep_replaced=keep)
+            second = rewritten(scene, run_id="tidy", keep=keep)
             ways.add((second.files, second.published_before))
             assert sorted(rows(scene)) == [1, 2, 7, 10]
             assert len(names(scene)) == 3
@@ -443,7 +443,7 @@ class TestCommand:
         found = json.loads(said("--target-size", "1 MB", "--partition", "p=1", "--json"))
         assert (found["files"], found["new_files"], found["rows"]) == (3, 1, 3)
         assert "nothing to rewrite" in said("--run-id", "tidy")
-        with magicfs.Job(url, conflict="append") as job, job.task(0) as task:
+        with magicfs.Job(url, mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/p=1/4.parquet", parquet(4))
         assert "rewrote" in said("--run-id", "tidy")
         again = said("--run-id", "tidy")

@@ -41,7 +41,7 @@ def put(scene: JobScene, day: int, run: str, body: bytes | None = None, **how: A
 
 
 def put_days(scene: JobScene, days: dict[int, bytes], run: str, **how: Any) -> magicfs.JobReport:
-    how = {"conflict": "replace_partitions", "keep_replaced": "7d", **how}
+    how = {"mode": "overwrite_partitions", "keep": "7d", **how}
     job = magicfs.Job(scene.url, run_id=run, filesystem=scene.filesystem, **how).setup()
     return job.commit(scene.wrote(job, {f"day={day}/a.csv": body for day, body in days.items()}))
 
@@ -66,18 +66,18 @@ ALL = {24: b"24", 25: b"bad", 26: b"26"}
 
 class TestPartitions:
     def test_they_alone_go_back(self, scene: JobScene):
-        report = back(scene, "good-25", partitions="day=25/", keep_replaced="7d")
+        report = back(scene, "good-25", partitions="day=25/", keep="7d")
         assert days(scene) == {24: b"24", 25: b"25", 26: b"26"}
         assert [one.run_id for one in report.effects.publications] == ["bad-25"]
         assert (report.effects.gone.files, report.effects.back.files, report.files) == (1, 1, 1)
         assert days(scene, as_of="good-26") == ALL
         assert magicfs.history(scene.url, limit=1, filesystem=scene.filesystem)[0].restores is not None
-        back(scene, "good-26", partitions=["day=25"], keep_replaced="7d")
+        back(scene, "good-26", partitions=["day=25"], keep="7d")
         assert days(scene) == ALL
         assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
 
     def test_what_was_not_there_then_goes(self, scene: JobScene):
-        report = back(scene, "good-24", partitions=["day=25", "day=26"], keep_replaced=None)
+        report = back(scene, "good-24", partitions=["day=25", "day=26"], keep=None)
         assert days(scene) == {24: b"24"}
         assert (report.effects.lost.files, report.effects.back.files) == (2, 0)
         assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
@@ -102,13 +102,13 @@ class TestPartitions:
         before = scene.everything()
         for dry_run in (False, True):
             with pytest.raises(UsageError, match=said):
-                back(scene, "good-25", partitions=partitions, keep_replaced=None, dry_run=dry_run)
+                back(scene, "good-25", partitions=partitions, keep=None, dry_run=dry_run)
         assert scene.everything() == before
 
     def test_a_job_in_another_partition_is_in_nobodys_way(self, scene: JobScene):
-        job = scene.job("replace_partitions")
+        job = scene.job("overwrite_partitions")
         commits = scene.wrote(job, {"day=26/b.csv": b"later"})
-        back(scene, "good-25", partitions="day=25", keep_replaced="7d")
+        back(scene, "good-25", partitions="day=25", keep="7d")
         job.commit(commits)
         assert days(scene) == {24: b"24", 25: b"25", 26: b"later"}
 
@@ -118,14 +118,14 @@ class TestPartitions:
         engine = scene.engine(
             scene.traffic(Fault(Kind.CRASH_BEFORE, operation="put", prefix=f"{DEST}/__magic", skip=3))
         )
-        how: dict[str, Any] = {"to": "good-25", "partitions": ("day=25",), "keep_replaced_ms": 1_000_000}
+        how: dict[str, Any] = {"to": "good-25", "partitions": ("day=25",), "keep_ms": 1_000_000}
         assert scene.lived(lambda: roll_back(engine, place, run_id="undo", job=job, **how)) is None
         assert days(scene) == ALL
         match ended_by:
             case "commit":
                 commit(scene.url, job, filesystem=scene.filesystem)
             case "call":
-                back(scene, "good-25", partitions="day=25", keep_replaced="7d", run_id="undo")
+                back(scene, "good-25", partitions="day=25", keep="7d", run_id="undo")
             case _:
                 magicfs.recover(scene.url, job=job, abort=True, filesystem=scene.filesystem)
         assert days(scene) == (ALL if ended_by == "abort" else {**ALL, 25: b"25"})
@@ -136,10 +136,10 @@ class TestPartitions:
         scene.filesystem.world.keep_versions(BUCKET)
         for day, run, body in ((24, "good-24", b"24"), (25, "good-25", b"25"), (25, "bad-25", b"bad")):
             put(scene, day, run, body)
-        report = back(scene, "good-25", partitions="day=25", keep_replaced="7d")
+        report = back(scene, "good-25", partitions="day=25", keep="7d")
         assert (report.files, days(scene)) == (1, {24: b"24", 25: b"25"})
         assert put(scene, 25, "good-25", b"new").published_before
-        drop(scene, partitions="day=25", keep_replaced="7d")
+        drop(scene, partitions="day=25", keep="7d")
         assert put(scene, 25, "good-25", b"new").published, "its copy was dropped"
 
 
@@ -166,8 +166,8 @@ class TestSaying:
 
     def test_what_is_done_says_it_too(self, scene: JobScene, caplog: pytest.LogCaptureFixture):
         with caplog.at_level(logging.INFO, "magicfs"):
-            report = back(scene, "good-25", keep_replaced="7d")
-            back(scene, "good-26", partitions=["day=25", "day=26"], keep_replaced="7d")
+            report = back(scene, "good-25", keep="7d")
+            back(scene, "good-26", partitions=["day=25", "day=26"], keep="7d")
         assert "takes back  good-26" in str(report)
         assert report.effects.lost.files == 0
         first, second = (one for one in caplog.records if one.getMessage().startswith("rolling back"))
@@ -175,7 +175,7 @@ class TestSaying:
         assert "takes back good-26" in first.getMessage()
         assert "give partitions=" in first.getMessage()
         with caplog.at_level(logging.INFO, "magicfs"):
-            drop(scene, partitions="day=24", keep_replaced=None)
+            drop(scene, partitions="day=24", keep=None)
         [said] = [one for one in caplog.records if "dropping files of" in one.getMessage()]
         assert said.levelname == "INFO"
         assert "deleted for good: 1 file" in said.getMessage()
@@ -185,7 +185,7 @@ class TestSaying:
         url = (tmp_path / "sales").as_uri()
         for run in ("monday", "tuesday"):
             with (
-                magicfs.Job(url, run_id=run, conflict="replace", keep_replaced="7d") as job,
+                magicfs.Job(url, run_id=run, mode="overwrite", keep="7d") as job,
                 job.task(0) as task,
             ):
                 for day in (1, 2):
@@ -217,19 +217,19 @@ class TestLoss:
             drop(scene, partitions="day=26")
         assert scene.everything() == before
         for error, said in ((rollback, "2 files (5 B)"), (dropped, "1 file (2 B)")):
-            for text in (said, "good-26 (job ", "keep_replaced='7d'", "keep_replaced=None", "--no-keep"):
+            for text in (said, "good-26 (job ", "keep='7d'", "keep=None", "--no-keep"):
                 assert text in str(error.value)
 
     def test_none_said_aloud_deletes_for_good(self, scene: JobScene):
-        back(scene, "good-25", keep_replaced=None)
+        back(scene, "good-25", keep=None)
         with pytest.raises(ObjectNotFound):
-            back(scene, "good-26", keep_replaced=None)
+            back(scene, "good-26", keep=None)
 
     def test_what_is_kept_by_others_needs_no_word(self, scene: JobScene):
-        back(scene, "good-25", keep_replaced="7d")
+        back(scene, "good-25", keep="7d")
         back(scene, "good-26")
         assert days(scene) == ALL
-        back(scene, "good-24", partitions="day=25", keep_replaced="7d")
+        back(scene, "good-24", partitions="day=25", keep="7d")
         assert drop(scene, partitions="day=25").files == 0
 
     def test_what_a_version_keeps_needs_no_word(self):
@@ -242,23 +242,23 @@ class TestLoss:
         assert days(scene) == {24: b"24", 25: b"25"}
 
     def test_a_run_that_was_published_before_is_not_asked_again(self, scene: JobScene):
-        first = back(scene, "good-25", keep_replaced=None, run_id="undo")
+        first = back(scene, "good-25", keep=None, run_id="undo")
         put(scene, 26, "good-26")
         second = back(scene, "good-25", run_id="undo")
         assert (second.published_before, second.job_id, second.effects.gone.files) == (True, first.job_id, 0)
-        tidy = drop(scene, partitions="day=26", keep_replaced=None, run_id="tidy")
+        tidy = drop(scene, partitions="day=26", keep=None, run_id="tidy")
         put(scene, 26, "once more")
         assert drop(scene, partitions="day=26", run_id="tidy").job_id == tidy.job_id
 
     def test_the_default_reads_well(self):
         for verb in (magicfs.rollback, magicfs.drop):
-            assert inspect.signature(verb).parameters["keep_replaced"].default is NOT_SAID
+            assert inspect.signature(verb).parameters["keep"].default is NOT_SAID
         assert repr(NOT_SAID) == "NOT_SAID"
 
 
 class TestRuns:
     def test_one_that_was_taken_back_publishes_again(self, scene: JobScene):
-        back(scene, "good-25", keep_replaced="7d")
+        back(scene, "good-25", keep="7d")
         assert days(scene, as_of="good-26") == ALL
         assert put(scene, 24, "good-24").published_before, "it is older than what was led back to"
         assert put(scene, 26, "good-26").published
@@ -266,8 +266,8 @@ class TestRuns:
         assert days(scene) == {24: b"24", 25: b"25", 26: b"26"}
 
     def test_one_that_came_back_is_published(self, scene: JobScene):
-        back(scene, "good-25", keep_replaced="7d")
-        back(scene, "good-26", keep_replaced="7d")
+        back(scene, "good-25", keep="7d")
+        back(scene, "good-26", keep="7d")
         assert days(scene) == ALL
         for day, run in ((24, "good-24"), (25, "good-25"), (25, "bad-25"), (26, "good-26")):
             assert put(scene, day, run).published_before
@@ -276,37 +276,37 @@ class TestRuns:
         assert put(scene, 25, "good-25").published_before
 
     def test_one_that_was_replaced_and_then_taken_back_publishes_again(self, scene: JobScene):
-        back(scene, "good-24", keep_replaced="7d")
+        back(scene, "good-24", keep="7d")
         assert put(scene, 25, "good-25").published
 
     def test_partitions_take_back_what_lies_in_them(self, scene: JobScene):
-        back(scene, "good-25", partitions="day=25", keep_replaced="7d")
+        back(scene, "good-25", partitions="day=25", keep="7d")
         assert put(scene, 26, "good-26").published_before
         assert put(scene, 25, "good-25").published_before
         assert put(scene, 25, "bad-25").published
-        back(scene, "good-24", partitions="day=25", keep_replaced="7d")
+        back(scene, "good-24", partitions="day=25", keep="7d")
         assert put(scene, 25, "good-25").published
 
     @pytest.mark.parametrize("part", [True, False])
     def test_a_drop_takes_it_back_if_it_takes_all(self, scene: JobScene, part: bool):
         put_days(scene, {27: b"27", 28: b"28"}, "two")
-        drop(scene, partitions="day=27", keep_replaced="7d")
+        drop(scene, partitions="day=27", keep="7d")
         if not part:
-            drop(scene, partitions="day=28", keep_replaced="7d")
+            drop(scene, partitions="day=28", keep="7d")
         assert put_days(scene, {27: b"27", 28: b"28"}, "two").published_before == part
 
     def test_a_drop_that_was_taken_back_drops_again(self, scene: JobScene):
-        drop(scene, partitions="day=26", keep_replaced="7d", run_id="tidy")
-        assert drop(scene, partitions="day=26", keep_replaced="7d", run_id="tidy").published_before
-        back(scene, "good-26", keep_replaced="7d")
-        assert drop(scene, partitions="day=26", keep_replaced="7d", run_id="tidy").files == 1
+        drop(scene, partitions="day=26", keep="7d", run_id="tidy")
+        assert drop(scene, partitions="day=26", keep="7d", run_id="tidy").published_before
+        back(scene, "good-26", keep="7d")
+        assert drop(scene, partitions="day=26", keep="7d", run_id="tidy").files == 1
 
     def test_rerun_fail_does_not_fail_for_it(self, scene: JobScene):
-        back(scene, "good-25", keep_replaced="7d")
-        assert put(scene, 26, "good-26", rerun="fail").published
+        back(scene, "good-25", keep="7d")
+        assert put(scene, 26, "good-26", rerun="error").published
 
     def test_compaction_changes_none_of_it(self, scene: JobScene):
-        back(scene, "good-25", keep_replaced="7d")
+        back(scene, "good-25", keep="7d")
         for _ in range(2):
             magicfs.compact(scene.url, filesystem=scene.filesystem)
             put(scene, 30, "other")
@@ -315,12 +315,12 @@ class TestRuns:
 
     def test_its_name_means_its_newest_publication(self, scene: JobScene):
         first = magicfs.history(scene.url, filesystem=scene.filesystem)[0].job_id
-        back(scene, "good-25", keep_replaced="7d")
+        back(scene, "good-25", keep="7d")
         put(scene, 26, "good-26", b"again")
         put(scene, 27, "good-27")
-        back(scene, "good-26", keep_replaced="7d")
+        back(scene, "good-26", keep="7d")
         assert days(scene) == {24: b"24", 25: b"25", 26: b"again"}
-        back(scene, f"job:{first}", keep_replaced="7d")
+        back(scene, f"job:{first}", keep="7d")
         assert days(scene) == ALL
 
     def test_what_joined_while_a_rollback_was_published_stays_published(self, scene: JobScene):
@@ -346,16 +346,16 @@ class TestRuns:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(chain, "publish", late)
-            back(scene, "good-25", keep_replaced="7d")
+            back(scene, "good-25", keep="7d")
         assert days(scene)[30] == b"30"
-        assert put(scene, 30, "late", conflict="append", keep_replaced=None).published_before
+        assert put(scene, 30, "late", mode="append", keep=None).published_before
 
 
 class TestRerunOfPartitions:
     def test_it_replaces_what_it_brings_and_takes_its_other_files(self, scene: JobScene):
         put_days(scene, {27: b"27", 28: b"28"}, "two")
-        put(scene, 28, "beside", b"beside", conflict="append", keep_replaced=None)
-        report = put_days(scene, {27: b"new"}, "two", rerun="replace")
+        put(scene, 28, "beside", b"beside", mode="append", keep=None)
+        report = put_days(scene, {27: b"new"}, "two", rerun="overwrite")
         assert report.published
         assert days(scene) == {**ALL, 27: b"new", 28: b"beside"}
         assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
@@ -364,30 +364,30 @@ class TestRerunOfPartitions:
     def test_what_others_have_put_in_its_place_stays(self, scene: JobScene):
         put_days(scene, {27: b"27", 28: b"28"}, "two")
         put(scene, 28, "later", b"later")
-        put_days(scene, {27: b"new"}, "two", rerun="replace")
+        put_days(scene, {27: b"new"}, "two", rerun="overwrite")
         assert days(scene) == {**ALL, 27: b"new", 28: b"later"}
 
     def test_the_first_time_it_is_as_any(self, scene: JobScene):
-        put(scene, 27, "new", rerun="replace")
+        put(scene, 27, "new", rerun="overwrite")
         assert days(scene) == {**ALL, 27: b"27"}
 
     def test_without_keeping_the_files_are_deleted(self, scene: JobScene):
-        put_days(scene, {27: b"27", 28: b"28"}, "two", keep_replaced=None)
-        put_days(scene, {28: b"new"}, "two", rerun="replace", keep_replaced=None)
+        put_days(scene, {27: b"27", 28: b"28"}, "two", keep=None)
+        put_days(scene, {28: b"new"}, "two", rerun="overwrite", keep=None)
         assert not {b"27", b"28"} & set(scene.data().values())
         assert days(scene) == {**ALL, 28: b"new"}
 
     def test_nested_and_root_places_go_too(self, scene: JobScene):
         job = scene.job("append", run_id="mixed")
         job.commit(scene.wrote(job, {"day=40/h=1/a.csv": b"h", "a.csv": b"root"}))
-        put(scene, 41, "mixed", rerun="replace")
+        put(scene, 41, "mixed", rerun="overwrite")
         assert not any(one.startswith(("a-", "day=40")) for one in scene.manifest_files())
         assert days(scene) == {**ALL, 41: b"41"}
 
-    @pytest.mark.parametrize("conflict", ["append", "fail"])
-    def test_modes_that_replace_nothing_are_refused(self, scene: JobScene, conflict: str):
+    @pytest.mark.parametrize("mode", ["append", "error"])
+    def test_modes_that_replace_nothing_are_refused(self, scene: JobScene, mode: str):
         with pytest.raises(UsageError, match="replaces nothing"):
-            scene.job(conflict, run_id="x", rerun="replace")
+            scene.job(mode, run_id="x", rerun="overwrite")
 
 
 def scene_kept(scene: JobScene) -> list[bytes]:

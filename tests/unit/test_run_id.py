@@ -15,8 +15,8 @@ from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import TaskId
+from magicfs.protocol.modes import WRITE_MODES
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from magicfs.transaction.context import JobSetup
@@ -24,7 +24,7 @@ from magicfs.transaction.driver import JobTransaction
 from proofs.scenes.job_scene import Files, JobScene
 
 RUN = "sink 7/día 12"
-MODES = pytest.mark.parametrize("mode", CONFLICTS)
+MODES = pytest.mark.parametrize("mode", WRITE_MODES)
 
 
 @pytest.fixture
@@ -65,10 +65,10 @@ def test_run_that_is_published_is_not_published_again(scene: JobScene, mode: str
 
 
 def test_another_run_still_minds_the_data_and_leaves_nothing(scene: JobScene) -> None:
-    first(scene, "fail")
+    first(scene, "error")
     before = scene.objects()
     with pytest.raises(OutputExists, match="holds data already"):
-        again(scene, "fail", run="another")
+        again(scene, "error", run="another")
     assert scene.objects() == before
     assert_clean(scene)
 
@@ -129,7 +129,7 @@ def test_runs_of_another_destination_do_not_count() -> None:
 def test_run_is_found_behind_later_ones(scene: JobScene) -> None:
     one = first(scene, "append")
     for number in range(5):
-        first(scene, "replace", run=f"later {number}")
+        first(scene, "overwrite", run=f"later {number}")
     assert again(scene, "append").report.job_id == one.id
     assert RUNS_KEPT >= 1000
 
@@ -159,7 +159,7 @@ def test_run_that_is_new_asks_for_no_manifest_although_the_pointer_has_forgotten
     monkeypatch.setattr("magicfs.formats.pointer.RUNS_KEPT", 2)
     for number in range(4):
         first(scene, "append", run=f"{number}")
-    job = magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, run_id="new")
+    job = magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, run_id="new")
     traffic = Traffic()
     scene.lived(lambda: MagicCommitter(job.spec.context, scene.engine(traffic)).setup_job())
     read = [one.key for one in traffic.log if one.operation == "get" and "_magicfs/" in one.key]
@@ -169,7 +169,7 @@ def test_run_that_is_new_asks_for_no_manifest_although_the_pointer_has_forgotten
 def test_of_two_jobs_of_one_run_that_start_at_once_not_both_are_published(scene: JobScene) -> None:
     """The second sets itself up between the first one's object and the first one's look."""
     one, two = (
-        magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, run_id=RUN) for _ in range(2)
+        magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, run_id=RUN) for _ in range(2)
     )
     found: dict[str, JobSetup] = {}
 
@@ -229,7 +229,7 @@ def test_a_rerun_that_meets_a_move_of_the_first_leaves_nothing(scene: JobScene, 
             scene.elsewhere(lambda engine: JobTransaction(engine, one.spec.context).take_over())
 
     place = paths.parse_url(scene.url)
-    rerun = magicfs.Job(scene.url, conflict="append", run_id=RUN, filesystem=scene.filesystem)
+    rerun = magicfs.Job(scene.url, mode="append", run_id=RUN, filesystem=scene.filesystem)
     committer = MagicCommitter(rerun.spec.context, scene.engine(Traffic(before=before)))
     with pytest.raises(CommitDenied):
         scene.lived(committer.setup_job)

@@ -246,7 +246,7 @@ def test_what_is_no_shard_is_refused(text: str, tmp_path: Path, capsys: pytest.C
 @pytest.mark.slow
 @pytest.mark.process
 def test_the_gate_is_the_same_whatever_the_seed_and_whatever_runs_beside() -> None:
-    alone, other = "tests/unit/test_conflict_modes.py", "tests/unit/test_abort_races.py"
+    alone, other = "tests/unit/test_modes.py", "tests/unit/test_abort_races.py"
     beside = [name for name in collected(other, alone, seed=1, hash_seed=1) if name.startswith(alone)]
     assert len(beside) > 50
     assert sorted(beside) == sorted(collected(alone, seed=2, hash_seed=2))

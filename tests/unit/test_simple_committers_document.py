@@ -89,7 +89,7 @@ def test_requests_of_task_completing_are_those_of_the_table() -> None:
         return counted
 
     job = magicfs.Job(f"memory://{BUCKET}/sales", committer="task-completing", filesystem=files).setup()
-    assert asked() == told["setup"] + Counter(list=1), "conflict='fail' looks for data"
+    assert asked() == told["setup"] + Counter(list=1), "mode='error' looks for data"
     with job.task(0) as task:
         for number in range(FILES):
             task.filesystem.pipe_file(f"{task.path}/part-{number}.csv", b"row\n")

@@ -38,7 +38,7 @@ def scene() -> MemoryScene:
 
 
 def job_on(scene: MemoryScene, **options: Any) -> Job:
-    given = {"conflict": "append", "tracking": "memory", "small_files": LIMIT, "filesystem": scene.wrapped}
+    given = {"mode": "append", "tracking": "memory", "small_files": LIMIT, "filesystem": scene.wrapped}
     return Job(URL, **{**given, **options}).setup()
 
 

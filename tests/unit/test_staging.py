@@ -261,9 +261,7 @@ def test_files_with_hidden_names_are_published_where_they_are_data(
     assert job.commit([commit]).warnings == ()
     assert not [one for one in caplog.records if one.levelname == "WARNING"]
     task = (
-        scene.job(conflict="append", committer_options={**scene.options, "hidden_files": "data"})
-        .task(1)
-        .setup()
+        scene.job(mode="append", committer_options={**scene.options, "hidden_files": "data"}).task(1).setup()
     )
     with (Path(task.path) / ".metadata").open("wb"), pytest.raises(CommitFailed, match="still open"):
         task.commit()
@@ -746,19 +744,19 @@ def test_no_more_parts_are_in_memory_than_requests_are_allowed(
 
 
 @pytest.mark.parametrize(
-    ("committer", "conflict", "listings"),
+    ("committer", "mode", "listings"),
     [
         ("directory", "append", 0),
-        ("directory", "fail", 0),
+        ("directory", "error", 0),
         ("partitioned", "append", 0),
-        ("partitioned", "fail", 2),
+        ("partitioned", "error", 2),
     ],
 )
 def test_task_commit_costs_two_requests_a_file_and_one(
-    tmp_path: Path, committer: str, conflict: str, listings: int
+    tmp_path: Path, committer: str, mode: str, listings: int
 ) -> None:
     scene = StagedScene(tmp_path, committer)
-    job = scene.job(conflict)
+    job = scene.job(mode)
     worker, traffic = scene.worker(job)
     attempt(worker, {f"p={number % 2}/{number}.txt": b"x" for number in range(10)}).commit()
     found = Counter(request.operation for request in traffic.log)

@@ -161,7 +161,7 @@ def test_filesystem_that_can_not_rename_fails_the_setup_and_keeps_nothing(
 def test_setup_that_is_refused_leaves_nothing_in_the_cluster(scene: ClusterScene) -> None:
     scene.put("old.txt", b"old")
     with pytest.raises(OutputExists):
-        scene.job("fail")
+        scene.job("error")
     assert scene.handed() == []
     fs, root = fsspec.core.url_to_fs(scene.url_of_cluster)
     assert not fs.exists(f"{root}/etl") or fs.ls(f"{root}/etl") == []
@@ -219,7 +219,7 @@ def test_commit_that_was_taken_back_cleans_the_cluster_too(scene: ClusterScene) 
 
 
 def test_commit_that_can_be_called_again_keeps_the_cluster(scene: ClusterScene) -> None:
-    job = scene.job("fail")
+    job = scene.job("error")
     commits = scene.wrote(job, {"a": b"1"})
     scene.put("theirs.txt", b"theirs")
     with pytest.raises(OutputExists):
@@ -256,7 +256,7 @@ def test_commit_whose_outcome_is_unknown_needs_the_cluster_no_more(scene: Cluste
 def test_sets_that_alone_tell_losers_from_winners_outlive_an_unknown_commit(
     scene: ClusterScene, end: str
 ) -> None:
-    job = scene.job("replace", unique_names=False)
+    job = scene.job("overwrite", unique_names=False)
     commits = scene.wrote(job, {"a": b"1"}, {"b": b"2"})
     scene.wrote(job, {"a": b"lost"})
     fault = Fault(Kind.ERROR_BEFORE, operation="complete_upload", skip=1, times=None)

@@ -24,13 +24,13 @@ def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list((tmp_path / f"magicfs-{os.geteuid()}").iterdir()) == []
 
 
-def test_conflict_modes_are_those_of_the_committers() -> None:
+def test_modes_are_those_of_the_committers() -> None:
     rows = {row.split("|")[1].strip(" `"): row for row in TEXT.splitlines() if row.startswith("| ")}
-    assert {"fail", "append"} <= rows.keys()
-    assert set(committers()["directory"].conflicts) == {"fail", "append", "replace"}
-    assert set(committers()["partitioned"].conflicts) == {"fail", "append", "replace_partitions"}
-    assert "`replace`:" in rows["replacing"].split("|")[2]
-    assert "`replace_partitions`:" in rows["replacing"].split("|")[3]
+    assert {"error", "append"} <= rows.keys()
+    assert set(committers()["directory"].modes) == {"error", "append", "overwrite"}
+    assert set(committers()["partitioned"].modes) == {"error", "append", "overwrite_partitions"}
+    assert "`overwrite`:" in rows["replacing"].split("|")[2]
+    assert "`overwrite_partitions`:" in rows["replacing"].split("|")[3]
 
 
 def test_layout_of_the_cluster_is_as_told() -> None:

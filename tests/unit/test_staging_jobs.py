@@ -1,4 +1,4 @@
-"""Jobs of the staging committers: conflict modes, commits, aborts, recovery of their tasks.
+"""Jobs of the staging committers: modes, commits, aborts, recovery of their tasks.
 
 Many of these are the cases of Hadoop's ``TestStagingCommitter``, ``TestStagingDirectoryOutputCommitter``,
 ``TestStagingPartitionedTaskCommit`` and ``TestStagingPartitionedJobCommit``; a replaced file goes here only
@@ -26,7 +26,7 @@ from magicfs.errors import (
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.job.task import Task
-from magicfs.protocol.conflict import is_by_partition, overlap, partitions_to_check
+from magicfs.protocol.modes import is_by_partition, overlap, partitions_to_check
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
@@ -60,14 +60,14 @@ def test_every_step_can_be_repeated_and_tasks_recovered(tmp_path: Path, committe
 
 
 @KINDS
-@pytest.mark.parametrize("conflict", ["merge", "MERGE", "replace_partitions", "replace"])
-def test_conflict_mode_that_is_none_is_refused_at_once(tmp_path: Path, committer: str, conflict: Any) -> None:
+@pytest.mark.parametrize("mode", ["merge", "MERGE", "overwrite_partitions", "overwrite"])
+def test_conflict_mode_that_is_none_is_refused_at_once(tmp_path: Path, committer: str, mode: Any) -> None:
     scene = StagedScene(tmp_path, committer)
-    if (committer, conflict) in {("directory", "replace"), ("partitioned", "replace_partitions")}:
-        scene.job(conflict)
+    if (committer, mode) in {("directory", "overwrite"), ("partitioned", "overwrite_partitions")}:
+        scene.job(mode)
         return
-    with pytest.raises(UsageError, match=f"conflict='{conflict}'"):
-        scene.job(conflict)
+    with pytest.raises(UsageError, match=f"mode='{mode}'"):
+        scene.job(mode)
     assert scene.objects() == {}
 
 
@@ -104,7 +104,7 @@ def test_driver_that_the_engine_does_not_want_makes_no_request(
 def test_fail_minds_touched_partitions_only(partitioned: StagedScene) -> None:
     for name in ("root.bin", "p=10/old.bin", "p=2/old.bin", "p=1/_x", "p=1/_temporary/0/a.bin"):
         partitioned.put(name, b"old")
-    job = partitioned.published(NEW, {"p=3/q=4/b.bin": b"new"}, conflict="fail")
+    job = partitioned.published(NEW, {"p=3/q=4/b.bin": b"new"}, mode="error")
     assert job.report.files == 2
     assert partitioned.bodies() == [b"new", b"new", b"old", b"old", b"old"]
     assert partitioned.manifest_files() == {
@@ -115,7 +115,7 @@ def test_fail_minds_touched_partitions_only(partitioned: StagedScene) -> None:
 @pytest.mark.parametrize("there", ["p=1/old.bin", "p=1/deeper/old.bin"])
 def test_fail_refuses_a_touched_partition_at_the_task_commit(partitioned: StagedScene, there: str) -> None:
     partitioned.put(there, b"old")
-    job = partitioned.job("fail")
+    job = partitioned.job("error")
     before = partitioned.everything()
     task = Task(job.spec, job.task(0).id).setup()
     write(task.path, {"p=0/x.bin": b"x", **NEW})
@@ -127,11 +127,11 @@ def test_fail_refuses_a_touched_partition_at_the_task_commit(partitioned: Staged
 
 
 def test_fail_looks_again_before_the_commit_point(partitioned: StagedScene) -> None:
-    job = partitioned.job("fail")
+    job = partitioned.job("error")
     commits = partitioned.wrote(job, NEW)
     partitioned.put("p=2/other.bin", b"other")
     partitioned.put("p=1/theirs.bin", b"theirs")
-    with pytest.raises(OutputExists, match=r"'append' or 'replace_partitions'"):
+    with pytest.raises(OutputExists, match=r"'append' or 'overwrite_partitions'"):
         job.commit(commits)
     assert (partitioned.state(job), partitioned.bodies()) == ("open", [b"other", b"theirs"])
     partitioned.delete("p=1/theirs.bin")
@@ -143,7 +143,7 @@ def test_fail_looks_again_before_the_commit_point(partitioned: StagedScene) -> N
 def test_fail_with_a_file_at_the_root_minds_the_whole_destination(
     partitioned: StagedScene, there: str
 ) -> None:
-    job = partitioned.job("fail")
+    job = partitioned.job("error")
     commits = partitioned.wrote(job, {"root.bin": b"new", **NEW})
     partitioned.put(there, b"old")
     with pytest.raises(OutputExists, match="files at the root only where there is none at all"):
@@ -157,26 +157,26 @@ def test_fail_with_a_file_at_the_root_minds_the_whole_destination(
 
 def test_fail_may_mix_partitions_of_any_depth(partitioned: StagedScene) -> None:
     partitioned.put("p=2/q=2/old.bin", b"old")
-    partitioned.published({"p=1/a": b"1", "p=1/q=1/b": b"2", "p=2/q=1/c": b"3"}, conflict="fail")
+    partitioned.published({"p=1/a": b"1", "p=1/q=1/b": b"2", "p=2/q=1/c": b"3"}, mode="error")
     assert partitioned.bodies() == [b"1", b"2", b"3", b"old"]
 
 
 def test_job_that_somebody_else_commits_minds_its_partitions_only(partitioned: StagedScene) -> None:
     partitioned.put("p=2/old.bin", b"old")
-    job = partitioned.job("fail")
+    job = partitioned.job("error")
     partitioned.wrote(job, NEW)
     partitioned.put("p=1/theirs.bin", b"theirs")
     with pytest.raises(OutputExists):
         datasets.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
     partitioned.delete("p=1/theirs.bin")
     report = datasets.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
-    assert (report.committer, report.conflict, report.files) == ("partitioned", "fail", 1)
+    assert (report.committer, report.mode, report.files) == ("partitioned", "error", 1)
     assert partitioned.bodies() == [b"new", b"old"]
 
 
 def test_manifest_of_a_job_that_failed_nowhere_replaces_nothing(partitioned: StagedScene) -> None:
     first = partitioned.published(NEW)
-    second = partitioned.published({"p=2/b": b"2"}, conflict="fail")
+    second = partitioned.published({"p=2/b": b"2"}, mode="error")
     manifest = magicfs.read_manifest(partitioned.url, job=second.id, filesystem=partitioned.filesystem)
     assert (manifest.partitions, manifest.deleted, manifest.hides) == (None, (), "nothing")
     assert manifest.previous == first.id
@@ -184,7 +184,7 @@ def test_manifest_of_a_job_that_failed_nowhere_replaces_nothing(partitioned: Sta
 
 
 def test_fail_says_its_partitions_in_the_job_object(partitioned: StagedScene) -> None:
-    job = partitioned.job("fail")
+    job = partitioned.job("error")
     commits = partitioned.wrote(job, NEW, {"p=2/b": b"2"})
     found: list[JobObject] = []
 
@@ -204,7 +204,7 @@ def test_fail_says_its_partitions_in_the_job_object(partitioned: StagedScene) ->
 def test_prepared_jobs_exclude_each_other_only_where_their_partitions_overlap(
     partitioned: StagedScene, other: dict[str, bytes]
 ) -> None:
-    waiting, job = partitioned.job("fail"), partitioned.job("fail")
+    waiting, job = partitioned.job("error"), partitioned.job("error")
     theirs = partitioned.wrote(waiting, other)
     ours = partitioned.wrote(job, NEW)
     dead = Fault(Kind.CRASH_BEFORE, operation="complete_upload")
@@ -221,14 +221,14 @@ def test_prepared_jobs_exclude_each_other_only_where_their_partitions_overlap(
 
 
 def test_run_that_is_published_already_is_not_refused_for_its_own_data(partitioned: StagedScene) -> None:
-    partitioned.published(NEW, conflict="fail", run_id="batch-7")
-    again = partitioned.job("fail", run_id="batch-7")
+    partitioned.published(NEW, mode="error", run_id="batch-7")
+    again = partitioned.job("error", run_id="batch-7")
     commits = partitioned.wrote(again, NEW)
     report = again.commit(commits)
     assert report.published_before
     assert partitioned.bodies() == [b"new"]
     partitioned.put("p=2/old.bin", b"old")
-    other = partitioned.job("fail", run_id="batch-8")
+    other = partitioned.job("error", run_id="batch-8")
     commits = partitioned.wrote(other, {"p=2/a": b"2"})
     with pytest.raises(OutputExists):
         other.commit(commits)
@@ -240,7 +240,7 @@ def test_run_that_is_published_already_is_not_refused_for_its_own_data(partition
 def test_replace_that_cannot_delete_is_published_and_says_so(partitioned: StagedScene) -> None:
     partitioned.put("p=1/old.bin", b"old")
     partitioned.put("p=2/old.bin", b"old")
-    job = partitioned.job("replace_partitions")
+    job = partitioned.job("overwrite_partitions")
     commits = partitioned.wrote(job, NEW, {"p=2/b.bin": b"new"})
     refused = Fault(Kind.ERROR_BEFORE, operation="delete_all_matching", prefix="sales/p=", times=None)
     with pytest.raises(CommitUnfinished, match="the job could not be finished"):
@@ -270,13 +270,13 @@ def test_partitions_that_fail_minds(names: list[str], partitions: tuple[str, ...
 @pytest.mark.parametrize(
     ("mode", "committer", "expected"),
     [
-        ("fail", "partitioned", True),
-        ("fail", "directory", False),
-        ("fail", "magic", False),
+        ("error", "partitioned", True),
+        ("error", "directory", False),
+        ("error", "magic", False),
         ("append", "partitioned", False),
-        ("replace", "directory", False),
-        ("replace_partitions", "partitioned", True),
-        ("replace_partitions", "magic", True),
+        ("overwrite", "directory", False),
+        ("overwrite_partitions", "partitioned", True),
+        ("overwrite_partitions", "magic", True),
     ],
 )
 def test_modes_that_are_about_partitions(mode: str, committer: str, expected: bool) -> None:

@@ -130,10 +130,10 @@ def test_fail_publishes_where_nothing_is_and_forgets_an_old_list(scene: FinalSce
     old = scene.job().setup()
     old.commit(old.wrote(ONE))
     with pytest.raises(OutputExists):
-        scene.job("fail").setup()
+        scene.job("error").setup()
     for name in scene.data():
         scene.filesystem.rm(f"{scene.location.path}/{name}")
-    job = scene.job("fail").setup()
+    job = scene.job("error").setup()
     job.commit(job.wrote(TWO))
     assert list(winners(scene).jobs) == [job.id]
     assert read(scene) == [b"two\n"]

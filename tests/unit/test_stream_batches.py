@@ -39,7 +39,7 @@ from proofs.scenes.job_scene import JobScene
 pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]
 
 SINK = "clicks/día"
-MODES = pytest.mark.parametrize("mode", ["append", "replace"])
+MODES = pytest.mark.parametrize("mode", ["append", "overwrite"])
 # A crash before a request leaves what one after the request before it leaves.
 DIES = Kind.CRASH_AFTER
 
@@ -53,7 +53,7 @@ def job_of(scene: JobScene, batch: int, mode: Any = "append", sink_id: str = SIN
     """As a stream's writer makes it: not set up."""
     return magicfs.Job(
         scene.url,
-        conflict=mode,
+        mode=mode,
         tracking="memory",
         filesystem=scene.filesystem,
         run_id=run_of(sink_id, batch),
@@ -172,7 +172,7 @@ def test_a_commit_that_died_at_any_request_is_made_good_by_the_replay(mode: str)
 
 def each_job(scene: JobScene, batch: int, mode: Any) -> magicfs.Job:
     """As the sink of ``foreachBatch`` makes it: its id is its own, and it is set up before its tasks."""
-    how = {"conflict": mode, "tracking": "memory", "allow_empty": True, "filesystem": scene.filesystem}
+    how = {"mode": mode, "tracking": "memory", "allow_empty": True, "filesystem": scene.filesystem}
     return magicfs.Job(scene.url, run_id=run_of(SINK, batch), **how).setup()
 
 
@@ -270,9 +270,9 @@ def test_a_job_that_died_when_it_had_finished_its_run_by_another_job_is_discarde
 
 def died_before_it_deleted(scene: JobScene) -> None:
     """Batch 1 is published, and replaces batch 0, which is still there."""
-    each(scene, 0, b"0", "replace")
+    each(scene, 0, b"0", "overwrite")
     cut = Fault(Kind.CRASH_BEFORE, operation="delete_all_matching", prefix="sales/part-")
-    each_died(scene, cut, 1, b"1", "replace")
+    each_died(scene, cut, 1, b"1", "overwrite")
     assert sorted(scene.bodies()) == [b"0"] * 2 + [b"1"] * 2
 
 
@@ -286,7 +286,7 @@ def test_what_a_replay_cannot_clean_up_is_logged_and_the_batch_counts_as_publish
         engine, place = scene.engine(Traffic((refused,))), paths.parse_url(scene.url)
         assert scene.lived(lambda: settled_batch(engine, place, sink_id=SINK, batch_id=1)) is not None
     else:
-        job = job_of(scene, 1, "replace")
+        job = job_of(scene, 1, "overwrite")
         commits = wrote(job, b"again")
         with requests_of(scene, refused):
             assert commit_batch(job, SINK, 1, commits).published_before
@@ -442,7 +442,7 @@ def test_a_batch_that_the_pointer_has_forgotten_is_found_in_the_chain(
     for number in range(8):
         if number == compacted - 1:
             magicfs.compact(scene.url, filesystem=scene.filesystem)
-        scene.published({f"{number}.bin": b"x"}, run_id=f"nightly {number}", conflict="append")
+        scene.published({f"{number}.bin": b"x"}, run_id=f"nightly {number}", mode="append")
     if compacted == 9:
         magicfs.compact(scene.url, filesystem=scene.filesystem)
     before = scene.everything()
@@ -467,11 +467,11 @@ def test_a_new_batch_asks_only_the_pointer(scene: JobScene) -> None:
 
 def test_batches_are_listed_behind_a_sum_and_above_it(scene: JobScene) -> None:
     for number in range(3):
-        run(scene, number, b"x", "replace")
+        run(scene, number, b"x", "overwrite")
     found = batches(scene.url, SINK, filesystem=scene.filesystem)
     magicfs.compact(scene.url, filesystem=scene.filesystem)
     assert batches(scene.url, SINK, filesystem=scene.filesystem) == found
-    run(scene, 3, b"x", "replace")
+    run(scene, 3, b"x", "overwrite")
     assert listed(scene) == [0, 1, 2, 3]
     magicfs.compact(scene.url, filesystem=scene.filesystem)
     assert listed(scene) == [0, 1, 2, 3]
@@ -546,7 +546,7 @@ def test_a_url_that_is_none_is_refused_before_any_batch() -> None:
 
 def test_a_sink_asks_before_it_looks_at_the_frame_and_pickles() -> None:
     url = "memory://stream-batches/sales"
-    with magicfs.Job(url, conflict="append", run_id=run_of("s", 4)) as job, job.task(0) as task:
+    with magicfs.Job(url, mode="append", run_id=run_of("s", 4)) as job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.bin", b"4")
     write = pickle.loads(pickle.dumps(sink(url, "s", storage_options={"password": "hidden"})))
     assert "hidden" not in repr(write)

@@ -23,25 +23,25 @@ def scene() -> JobScene:
 
 
 @pytest.mark.parametrize(
-    ("committer", "conflict"),
+    ("committer", "mode"),
     [
         ("magic", "append"),
-        ("magic", "replace"),
-        ("directory", "replace"),
+        ("magic", "overwrite"),
+        ("directory", "overwrite"),
         ("partitioned", "append"),
-        ("partitioned", "replace_partitions"),
+        ("partitioned", "overwrite_partitions"),
     ],
 )
 def test_no_success_marker_is_there_when_the_job_has_ended(
-    scene: JobScene, committer: str, conflict: str
+    scene: JobScene, committer: str, mode: str
 ) -> None:
-    job = scene.job(conflict, committer=committer, success_marker=False)
+    job = scene.job(mode, committer=committer, success_marker=False)
     report = job.commit(scene.wrote(job, {"p=1/a b.txt": b"new"}))
     assert report.files == 1
     assert scene.success() is None
     assert b"new" in scene.bodies()
     assert (scene.work(), scene.uploads()) == ([], [])
-    again = scene.job(conflict, committer=committer)
+    again = scene.job(mode, committer=committer)
     again.commit(scene.wrote(again, {"p=1/c.txt": b"newer"}))
     assert scene.success() is not None
 

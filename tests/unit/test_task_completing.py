@@ -58,7 +58,7 @@ class Scene(DestinationScene):
     def job(self, *faults: Fault, **options: Any) -> magicfs.Job:
         """A job in a process of its own, whose requests fail as told."""
         files = Files(self.world, Traffic(faults))
-        given = {"committer": "task-completing", "conflict": "append", "concurrency": 1, **options}
+        given = {"committer": "task-completing", "mode": "append", "concurrency": 1, **options}
         return magicfs.Job(URL, filesystem=files, **given)
 
     def again(self, job: magicfs.Job, *faults: Fault) -> magicfs.Job:

@@ -43,7 +43,7 @@ def job_of(algorithm: int, *faults: Fault) -> Job:
         f"memory://bucket-{uuid4().hex[:8]}/data",
         committer="file",
         committer_options=options,
-        conflict="append",
+        mode="append",
         filesystem=Files(*faults),
         job_id=JOB,
     )
@@ -189,7 +189,7 @@ def test_process_that_dies_in_its_commit(algorithm: int, tmp_path: Path) -> None
         f"file://{tmp_path}/data",
         committer="file",
         committer_options={"algorithm": algorithm},
-        conflict="append",
+        mode="append",
     )
     expected = CommitFailed if algorithm == 2 else BrokenProcessPool
     context = multiprocessing.get_context("spawn")

@@ -64,9 +64,9 @@ def test_nothing_is_left_to_do_or_to_the_implementation() -> None:
 
 @pytest.mark.slow
 def test_names_that_are_never_deleted_are_listed_once() -> None:
-    """See ``magicfs.protocol.conflict``: a second list would soon mean something else."""
+    """See ``magicfs.protocol.modes``: a second list would soon mean something else."""
     assert [named(path) for path in SHIPPED if len(_reserved(path.read_text())) > 1] == [
-        "src/magicfs/protocol/conflict.py"
+        "src/magicfs/protocol/modes.py"
     ]
 
 

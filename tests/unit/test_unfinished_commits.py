@@ -55,7 +55,7 @@ def ground() -> Ground:
 
 
 def write(filesystem: Ground, n: int, **options: Any) -> magicfs.JobReport:
-    options = {"conflict": "append", **options}
+    options = {"mode": "append", **options}
     return magicfs.write(pa.table({"n": [n]}), URL, filesystem=filesystem, **options)
 
 
@@ -64,7 +64,7 @@ def refuse(ground: Ground, where: str = "_magicfs/") -> None:
 
 
 def job_with_a_file(ground: Ground) -> magicfs.Job:
-    job = magicfs.Job(URL, conflict="append", filesystem=ground).setup()
+    job = magicfs.Job(URL, mode="append", filesystem=ground).setup()
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.bin", b"1")
     return job
@@ -73,7 +73,7 @@ def job_with_a_file(ground: Ground) -> magicfs.Job:
 @pytest.mark.parametrize("where", WHERE)
 def test_a_with_block_raises_at_its_end_what_could_not_be_finished(ground: Ground, where: str) -> None:
     with pytest.raises(CommitUnfinished, match=UNFINISHED) as caught:  # noqa: SIM117
-        with magicfs.Job(URL, conflict="append", filesystem=ground) as job:
+        with magicfs.Job(URL, mode="append", filesystem=ground) as job:
             with job.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/a.bin", b"1")
             refuse(ground, where)
@@ -120,10 +120,10 @@ def first(ground: Ground) -> str:
 
 CALLS: dict[str, Callable[[Ground], object]] = {
     "write": lambda ground: write(ground, 2),
-    "replace": lambda ground: write(ground, 2, conflict="replace"),
-    "drop": lambda ground: magicfs.drop(URL, jobs=[first(ground)], keep_replaced=None, filesystem=ground),
+    "overwrite": lambda ground: write(ground, 2, mode="overwrite"),
+    "drop": lambda ground: magicfs.drop(URL, jobs=[first(ground)], keep=None, filesystem=ground),
     "rewrite": lambda ground: magicfs.rewrite(URL, filesystem=ground),
-    "rollback": lambda ground: magicfs.rollback(URL, to=first(ground), keep_replaced=None, filesystem=ground),
+    "rollback": lambda ground: magicfs.rollback(URL, to=first(ground), keep=None, filesystem=ground),
 }
 
 

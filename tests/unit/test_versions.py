@@ -107,7 +107,7 @@ def test_a_job_that_was_cut_anywhere_names_the_versions(kind: Kind) -> None:
 def test_whoever_holds_the_list_reads_on_after_the_files_were_deleted(scene: JobScene) -> None:
     scene.published({"a.parquet": rows(1, 2)}, {"p=1/b.parquet": rows(3)})
     held = opened(scene)
-    scene.published({"a.parquet": rows(9)}, conflict="replace")
+    scene.published({"a.parquet": rows(9)}, mode="overwrite")
     assert len(scene.data()) == 1
     assert values(held) == [1, 2, 3]
     assert values(opened(scene)) == [9]
@@ -116,7 +116,7 @@ def test_whoever_holds_the_list_reads_on_after_the_files_were_deleted(scene: Job
 def test_a_file_that_was_written_over_is_read_as_it_was_published(scene: JobScene) -> None:
     scene.published({"a.parquet": rows(1)}, unique_names=False)
     held = opened(scene)
-    scene.published({"a.parquet": rows(2)}, conflict="replace", unique_names=False)
+    scene.published({"a.parquet": rows(2)}, mode="overwrite", unique_names=False)
     assert (values(held), values(opened(scene))) == ([1], [2])
 
 
@@ -126,7 +126,7 @@ def test_a_sum_of_manifests_names_the_versions(scene: JobScene) -> None:
     before = manifest_of(scene)
     magicfs.compact(scene.url, filesystem=scene.filesystem)
     held = opened(scene)
-    scene.published({"c.parquet": rows(3)}, conflict="replace")
+    scene.published({"c.parquet": rows(3)}, mode="overwrite")
     assert values(held) == [1, 2]
     assert all(file.version for file in before.values())
 

@@ -135,7 +135,7 @@ def test_directories_without_names_read_back_and_none_is_hidden(url: str) -> Non
     assert len(visible(url)) == len(NAMES)
     assert rows(url, partitioning=["day"]) == expected({"day": NAMES, "n": ROWS["n"][: len(NAMES)]})
     with pytest.raises(UsageError, match="is null, which no directory tells"):
-        magicfs.write(pa.table(ROWS), url, partition_by="day", partitioning="directory", conflict="append")
+        magicfs.write(pa.table(ROWS), url, partition_by="day", partitioning="directory", mode="append")
     assert len(visible(url)) == len(NAMES)
 
 
@@ -202,7 +202,7 @@ def test_an_error_of_the_data_publishes_nothing_and_leaves_nothing(
     magicfs.write(pa.table({"day": ["old"], "n": [1]}), url)
     before = visible(url)
     with pytest.raises(LookupError, match="the source is gone"):
-        magicfs.write(failing(pa.table(ROWS)), url, conflict="replace", tasks=tasks, **how)
+        magicfs.write(failing(pa.table(ROWS)), url, mode="overwrite", tasks=tasks, **how)
     assert visible(url) == before
     assert not uploads(url)
     assert not [path for path in MemoryFileSystem().find(url) if "__magic" in path]
@@ -245,9 +245,9 @@ def test_data_that_are_there_are_not_touched_and_no_row_is_read(url: str) -> Non
     with pytest.raises(OutputExists):
         magicfs.write(watched(), url)
     assert len(read) == 1, "only the columns were looked at"
-    assert magicfs.write(table, url, conflict="append").published
+    assert magicfs.write(table, url, mode="append").published
     assert len(rows(url)) == 2 * len(table)
-    assert magicfs.write(table, url, conflict="replace").files_deleted == 2
+    assert magicfs.write(table, url, mode="overwrite").files_deleted == 2
 
 
 def test_a_run_is_published_once(url: str) -> None:
@@ -257,12 +257,12 @@ def test_a_run_is_published_once(url: str) -> None:
         read.append(1)
 
     read: list[int] = []
-    first = magicfs.write(watched(), url, conflict="append", run_id="2026-11-25 daily")
-    again = magicfs.write(watched(), url, conflict="append", run_id="2026-11-25 daily")
+    first = magicfs.write(watched(), url, mode="append", run_id="2026-11-25 daily")
+    again = magicfs.write(watched(), url, mode="append", run_id="2026-11-25 daily")
     assert (first.published_before, again.published_before, again.files) == (False, True, 0)
     assert read == [1]
     assert rows(url) == [{"n": 1}, {"n": 2}]
-    replaced = magicfs.write(watched(), url, conflict="replace", run_id="2026-11-25 daily", rerun="replace")
+    replaced = magicfs.write(watched(), url, mode="overwrite", run_id="2026-11-25 daily", rerun="overwrite")
     assert replaced.published
     assert len(rows(url)) == 2
 
@@ -270,19 +270,19 @@ def test_a_run_is_published_once(url: str) -> None:
 def test_data_without_rows_make_no_file_and_replace_nothing_unless_allowed(url: str) -> None:
     empty = pa.table(ROWS).slice(0, 0)
     for data in (empty, empty.to_pandas(), iter([empty]), polars_frame(empty).lazy()):
-        report = magicfs.write(data, url, conflict="append")
+        report = magicfs.write(data, url, mode="append")
         assert (report.files, report.rows) == (0, 0)
     assert not visible(url)
     assert magicfs.dataset(url, schema=empty.schema).count_rows() == 0
-    magicfs.write(pa.table(ROWS), url, conflict="append", partition_by="day")
-    for mode in ("replace", "replace_partitions"):
+    magicfs.write(pa.table(ROWS), url, mode="append", partition_by="day")
+    for mode in ("overwrite", "overwrite_partitions"):
         with pytest.raises(UsageError, match="allow_empty=True"):
-            magicfs.write(empty, url, conflict=mode, partition_by="day" if "part" in mode else ())
+            magicfs.write(empty, url, mode=mode, partition_by="day" if "part" in mode else ())
         assert len(rows(url)) == len(ROWS["n"])
-    assert magicfs.write(empty, url, conflict="replace", allow_empty=True).files_deleted == len(ROWS["n"])
+    assert magicfs.write(empty, url, mode="overwrite", allow_empty=True).files_deleted == len(ROWS["n"])
     with pytest.raises(UsageError, match="the iterable is empty"):
-        magicfs.write([], url, conflict="append")
-    assert magicfs.write([], url, conflict="append", schema=empty.schema).files == 0
+        magicfs.write([], url, mode="append")
+    assert magicfs.write([], url, mode="append", schema=empty.schema).files == 0
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_data_without_rows_make_no_file_and_replace_nothing_unless_allowed(url: 
         ({"n": [1]}, {"partitioning": "hiv"}, "choose one of hive, directory"),
         ({"n": [1]}, {"tasks": 0}, "out of range"),
         ({"n": [1]}, {"max_bytes_per_file": 0}, "below 1"),
-        ({"n": [1]}, {"conflict": "overwrite"}, "choose one of"),
+        ({"n": [1]}, {"mode": "replace"}, "choose one of"),
         ({}, {}, "no columns"),
     ],
 )
@@ -404,8 +404,8 @@ def test_moments_and_days_as_partitions_read_back(url: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "advice"),
     [
-        ("mode", "append", "say conflict='fail', 'append'"),
-        ("existing_data_behavior", "delete_matching", "say conflict='fail', 'append'"),
+        ("conflict", "append", "say mode='error', 'append'"),
+        ("existing_data_behavior", "delete_matching", "say mode='error', 'append'"),
         ("partition_cols", ["day"], "say partition_by="),
         ("comitter", "magic", "did you mean committer="),
         ("partition_bye", "day", "did you mean partition_by="),

@@ -81,7 +81,7 @@ def test_bare_directories_are_the_same_and_null_is_refused(url: str) -> None:
     before = visible(url)
     for message, bad in (("is null|is empty", FRAME), ("U\\+0000", frame.with_columns(day=pl.lit("a\0b")))):
         with pytest.raises(UsageError, match=message):
-            magicfs.write(bad, url, partition_by="day", partitioning="directory", conflict="append")
+            magicfs.write(bad, url, partition_by="day", partitioning="directory", mode="append")
     assert visible(url) == before
     assert not uploads(url)
 
@@ -244,7 +244,7 @@ def test_an_error_in_a_query_publishes_nothing_and_leaves_nothing(how: dict[str,
     before = visible(url)
     query = FRAME.lazy().with_columns(pl.col("n").map_batches(fail, return_dtype=pl.Int64))
     with pytest.raises(LookupError, match="the source is gone"):
-        magicfs.write(query, url, conflict="replace", **how)
+        magicfs.write(query, url, mode="overwrite", **how)
     assert visible(url) == before
     assert not uploads(url)
     assert not [path for path in MemoryFileSystem().find(url) if "__magic" in path]
@@ -271,7 +271,7 @@ def test_a_file_that_fails_at_any_step_publishes_nothing_and_leaves_nothing(
     for number in range(1, 200):
         left = number
         try:
-            magicfs.write(MAKES[make](FRAME), url, conflict="replace", **how)
+            magicfs.write(MAKES[make](FRAME), url, mode="overwrite", **how)
         except OSError as error:
             if "the store is gone" not in str(error):
                 raise

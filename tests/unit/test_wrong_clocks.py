@@ -38,7 +38,7 @@ def clock_off_by(hours: float) -> Iterator[None]:
 
 def keep(scene: JobScene, period: str) -> magicfs.Job:
     scene.published({"a.bin": b"1"})
-    return scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced=period)
+    return scene.published({"a.bin": b"2"}, mode="overwrite", keep=period)
 
 
 @pytest.mark.parametrize(("driver", "machine"), [(-8, 0), (0, 8), (-8, 8), (0, 0)])
@@ -66,7 +66,7 @@ def test_files_go_once_it_is_over(scene: JobScene, driver: float, machine: float
         report = magicfs.expire(scene.url, filesystem=scene.filesystem)
     assert (report.jobs, report.files, report.keeping) == ((second.id,), 1, 0)
     assert scene.bodies() == [b"2"]
-    scene.published({"a.bin": b"3"}, conflict="replace")
+    scene.published({"a.bin": b"3"}, mode="overwrite")
     assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
     assert scene.work() == []
 
@@ -86,7 +86,7 @@ def test_a_trial_that_is_at_work_is_left_by_a_machine_that_is_ahead(scene: JobSc
 def test_a_store_that_names_whole_seconds_delays_nothing() -> None:
     scene = JobScene(DEST, world=World(clock=lambda: float(int(time.time()))))
     for _ in range(20):  # at different parts of a second
-        scene.published({"b.bin": b"2"}, conflict="replace", keep_replaced=timedelta(milliseconds=1))
+        scene.published({"b.bin": b"2"}, mode="overwrite", keep=timedelta(milliseconds=1))
         time.sleep(0.05)
         assert magicfs.expire(scene.url, filesystem=scene.filesystem).keeping == 0
         assert scene.bodies() == [b"2"]

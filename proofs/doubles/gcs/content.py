@@ -172,7 +172,7 @@ class Content:
         if not name:
             raise Refusal(400, "required", "Required")
         if name in self.buckets:
-            raise Refusal(409, "conflict", "Your previous request to create the named bucket succeeded.")
+            raise Refusal(409, "mode", "Your previous request to create the named bucket succeeded.")
         made = {"storageClass": "STANDARD", "location": "US", "locationType": "region", **resource}
         if made["storageClass"] == "RAPID":
             made["locationType"] = "zone"
@@ -183,7 +183,7 @@ class Content:
         """Delete an empty bucket."""
         bucket = self.bucket(name)
         if bucket.objects or bucket.uploads:
-            raise Refusal(409, "conflict", "The bucket you tried to delete is not empty.", "BucketNotEmpty")
+            raise Refusal(409, "mode", "The bucket you tried to delete is not empty.", "BucketNotEmpty")
         del self.buckets[name]
 
     def write(

@@ -17,7 +17,7 @@ def answer(content: Content, bucket: Bucket, rest: list[str], request: Request) 
     """Answer a request below ``/b/BUCKET/folders``."""
     if not bucket.is_hierarchical:
         problem = "The bucket does not support hierarchical namespace."
-        raise Refusal(409, "conflict", problem)
+        raise Refusal(409, "mode", problem)
     match request.method, rest:
         case "GET", []:
             return json_answer(_page(bucket, request))
@@ -36,7 +36,7 @@ def answer(content: Content, bucket: Bucket, rest: list[str], request: Request) 
 
 def _insert(content: Content, bucket: Bucket, name: str, request: Request) -> dict[str, Any]:
     if name in bucket.folders:
-        raise Refusal(409, "conflict", "The folder already exists.")
+        raise Refusal(409, "mode", "The folder already exists.")
     if request.query.get("recursive") != "true":
         _check_parent(bucket, name)
     bucket.add_parents(name, content.now())
@@ -46,7 +46,7 @@ def _insert(content: Content, bucket: Bucket, name: str, request: Request) -> di
 def _remove(bucket: Bucket, name: str) -> None:
     below = [one for one in (*bucket.objects, *bucket.folders) if one.startswith(name) and one != name]
     if below:
-        raise Refusal(409, "conflict", "The folder you tried to delete is not empty.")
+        raise Refusal(409, "mode", "The folder you tried to delete is not empty.")
     del bucket.folders[name]
 
 
@@ -55,7 +55,7 @@ def _rename(content: Content, bucket: Bucket, source: str, destination: str) -> 
     if destination.startswith(source):
         raise Refusal(400, "invalid", "A folder cannot be renamed into itself.")
     if destination in bucket.folders:
-        raise Refusal(409, "conflict", "The destination folder already exists.")
+        raise Refusal(409, "mode", "The destination folder already exists.")
     _check_parent(bucket, destination)
     below = [name for name in bucket.objects if name.startswith(source)]
     for name in below:
@@ -111,4 +111,4 @@ def _there(bucket: Bucket, name: str) -> str:
 def _check_parent(bucket: Bucket, name: str) -> None:
     parent = name[: name.rstrip("/").rfind("/") + 1]
     if parent and parent not in bucket.folders:
-        raise Refusal(409, "conflict", "The parent folder does not exist.")
+        raise Refusal(409, "mode", "The parent folder does not exist.")

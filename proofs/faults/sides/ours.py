@@ -30,7 +30,7 @@ __all__ = [
 @contextmanager
 def _job(place: Place) -> Iterator[magicfs.Job]:
     options = place.storage_options
-    with magicfs.Job(place.url, conflict="replace", storage_options=options) as job:
+    with magicfs.Job(place.url, mode="overwrite", storage_options=options) as job:
         yield job
 
 
@@ -94,7 +94,7 @@ def _frame(place: Place) -> dict[str, Any]:
         "AWS_DEFAULT_REGION": place.region,
         "AWS_ENDPOINT_URL": place.endpoint,
     }
-    return {"partition_by": "p", "conflict": "replace", "storage_options": place.storage_options}
+    return {"partition_by": "p", "mode": "overwrite", "storage_options": place.storage_options}
 
 
 def write_dataset(place: Place, rows: Rows) -> None:

@@ -62,13 +62,13 @@ def a_delta_table(user: User) -> Rows:
 def replace_above_a_delta_table(user: User) -> Rows:
     user.put("sales/trips/_delta_log/00000000000000000000.json", _DELTA)
     user.put("sales/trips/part-0.txt", "of the table\n")
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new", "of the table"]
 
 
 def replace_above_a_dataset(user: User) -> Rows:
     user.publish({"a.txt": "of the other dataset"}, url=user.at("sales/sub"))
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new", "of the other dataset"]
 
 
@@ -76,20 +76,20 @@ def replace_above_a_running_job(user: User) -> Rows:
     inner = user.job(url=user.at("sales/sub")).setup()
     with inner.task(0) as task:
         user.write(task, {"a.txt": "of the other job"})
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     inner.commit(inner.commits)
     return ["new", "of the other job"]
 
 
 def replace_below_a_dataset(user: User) -> Rows:
     user.publish({"day=1/a.txt": "day 1"})
-    user.publish({"a.txt": "day 1 again"}, "replace", url=user.at("sales/day=1"))
+    user.publish({"a.txt": "day 1 again"}, "overwrite", url=user.at("sales/day=1"))
     return ["old", "day 1 again"]
 
 
 def neighbour_of_a_like_name(user: User) -> Rows:
     user.publish({"new.txt": "of sales10"}, url=user.at("sales10"))
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     other = user.sees("sales10").listed
     if other != ("of sales10",):
         raise AssertionError(f"of the neighbour {other} is left")
@@ -98,7 +98,7 @@ def neighbour_of_a_like_name(user: User) -> Rows:
 
 def files_from_before(user: User) -> Rows:
     user.put("sales/by-hand.txt", "by hand\n")
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new"]
 
 
@@ -114,7 +114,7 @@ def replace_of_an_extra_destination(user: User) -> Rows:
     job = user.job(url=user.at("other"), extra_destinations=[user.url]).setup()
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path_to(user.url)}/b.txt", b"of the first job\n")
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     job.commit(job.commits)
     return ["new", "of the first job"]
 
@@ -139,13 +139,13 @@ MISTAKES = {
     "a file": a_file,
     "a magic path": a_magic_path,
     "a Delta table": a_delta_table,
-    "`replace` above a Delta table": replace_above_a_delta_table,
-    "`replace` above another dataset": replace_above_a_dataset,
-    "`replace` above a job that is at work": replace_above_a_running_job,
-    "`replace` of a directory of a dataset, as if it were one": replace_below_a_dataset,
-    "`replace` beside a dataset whose name begins alike": neighbour_of_a_like_name,
-    "`replace` of files that no job has published": files_from_before,
+    "`overwrite` above a Delta table": replace_above_a_delta_table,
+    "`overwrite` above another dataset": replace_above_a_dataset,
+    "`overwrite` above a job that is at work": replace_above_a_running_job,
+    "`overwrite` of a directory of a dataset, as if it were one": replace_below_a_dataset,
+    "`overwrite` beside a dataset whose name begins alike": neighbour_of_a_like_name,
+    "`overwrite` of files that no job has published": files_from_before,
     "reading a dataset in which files from before lie": read_with_files_from_before,
-    "`replace` of a directory that is a running job's extra destination": replace_of_an_extra_destination,
+    "`overwrite` of a directory that is a running job's extra destination": replace_of_an_extra_destination,
     "`magicfs recover` at a misspelt destination": recover_elsewhere,
 }

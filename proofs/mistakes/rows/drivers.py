@@ -44,7 +44,7 @@ def killed_and_run_again(user: User) -> Rows:
 
 def killed_and_replaced(user: User) -> Rows:
     died_in(JobState.COMMITTING, user.url, tasks=2, completed=1)
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new"]
 
 
@@ -172,7 +172,7 @@ def never_ended(user: User) -> Rows:
 
 
 def two_replaces_at_once(user: User) -> Rows:
-    jobs = [user.job("replace").setup() for _ in range(2)]
+    jobs = [user.job("overwrite").setup() for _ in range(2)]
     for number, job in enumerate(jobs):
         with job.task(0) as task:
             user.write(task, {"a.txt": f"new {number}"})
@@ -187,7 +187,7 @@ MISTAKES = {
     "the driver is killed in its commit, then `magicfs recover`": killed_in_commit,
     "the driver is killed in its commit, then `magicfs recover --rollback`": killed_in_commit_and_rolled_back,
     "the driver is killed in its commit, and the run is started again": killed_and_run_again,
-    "the driver is killed in its commit, and a `replace` follows": killed_and_replaced,
+    "the driver is killed in its commit, and an `overwrite` follows": killed_and_replaced,
     "`magicfs recover` is run twice": recovered_twice,
     "`magicfs recover` is run while the driver is alive": recovered_while_alive,
     "`magicfs abort` is run while the driver is alive": aborted_while_alive,
@@ -202,5 +202,5 @@ MISTAKES = {
     "a forked child falls out of the `with` block": forked_child_falls_out,
     "a task is used before the job is set up": set_up_too_late,
     "the job is set up and written to, and never committed": never_ended,
-    "two jobs `replace` at once": two_replaces_at_once,
+    "two jobs `overwrite` at once": two_replaces_at_once,
 }

@@ -16,14 +16,14 @@ GROUP = "Frames and columns"
 _FIRST = {"day": ["1", "2"], "sold": [1.5, 2.5]}
 
 
-def _write(user: User, data: Any, conflict: Any = "replace", **options: Any) -> None:
-    user.heard(magicfs.write(data, user.url, conflict=conflict, **options))
+def _write(user: User, data: Any, mode: Any = "overwrite", **options: Any) -> None:
+    user.heard(magicfs.write(data, user.url, mode=mode, **options))
 
 
 def _by_day(user: User, **columns: Any) -> None:
     """Publish two days, then one of them again with other columns."""
     _write(user, pa.table(_FIRST), partition_by="day")
-    _write(user, pa.table(columns), "replace_partitions", partition_by="day")
+    _write(user, pa.table(columns), "overwrite_partitions", partition_by="day")
 
 
 def text_for_numbers(user: User) -> Rows:
@@ -39,7 +39,7 @@ def column_missing(user: User) -> Rows:
 def other_partitions(user: User) -> Rows:
     _write(user, pa.table(_FIRST), partition_by="day")
     frame = pa.table({"shop": ["north"], "sold": [3.5]})
-    _write(user, frame, "replace_partitions", partition_by="shop")
+    _write(user, frame, "overwrite_partitions", partition_by="shop")
     return ["day=1 sold=1.5", "day=2 sold=2.5", "shop=north sold=3.5"]
 
 
@@ -59,13 +59,13 @@ def two_instants(user: User) -> Rows:
     frame = pd.DataFrame({"hour": hours, "sold": [1, 2]})
     _write(user, frame, partition_by="hour")
     again = frame[1:].assign(sold=3)
-    _write(user, again, "replace_partitions", partition_by="hour")
+    _write(user, again, "overwrite_partitions", partition_by="hour")
     return ["hour=2026-10-25 00:30:00Z sold=1", "hour=2026-10-25 01:30:00Z sold=3"]
 
 
 MISTAKES = {
-    "text in a column of numbers, with `replace_partitions`": text_for_numbers,
-    "a column is missing, with `replace_partitions`": column_missing,
+    "text in a column of numbers, with `overwrite_partitions`": text_for_numbers,
+    "a column is missing, with `overwrite_partitions`": column_missing,
     "other partition columns than those that are there": other_partitions,
     "a frame that `pd.concat` has made of pieces": pieces,
     "column names that are numbers": numbers_as_names,

@@ -12,7 +12,7 @@ GROUP = "Going back"
 
 def rolled_back_with_wednesday_on_top(user: User) -> Rows:
     _three_days(user)
-    magicfs.rollback(user.url, to="monday", keep_replaced="7d")
+    magicfs.rollback(user.url, to="monday", keep="7d")
     return ["monday", "wednesday"]
 
 
@@ -24,7 +24,7 @@ def rolled_back_without_a_word(user: User) -> Rows:
 
 def rolled_back_a_day_that_never_was(user: User) -> Rows:
     _three_days(user)
-    magicfs.rollback(user.url, to="monday", partitions="day=31", keep_replaced=None)
+    magicfs.rollback(user.url, to="monday", partitions="day=31", keep=None)
     return ["monday", "wednesday"]
 
 
@@ -36,26 +36,26 @@ def dropped_without_a_word(user: User) -> Rows:
 
 def run_again_after_a_rollback(user: User) -> Rows:
     _three_days(user)
-    magicfs.rollback(user.url, to="monday", keep_replaced=None)
+    magicfs.rollback(user.url, to="monday", keep=None)
     _day(user, "wednesday")
     return ["monday", "wednesday"]
 
 
 def cleared(user: User) -> Rows:
     _three_days(user)
-    how = {"run_id": "tuesday", "rerun": "replace"}
-    user.publish({"day=thursday/a.txt": "of another day"}, "replace_partitions", **how)
+    how = {"run_id": "tuesday", "rerun": "overwrite"}
+    user.publish({"day=thursday/a.txt": "of another day"}, "overwrite_partitions", **how)
     return ["monday", "wednesday", "of another day"]
 
 
 def _three_days(user: User) -> None:
-    user.publish({"day=monday/a.txt": "monday"}, "replace", run_id="monday")
+    user.publish({"day=monday/a.txt": "monday"}, "overwrite", run_id="monday")
     _day(user, "tuesday")
     _day(user, "wednesday")
 
 
 def _day(user: User, day: str) -> None:
-    user.publish({f"day={day}/a.txt": day}, "replace_partitions", run_id=day)
+    user.publish({f"day={day}/a.txt": day}, "overwrite_partitions", run_id=day)
 
 
 MISTAKES = {
@@ -64,5 +64,5 @@ MISTAKES = {
     "a rollback of one day that never was there": rolled_back_a_day_that_never_was,
     "a drop that does not say whether to keep what goes": dropped_without_a_word,
     "a run is called again that a rollback has taken back": run_again_after_a_rollback,
-    '`rerun="replace"` with `replace_partitions`, and the corrected data lies in another day': cleared,
+    '`rerun="overwrite"` with `overwrite_partitions`, and the corrected data lies in another day': cleared,
 }

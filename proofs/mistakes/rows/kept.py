@@ -48,17 +48,17 @@ def _kept_until_its_time(user: User, first: magicfs.Job) -> Rows:
 
 
 def expired_by_a_machine_ahead(user: User) -> Rows:
-    first = user.publish({"a.txt": "first"}, "replace")
-    user.publish({"a.txt": "second"}, "replace", keep_replaced="7h")
+    first = user.publish({"a.txt": "first"}, "overwrite")
+    user.publish({"a.txt": "second"}, "overwrite", keep="7h")
     with _clock(_DAY_S):
         magicfs.expire(user.url)
     return _kept_until_its_time(user, first)
 
 
 def kept_by_a_driver_behind(user: User) -> Rows:
-    first = user.publish({"a.txt": "first"}, "replace")
+    first = user.publish({"a.txt": "first"}, "overwrite")
     with _clock(-_DAY_S):
-        user.publish({"a.txt": "second"}, "replace", keep_replaced="7h")
+        user.publish({"a.txt": "second"}, "overwrite", keep="7h")
     magicfs.expire(user.url)
     return _kept_until_its_time(user, first)
 
@@ -66,11 +66,11 @@ def kept_by_a_driver_behind(user: User) -> Rows:
 def moved(user: User) -> Rows:
     elsewhere = user.at("elsewhere")
     user.publish({"a.txt": "first"}, url=elsewhere)
-    user.publish({"a.txt": "second"}, "replace", url=elsewhere, keep_replaced="7d")
+    user.publish({"a.txt": "second"}, "overwrite", url=elsewhere, keep="7d")
     user.delete("sales")
     for key in user.keys("elsewhere/"):
         user.move(key, "sales" + key.removeprefix("elsewhere"))
-    user.publish({"a.txt": "third"}, "replace")
+    user.publish({"a.txt": "third"}, "overwrite")
     with _later(8):
         magicfs.expire(user.url)
     user.told.clear()
@@ -78,17 +78,17 @@ def moved(user: User) -> Rows:
 
 
 def replaced_further_down(user: User) -> Rows:
-    user.publish({"d/a.txt": "first"}, "replace")
-    user.publish({"b.txt": "second"}, "replace", keep_replaced="7d")
+    user.publish({"d/a.txt": "first"}, "overwrite")
+    user.publish({"b.txt": "second"}, "overwrite", keep="7d")
     user.told.clear()
-    user.publish({"a.txt": "third"}, "replace", url=user.at("sales/d"))
+    user.publish({"a.txt": "third"}, "overwrite", url=user.at("sales/d"))
     return ["second", "third"]
 
 
 def aborted_beside_equal_names(user: User) -> Rows:
-    ended = user.publish({"a.txt": "first"}, "replace")
+    ended = user.publish({"a.txt": "first"}, "overwrite")
     [name] = [key.rpartition("/")[2] for key in user.keys("sales/a-")]
-    with user.job("replace", unique_names=False) as job:
+    with user.job("overwrite", unique_names=False) as job:
         with job.task(0) as task:
             user.write(task, {name: "second"})
         report = datasets.abort(user.url, job=ended.id)
@@ -98,9 +98,9 @@ def aborted_beside_equal_names(user: User) -> Rows:
 
 
 def read_by_an_old_list(user: User) -> Rows:
-    user.publish({"a.txt": "first"}, "replace", unique_names=False)
+    user.publish({"a.txt": "first"}, "overwrite", unique_names=False)
     opened = magicfs.dataset(user.url, format="csv")
-    user.publish({"a.txt": "other"}, "replace", unique_names=False)
+    user.publish({"a.txt": "other"}, "overwrite", unique_names=False)
     return [str(row) for row in opened.to_table().to_pylist()]
 
 
@@ -110,7 +110,7 @@ MISTAKES = {
     ),
     "they are kept by a driver whose clock is a day behind": kept_by_a_driver_behind,
     "a dataset with kept files is moved, and replaced there": moved,
-    "`replace` of a directory of which a dataset above keeps files": replaced_further_down,
+    "`overwrite` of a directory of which a dataset above keeps files": replaced_further_down,
     "`magicfs abort` of an ended job while another writes its names again": aborted_beside_equal_names,
-    "a dataset is read that was opened before a `replace` wrote its names again": read_by_an_old_list,
+    "a dataset is read that was opened before an `overwrite` wrote its names again": read_by_an_old_list,
 }

@@ -27,7 +27,7 @@ def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 os.link = os.rename = os.replace = die
-magicfs.Job(sys.argv[1], conflict="append").setup()
+magicfs.Job(sys.argv[1], mode="append").setup()
 """
 
 
@@ -73,7 +73,7 @@ def killed_while_it_is_set_up(user: User) -> Rows:
     assert died.returncode == -signal.SIGKILL
     assert list(Path(user.bucket, "sales").glob("__magic*/**/*")), "it has left something"
     user.told += [f"magicfs recover: {len(magicfs.recover(user.url).jobs)} jobs"]
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new"]
 
 
@@ -81,5 +81,5 @@ MISTAKES = {
     "a directory is copied into the dataset through `MagicFileSystem`, and adopted": copied,
     "a directory is moved into the dataset through `MagicFileSystem`, and adopted": moved,
     "`pq.write_table` into `task.path`, with the committer that is chosen": by_pyarrow,
-    "the driver is killed while it writes its job object, and a `replace` follows": killed_while_it_is_set_up,
+    "the driver is killed as it writes its job object, and an `overwrite` follows": killed_while_it_is_set_up,
 }

@@ -64,7 +64,7 @@ def manifest_removed(user: User) -> Rows:
     for key in user.keys("/_magicfs/"):
         if not key.endswith("current.json"):
             user.delete(key)
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new"]
 
 
@@ -79,7 +79,7 @@ def manifests_adopted(user: User) -> Rows:
 
 def manifests_removed(user: User) -> Rows:
     user.delete("sales/_magicfs")
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new"]
 
 
@@ -93,7 +93,7 @@ def file_removed(user: User) -> Rows:
     for key in user.keys("old"):
         user.delete(key)
     user.told += _verified(user)
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new"]
 
 
@@ -140,11 +140,11 @@ MISTAKES = {
     "a lifecycle rule aborts the uploads before the commit": uploads_expired,
     "a lifecycle rule aborts the uploads of a job that died half-way": uploads_expired_half_way,
     "`current.json` is removed": pointer_removed,
-    "the newest manifest is removed, and a `replace` follows": manifest_removed,
+    "the newest manifest is removed, and an `overwrite` follows": manifest_removed,
     "all manifests are removed, and `magicfs adopt` follows": manifests_adopted,
-    "`_magicfs` is removed, and a `replace` follows": manifests_removed,
+    "`_magicfs` is removed, and an `overwrite` follows": manifests_removed,
     "`_SUCCESS` is removed": success_removed,
-    "a published file is removed, and a `replace` follows": file_removed,
+    "a published file is removed, and an `overwrite` follows": file_removed,
     "`magicfs.adopt` is called twice": adopted_twice,
     "`magicfs.compact` runs beside a job": compacted_beside_a_job,
     "a file is written beside the jobs": written_beside,

@@ -20,7 +20,7 @@ def storage_options_append(user: User) -> Rows:
 
 def storage_options_replace_equal(user: User) -> Rows:
     for _ in range(2):
-        with user.job("replace") as job, job.task(0) as task:
+        with user.job("overwrite") as job, job.task(0) as task:
             user.forget_options(task, {"new.txt": "new"})
         user.hear(job)
     return ["new"]
@@ -28,7 +28,7 @@ def storage_options_replace_equal(user: User) -> Rows:
 
 def storage_options_replace_other(user: User) -> Rows:
     for day in ("1", "2"):
-        with user.job("replace") as job, job.task(0) as task:
+        with user.job("overwrite") as job, job.task(0) as task:
             user.forget_options(task, {"new.txt": f"new {day}"})
         user.hear(job)
     return ["new 2"]
@@ -50,7 +50,7 @@ def storage_options_memory(user: User) -> Rows:
 
 
 def half_of_the_options(user: User) -> Rows:
-    with user.job("replace") as job:
+    with user.job("overwrite") as job:
         with job.task(0) as task:
             user.write(task, {"a.txt": "new 1"})
         with job.task(1) as task:
@@ -59,7 +59,7 @@ def half_of_the_options(user: User) -> Rows:
     return ["new 1", "new 2"]
 
 
-def conflict_forgotten(user: User) -> Rows:
+def mode_forgotten(user: User) -> Rows:
     import magicfs
 
     with magicfs.Job(user.url) as job, job.task(0) as task:
@@ -67,8 +67,8 @@ def conflict_forgotten(user: User) -> Rows:
     return ["old", "new"]
 
 
-def conflict_of_another_library(user: User) -> Rows:
-    user.publish({"new.txt": "new"}, "overwrite")
+def mode_of_another_library(user: User) -> Rows:
+    user.publish({"new.txt": "new"}, "delete_matching")
     return ["new"]
 
 
@@ -94,8 +94,8 @@ def plain_names_append(user: User) -> Rows:
 
 
 def plain_names_replace(user: User) -> Rows:
-    user.publish({"a.txt": "same"}, "replace", unique_names=False)
-    user.publish({"a.txt": "same"}, "replace", unique_names=False)
+    user.publish({"a.txt": "same"}, "overwrite", unique_names=False)
+    user.publish({"a.txt": "same"}, "overwrite", unique_names=False)
     return ["same"]
 
 
@@ -143,18 +143,18 @@ def settings_by_hand(user: User) -> Rows:
 MISTAKES = {
     "`storage_options=task.storage_options` is left out of an append": storage_options_append,
     "it is left out of two appends that write one name": storage_options_append_twice,
-    "it is left out of a `replace` that runs again with equal data": storage_options_replace_equal,
-    "it is left out of a `replace` that runs again with other data": storage_options_replace_other,
+    "it is left out of an `overwrite` that runs again with equal data": storage_options_replace_equal,
+    "it is left out of an `overwrite` that runs again with other data": storage_options_replace_other,
     "it is left out of one task of two": half_of_the_options,
     'it is left out with `tracking="memory"`': storage_options_memory,
     "a filesystem made by hand, with other settings than the job's": settings_by_hand,
-    "`conflict=` is left out where data is there": conflict_forgotten,
-    '`conflict="overwrite"`, which is another library\'s word': conflict_of_another_library,
+    "`mode=` is left out where data is there": mode_forgotten,
+    '`mode="delete_matching"`, which is another library\'s word': mode_of_another_library,
     "a misspelt option": misspelt_option,
     "a misspelt committer": misspelt_committer,
     "a committer option that the committer has not": unknown_committer_option,
     "`unique_names=False`, and two appends of one name": plain_names_append,
-    "`unique_names=False`, and a `replace` that runs again with equal data": plain_names_replace,
+    "`unique_names=False`, and an `overwrite` that runs again with equal data": plain_names_replace,
     "a negative part size": tiny_parts,
     '`tracking="memory"`, and `job.commit()` without the commits': memory_without_commits,
     "`run_id=` is left out of a rerun (a second append is meant by that)": run_id_forgotten,

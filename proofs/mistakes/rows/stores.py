@@ -50,7 +50,7 @@ class _Forbidding(MemoryFileSystem):
 
 def no_delete(user: User) -> Rows:
     user.publish(
-        {"new.txt": "new"}, "replace", filesystem=_Forbidding("delete_all_matching", "delete_matching")
+        {"new.txt": "new"}, "overwrite", filesystem=_Forbidding("delete_all_matching", "delete_matching")
     )
     return ["new"]
 
@@ -101,7 +101,7 @@ def newer_job_object(user: User) -> Rows:
     for key in user.keys("/job.json"):
         body = json.loads(_read(user, key))
         user.put(key, json.dumps(body | {"format": "magicfs.job/99"}))
-    user.publish({"new.txt": "new"}, "replace")
+    user.publish({"new.txt": "new"}, "overwrite")
     return ["new"]
 
 
@@ -137,7 +137,7 @@ def _read(user: User, key: str) -> bytes:
 
 
 MISTAKES = {
-    "the policy forbids deleting, and a `replace` is published": no_delete,
+    "the policy forbids deleting, and an `overwrite` is published": no_delete,
     "the policy forbids listing uploads": no_list_uploads,
     "the policy forbids aborting uploads, and a task raises": no_abort,
     "the policy forbids reading": no_get,

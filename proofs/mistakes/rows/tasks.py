@@ -209,18 +209,18 @@ def one_name_twice(user: User) -> Rows:
 
 def hidden_partition_column(user: User) -> Rows:
     user.publish({"_day=1/a.txt": "new 1"})
-    user.publish({"_day=1/a.txt": "new 2"}, "replace_partitions")
+    user.publish({"_day=1/a.txt": "new 2"}, "overwrite_partitions")
     return ["old", "new 2"]
 
 
 def no_tasks(user: User) -> Rows:
-    with user.job("replace"):
+    with user.job("overwrite"):
         pass
     return ["old"]
 
 
 def nothing_written(user: User) -> Rows:
-    with user.job("replace") as job, job.task(0):
+    with user.job("overwrite") as job, job.task(0):
         pass
     return ["old"]
 
@@ -228,7 +228,7 @@ def nothing_written(user: User) -> Rows:
 def rewritten_under_its_name(user: User) -> Rows:
     for _ in range(3):
         names = [key.rpartition("/")[2] for key in user.keys("sales/") if key.endswith(".txt")]
-        with user.job("replace") as job, job.task(0) as task:
+        with user.job("overwrite") as job, job.task(0) as task:
             user.write(task, {names[0]: "rewritten"})
         user.hear(job)
     return ["rewritten"]
@@ -266,6 +266,6 @@ MISTAKES = {
     "a partition column that begins with `_`, replaced": hidden_partition_column,
     "files are rewritten under the names that they have got": rewritten_under_its_name,
     "the job's id is put into a directory's name": job_id_in_a_directory,
-    "a `replace` without any task": no_tasks,
-    "a `replace` whose only task writes nothing": nothing_written,
+    "an `overwrite` without any task": no_tasks,
+    "an `overwrite` whose only task writes nothing": nothing_written,
 }

@@ -120,9 +120,7 @@ async def _audited(job: Prepared, rules: Sequence[GivenRule]) -> Audit:
             if step.key.startswith(prefix):
                 yield AuditedFile(step.key[len(prefix) :], step.length, footer, said)
 
-    seen = Audited(
-        context.job, context.url, context.options.run_id, context.options.conflict, previous, files
-    )
+    seen = Audited(context.job, context.url, context.options.run_id, context.options.mode, previous, files)
     verdicts = await asyncio.to_thread(_judge, seen, rules)
     against = previous.job_id if previous is not None else None
     return Audit(verdicts=verdicts, against=against, audited_ms=now_ms())

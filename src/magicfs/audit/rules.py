@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, cast
 from magicfs.errors import UsageError
 from magicfs.formats.audit import Said
 from magicfs.formats.footer import Column, Footer, Schema
-from magicfs.protocol.conflict import partition_of
+from magicfs.protocol.modes import partition_of
 from magicfs.transaction.context import StagedFile
 
 __all__ = [
@@ -84,14 +84,14 @@ class Audited:
         job_id: The job.
         destination: URL of its destination.
         run_id: Name of its run; None without one.
-        conflict: Its conflict mode.
+        mode: Its mode.
         previous: The publication before it; None if there is none.
     """
 
     job_id: str
     destination: str
     run_id: str | None
-    conflict: str
+    mode: str
     previous: Previous | None
     _files: Callable[[], Iterator[AuditedFile]] = field(repr=False)
 

@@ -12,7 +12,7 @@ from magicfs.datasets.connection import Destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import delta_mark
+from magicfs.protocol.modes import delta_mark
 from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
 

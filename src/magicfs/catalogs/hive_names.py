@@ -48,7 +48,7 @@ def partition_columns(keys: Iterable[str]) -> tuple[str, ...]:
         elif found != columns:
             raise UsageError(
                 f"{first!r} is partitioned by {columns}, and {key!r} by {found}; a table has the same "
-                "partition columns for all files; publish the data so, with conflict='replace'"
+                "partition columns for all files; publish the data so, with mode='overwrite'"
             )
     return columns or ()
 

@@ -20,7 +20,7 @@ from magicfs.errors import FormatError, StoreError, Unavailable
 from magicfs.formats.registration import Registration
 from magicfs.manifests import registrations
 from magicfs.past.history import publications
-from magicfs.protocol.conflict import is_data
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, plain_fields
 

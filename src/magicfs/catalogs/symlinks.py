@@ -22,7 +22,7 @@ from magicfs.datasets.connection import Destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, UsageError
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching

@@ -120,7 +120,7 @@ class ClassicCommitter(BoundCommitter):
         return SuccessData.of_job(
             self.context.job,
             self.name,
-            self.context.options.conflict,
+            self.context.options.mode,
             hostname=socket.gethostname(),
             ended_ms=now_ms(),
             filenames=(f"/{key}" for key in published.keys),
@@ -152,7 +152,7 @@ class ClassicCommitter(BoundCommitter):
             self.context.job,
             self.context.url,
             self.name,
-            self.context.options.conflict,
+            self.context.options.mode,
             started=started,
             tasks=published.tasks,
             files=published.files,

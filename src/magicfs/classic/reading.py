@@ -15,9 +15,9 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data
 from magicfs.protocol.final_names import UUID
 from magicfs.protocol.ids import JobId
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 
 __all__ = ["stocator_files"]

@@ -94,7 +94,7 @@ class StocatorCommitter(FinalFilesCommitter):
     ) -> JobReport:
         """Check by a listing that the winners' files are there, write ``_SUCCESS``, delete the losers' files.
 
-        With ``conflict="append"`` the winners of earlier jobs are taken over from the ``_SUCCESS`` that is
+        With ``mode="append"`` the winners of earlier jobs are taken over from the ``_SUCCESS`` that is
         there. A second call does the same again. Raises ProtocolViolation without commits; CommitFailed if a
         file is gone, a commit or the old list is malformed, or the list grows too long: ``_SUCCESS`` is as it
         was, and so are all files; CommitDenied if other jobs wrote ``_SUCCESS`` each time: call again.
@@ -217,7 +217,7 @@ class StocatorCommitter(FinalFilesCommitter):
 
     def _success(self, published: Published, attempts: dict[str, int], old: SuccessData | None) -> bytes:
         winners = Winners()
-        if old is not None and self.context.options.conflict == "append":
+        if old is not None and self.context.options.mode == "append":
             try:
                 winners = Winners.of(self._success_path, old) or winners
             except FormatError as error:

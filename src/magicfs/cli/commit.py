@@ -75,7 +75,7 @@ def _tell_listed(listed: ListedJob, *, as_json: bool) -> None:
             ("job", listed.job_id),
             ("found", "a job of Hadoop's" if listed.found == "hadoop" else listed.found),
             ("done", "would commit"),
-            ("conflict", listed.conflict),
+            ("mode", listed.mode),
             ("attempt", listed.attempt),
             ("tasks", listed.tasks),
             ("files", f"{listed.files} ({human_bytes(listed.bytes)})"),

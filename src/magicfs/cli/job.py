@@ -63,13 +63,13 @@ def _name(part: argparse.ArgumentParser) -> None:
 
 
 def _setup_options(part: argparse.ArgumentParser) -> None:
-    from magicfs.protocol.conflict import CONFLICTS
+    from magicfs.protocol.modes import WRITE_MODES
 
     part.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
     part.add_argument(
-        "--conflict",
-        choices=CONFLICTS,
-        default="fail",
+        "--mode",
+        choices=WRITE_MODES,
+        default="error",
         help="what to do about data that is there already; by default fail",
     )
     part.add_argument(
@@ -104,7 +104,7 @@ def _set_up(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     from magicfs.datasets import array_job
 
     job = array_job.set_up(
-        arguments.url, conflict=arguments.conflict, run_id=arguments.run_id, storage_options=options
+        arguments.url, mode=arguments.mode, run_id=arguments.run_id, storage_options=options
     )
     if arguments.json:
         print_json({"job": str(job), "url": job.url, "published": job.was_run})

@@ -33,7 +33,7 @@ def tell(report: PathReport, *, as_json: bool) -> None:
     if report.action.startswith("would"):
         next_step = "nothing was changed; leave --dry-run out to do it"
     elif report.action == "published before":
-        next_step = "another call has published these files, as its --conflict said; nothing was replaced now"
+        next_step = "another call has published these files, as its --mode said; nothing was replaced now"
     rows: list[tuple[str, object]] = [
         ("path", report.path),
         ("destination", report.destination),

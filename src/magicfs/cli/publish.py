@@ -15,11 +15,11 @@ _FOUND = 1
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    from magicfs.protocol.conflict import CONFLICTS
+    from magicfs.protocol.modes import WRITE_MODES
 
     add_path(parser)
     parser.add_argument(
-        "--conflict", choices=CONFLICTS, default="append", help="what to do about data that is there (append)"
+        "--mode", choices=WRITE_MODES, default="append", help="what to do about data that is there (append)"
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
     add_storage_options(parser)
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     from magicfs.datasets import own_paths
 
     options = parse_storage_options(arguments.storage_options)
-    how = {"conflict": arguments.conflict, "dry_run": arguments.dry_run}
+    how = {"mode": arguments.mode, "dry_run": arguments.dry_run}
     report = own_paths.publish(arguments.path, storage_options=options, **how)
     tell(report, as_json=arguments.json)
     return _FOUND if report.warnings or (arguments.dry_run and report.files) else 0

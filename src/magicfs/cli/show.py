@@ -212,7 +212,7 @@ def _show_manifest(url: str, manifest: Manifest) -> None:
             ("job", manifest.job_id),
             ("run", manifest.run_id),
             ("destination", f"{manifest.bucket}/{manifest.destination}"),
-            ("conflict", manifest.conflict),
+            ("mode", manifest.mode),
             ("published", human_moment(manifest.committed_ms)),
             ("previous job", manifest.previous or "none"),
             ("hides", hides[manifest.hides]),

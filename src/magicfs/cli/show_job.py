@@ -70,8 +70,8 @@ def _asked(job: JobObject) -> list[tuple[str, object]]:
 
     asked = job.options
     return [
-        ("conflict", asked.conflict),
-        ("may delete in", _places(job, asked.places.also_replace)),
+        ("mode", asked.mode),
+        ("may delete in", _places(job, asked.places.also_overwrite)),
         ("keeps replaced files", asked.keep.ms and f"for {period_text(asked.keep.ms)}"),
         ("shows again", asked.rollback.job and f"what was published with job {asked.rollback.job}"),
         ("committer", f"{asked.committer}, tracking {asked.tracking}, layout {asked.hadoop.layout}"),

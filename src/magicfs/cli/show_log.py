@@ -73,14 +73,14 @@ def _print_jobs(jobs: Sequence[LoggedJob]) -> None:
             (
                 human_moment(one.committed_ms),
                 one.job_id,
-                one.conflict,
+                one.mode,
                 f"{one.files}",
                 human_bytes(one.size),
                 one.run_id or "",
             )
             for one in reversed(jobs)
         )
-        print_table(("PUBLISHED", "JOB", "CONFLICT", "FILES", "SIZE", "RUN"), cells)
+        print_table(("PUBLISHED", "JOB", "MODE", "FILES", "SIZE", "RUN"), cells)
 
 
 def _print_parts(parts: Sequence[LogPart]) -> None:

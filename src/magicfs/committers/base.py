@@ -49,7 +49,7 @@ class Committer(Protocol):
 
         Raises:
             UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
-            OutputExists: ``conflict="fail"``, and data is there.
+            OutputExists: ``mode="error"``, and data is there.
             CommitDenied: The job is past its commit point, or has ended.
             ObjectNotFound: No such bucket.
             PermissionDenied: The credentials do not work.
@@ -109,7 +109,7 @@ class Committer(Protocol):
 
         Raises:
             ProtocolViolation: The commits do not belong together; nothing was changed.
-            OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
+            OutputExists: The mode forbids to publish onto what is there; nothing was changed.
             CommitDenied: Another driver or another job was faster, or the engine wants another driver;
                 nothing of this one is visible.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.

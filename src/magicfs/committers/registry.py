@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.modes import WRITE_MODES, WriteMode
 from magicfs.protocol.temporary import RENAMING
 from magicfs.runtime import registered
 from magicfs.stores import resolve
@@ -145,7 +145,7 @@ class ManifestOptions(CommitterOptions):
     Attributes:
         validate_output: Once all files are renamed, and before ``_SUCCESS``, look at every one and compare
             its size and ETag.
-        delete_target_files: Let ``conflict="append"`` write over files of equal names.
+        delete_target_files: Let ``mode="append"`` write over files of equal names.
         cleanup_parallel_delete: Hadoop's name, without effect: the directories of task attempts are always
             deleted in parallel before the job's.
         cleanup_parallel_delete_base_first: Hadoop's name, without effect.
@@ -160,7 +160,7 @@ class ManifestOptions(CommitterOptions):
         writer_queue_capacity: Hadoop's name, without effect, at least 1.
         renames_per_second: Most renames a second; 0 for no limit (``fs.azure.io.rate.limit``).
         delete_obstacles: Delete a file that is in the place of one of the job's files or directories, as
-            Hadoop does. By default such a job is refused before anything is changed, unless its conflict mode
+            Hadoop does. By default such a job is refused before anything is changed, unless its mode
             replaces.
     """
 
@@ -195,7 +195,7 @@ def options_from(kind: type[CommitterOptions], committer: str, given: Mapping[st
     if unknown := sorted(set(given) - set(known)):
         choices = f"it knows {', '.join(known)}" if known else "it has none"
         if unknown == ["target_directories"]:
-            choices = "use conflict='fail', 'replace' or 'replace_partitions' in its place"
+            choices = "use mode='error', 'overwrite' or 'overwrite_partitions' in its place"
         raise UsageError(f"committer_options {', '.join(unknown)} of {committer!r} are unknown; {choices}")
     return kind(**given)
 
@@ -216,7 +216,7 @@ class CommitterInfo:
     home: str  # module, and class or function that makes one of a ``JobContext`` and an ``Engine``
     writes: Writes  # what task attempts write
     needs: Needs  # what the store must have
-    conflicts: tuple[Conflict, ...] = CONFLICTS
+    modes: tuple[WriteMode, ...] = WRITE_MODES
     options: type[CommitterOptions] = NoOptions
     driven: bool = False  # whether it works under a job object
     place: str = ""
@@ -224,14 +224,14 @@ class CommitterInfo:
     variants: str = ""
     """The option whose values, other than the default, choose committers registered as ``<name>.<value>``."""
     refusal: str = ""
-    """What users read who ask for another mode, ``{conflict}``; by default which modes it has."""
+    """What users read who ask for another mode, ``{mode}``; by default which modes it has."""
 
 
 _DIRECTORY: Final = CommitterInfo(
     home="magicfs.committers.staging.committer:DirectoryCommitter",
     writes="local files",
     needs="uploads",
-    conflicts=("fail", "append", "replace"),
+    modes=("error", "append", "overwrite"),
     options=StagingOptions,
     driven=True,
 )
@@ -244,7 +244,7 @@ CORE: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
         "partitioned": replace(
             _DIRECTORY,
             home="magicfs.committers.staging.committer:PartitionedCommitter",
-            conflicts=("fail", "append", "replace_partitions"),
+            modes=("error", "append", "overwrite_partitions"),
         ),
         "manifest": CommitterInfo(
             home="magicfs.committers.renaming.manifest:ManifestCommitter",

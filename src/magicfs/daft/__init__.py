@@ -3,7 +3,7 @@
 ::
 
     report = magicfs.daft.write_parquet(
-        df, "s3://bucket/sales", partition_by="day", conflict="replace_partitions"
+        df, "s3://bucket/sales", partition_by="day", mode="overwrite_partitions"
     )
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from magicfs.engines.arrow_sink import ArrowSink
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport
 
 try:
@@ -74,24 +74,24 @@ def write_parquet(
     url: str,
     *,
     partition_by: str | Sequence[str] = (),
-    conflict: Conflict = "fail",
+    mode: WriteMode = "error",
     run_id: str | None = None,
     check_schema: bool = True,
     **job: Any,
 ) -> JobReport:
     """Publish a frame of Daft as Parquet, all or nothing, on its native runner or on Ray's.
 
-    A second call writes again, as ``conflict`` says; with the same ``run_id`` it publishes nothing, computes
+    A second call writes again, as ``mode`` says; with the same ``run_id`` it publishes nothing, computes
     nothing and returns a report that is ``published_before``.
 
     Args:
         df: The frame.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
-        conflict: What to do about data that is there: ``fail``, ``append``, ``replace`` or
-            ``replace_partitions``.
+        mode: What to do about data that is there: ``error``, ``append``, ``overwrite`` or
+            ``overwrite_partitions``.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
-        check_schema: With ``append`` or ``replace_partitions``, whether to look first at one file that is
+        check_schema: With ``append`` or ``overwrite_partitions``, whether to look first at one file that is
             there, and to refuse rows that do not fit it.
         **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
             process, or ``progress``, for which Daft shows its own while it writes.
@@ -105,6 +105,6 @@ def write_parquet(
         Exception: What Daft raises for a task that failed.
     """
     sink = MagicDataSink(
-        url, partition_by=partition_by, conflict=conflict, run_id=run_id, check_schema=check_schema, **job
+        url, partition_by=partition_by, mode=mode, run_id=run_id, check_schema=check_schema, **job
     )
     return sink.publish(lambda: df.write_sink(sink), df.schema().to_pyarrow_schema())

@@ -3,7 +3,7 @@
 ::
 
     report = magicfs.dask.to_parquet(
-        ddf, "s3://bucket/sales", partition_by="day", conflict="replace_partitions"
+        ddf, "s3://bucket/sales", partition_by="day", mode="overwrite_partitions"
     )
 
 For functions of your own, ``job.map(function, range(100), executor=client)`` takes Dask's client.
@@ -20,7 +20,7 @@ from magicfs.errors import ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.task import Task
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport
 
 try:
@@ -40,7 +40,7 @@ def to_parquet(
     url: str,
     *,
     partition_by: str | Sequence[str] = (),
-    conflict: Conflict = "fail",
+    mode: WriteMode = "error",
     write_index: bool = True,
     run_id: str | None = None,
     retries: int = 3,
@@ -52,20 +52,20 @@ def to_parquet(
 
     On a cluster, a partition that raised or lost its worker is run again by Dask, and leaves no trace of its
     first attempt. If the write fails, all partitions that have begun are waited for, and nothing is visible.
-    A second call writes again, as ``conflict`` says; with the same ``run_id`` it publishes nothing, computes
+    A second call writes again, as ``mode`` says; with the same ``run_id`` it publishes nothing, computes
     nothing and returns a report that is ``published_before``.
 
     Args:
         ddf: The frame.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
-        conflict: What to do about data that is there: ``fail``, ``append``, ``replace`` or
-            ``replace_partitions``.
+        mode: What to do about data that is there: ``error``, ``append``, ``overwrite`` or
+            ``overwrite_partitions``.
         write_index: Whether the index is written, too.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
         retries: How often the cluster runs a partition again that has failed; local schedulers run it once.
         client: Dask's client; by default the scheduler that Dask would use.
-        check_schema: With ``append`` or ``replace_partitions``, whether to look first at one file that is
+        check_schema: With ``append`` or ``overwrite_partitions``, whether to look first at one file that is
             there, and to refuse rows that do not fit it: by the frame's meta before a partition is computed,
             and object columns, whose type only partitions know, before the partition is written.
         **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
@@ -82,7 +82,7 @@ def to_parquet(
     output = ArrowOutput.of(partition_by, "parquet")
     schema = _schema(ddf, write_index=write_index)
     output.check(schema)
-    with Job(url, conflict=conflict, run_id=run_id, **{"tracking": "memory", **job}) as made:
+    with Job(url, mode=mode, run_id=run_id, **{"tracking": "memory", **job}) as made:
         if (report := report_of_same_run(made)) is not None:
             return report
         if check_schema:

@@ -30,7 +30,7 @@ from magicfs.manifests.kept import kept_by, kept_of
 from magicfs.manifests.log_names import read_set
 from magicfs.manifests.restore import LostPointer, lost_pointer, point_to, problem_of, restore
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS, is_data, table_format_of
+from magicfs.protocol.modes import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
 from magicfs.report import plain_fields
 from magicfs.stores import object_settings
@@ -194,7 +194,7 @@ class _Found:
             job_id=f"adopted-{uuid4()}",
             bucket=location.bucket,
             destination=location.key,
-            conflict=ADOPT,
+            mode=ADOPT,
             committed_ms=int(time.time() * 1000),
             hides="all" if self.is_mended else "nothing",
             replaced=self.pointer.job_id if self.is_mended and self.pointer is not None else None,

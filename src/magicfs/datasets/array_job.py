@@ -20,10 +20,10 @@ from magicfs.job.job import Job
 from magicfs.job.spec import JobSpec, destination_of
 from magicfs.job.task import Task
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.paths import Location
 from magicfs.transaction.record import read_record
 
@@ -57,13 +57,13 @@ class ArrayJob:
 
 
 def set_up(
-    url: str, *, conflict: Conflict, run_id: str | None, storage_options: Mapping[str, Any] | None
+    url: str, *, mode: WriteMode, run_id: str | None, storage_options: Mapping[str, Any] | None
 ) -> ArrayJob:
     """Set a job up for tasks that run elsewhere. If its run is published already, no job is left behind.
 
     Raises as ``Job.setup`` does.
     """
-    job = Job(url, conflict=conflict, run_id=run_id, storage_options=storage_options).setup()
+    job = Job(url, mode=mode, run_id=run_id, storage_options=storage_options).setup()
     if job.found.published is None:
         return ArrayJob(job.url, ids.job_id(job.id))
     job.abort()
@@ -98,7 +98,7 @@ def _for_tasks(asked: JobOptions) -> JobOptions:
     """What a task has to know of its job; what is replaced is the concern of the process that commits."""
     return JobOptions(
         committer=asked.committer,
-        conflict="append",
+        mode="append",
         unique_names=asked.unique_names,
         part_size=asked.part_size,
         collect=asked.collect,

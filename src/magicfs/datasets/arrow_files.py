@@ -21,7 +21,7 @@ from magicfs.errors import MagicError
 from magicfs.manifests import chain
 from magicfs.manifests.comparison import Named
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.runtime.process_end import shared_with_threads
 

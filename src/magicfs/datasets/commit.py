@@ -22,8 +22,8 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, UsageError
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data
 from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, plain_fields
 from magicfs.transaction.driver import JobTransaction
@@ -64,7 +64,7 @@ class ListedJob:
         job_id: The job.
         destination: URL of the dataset.
         found: Its state; ``hadoop`` for a job of Hadoop's S3A magic committer, which has none.
-        conflict: Its conflict mode.
+        mode: Its mode.
         attempt: The job attempt whose pending sets count.
         tasks: Tasks that committed.
         files: Their files.
@@ -77,7 +77,7 @@ class ListedJob:
     job_id: str
     destination: str
     found: str
-    conflict: str
+    mode: str
     attempt: int
     tasks: int
     files: int
@@ -112,7 +112,7 @@ def commit(
         tasks: How many tasks must have committed, if that is known.
         driver_is_dead: Promise that no driver of the job lives. Needed for jobs of Hadoop's,
             whose drivers know no job object and so cannot be kept from committing or aborting at
-            the same time. They are published as ``conflict="append"``.
+            the same time. They are published as ``mode="append"``.
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
         cluster: Where a job of Hadoop's staging committers keeps what its tasks have committed, a URL or a
             ``Cluster``; it is published as ``append``, too.
@@ -127,7 +127,7 @@ def commit(
             ``tracking="memory"``, or a job of Hadoop's and ``driver_is_dead`` is not given; or a job in
             quarantine, or to be judged, and no ``accept``, or ``accept`` for another one. Nothing was
             changed.
-        OutputExists: The conflict mode forbids to publish onto what is there; no file was changed.
+        OutputExists: The mode forbids to publish onto what is there; no file was changed.
         CommitDenied: The job has ended or is being taken back, or another process was faster.
         CommitFailed: A pending set is malformed, and nothing was changed; or a file could not be
             published, and what had become visible was removed again.
@@ -182,7 +182,7 @@ async def preview_listed(
         job_id=found.context.job,
         destination=location.url,
         found=found.job.state.value if found.job else foreign.finder if foreign else "",
-        conflict=found.context.options.conflict,
+        mode=found.context.options.mode,
         attempt=found.context.layout.attempt,
         tasks=decided.tasks if decided else output.tasks,
         files=decided.files if decided else output.files,
@@ -233,13 +233,13 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
 
 async def _replaced(engine: Engine, found: Found, output: JobOutput) -> int:
     """How many old files a job would delete."""
-    mode, directory = found.context.options.conflict, found.context.layout.destination
-    if not mode.startswith("replace") or found.output is None:
+    mode, directory = found.context.options.mode, found.context.layout.destination
+    if not mode.startswith("overwrite") or found.output is None:
         return 0
     touched = {key.rpartition("/")[0] for key in output.final_keys()}
     return sum(
         [
-            mode == "replace" or info.key.rpartition("/")[0] in touched
+            mode == "overwrite" or info.key.rpartition("/")[0] in touched
             async for info in engine.store.list(paths.prefix_of(directory))
             if is_data(info.key, directory)
         ]

@@ -113,5 +113,5 @@ async def told_as_newest(engine: Engine, location: Location) -> Engine:
 
 def context_of(location: Location, layout: WorkLayout) -> JobContext:
     """The facts of a job of which no more is known; ``JobContext.of`` adds what its object says."""
-    options = JobOptions(committer="magic", conflict="append", hadoop=Hadoop(layout=layout.name))
+    options = JobOptions(committer="magic", mode="append", hadoop=Hadoop(layout=layout.name))
     return JobContext(url=location.url, layout=layout, options=options)

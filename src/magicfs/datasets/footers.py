@@ -18,7 +18,7 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests import footers as lists
 from magicfs.manifests.chain import READING
-from magicfs.protocol.conflict import is_data
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 
 __all__ = ["footers", "footers_at", "footers_of_view"]

@@ -13,10 +13,10 @@ from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import READING
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import REMOVALS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.modes import REMOVALS
 from magicfs.protocol.paths import Location
 from magicfs.transaction import facts, jvm_commit
 from magicfs.transaction import output as job_output
@@ -83,7 +83,7 @@ async def find(
 
 
 def _refuse_removal(location: Location, job: JobObject) -> None:
-    mode = job.options.conflict
+    mode = job.options.mode
     if mode in REMOVALS and job.state in BEFORE_COMMIT:
         raise UsageError(
             f"job {job.job_id} is a {mode} whose process knew which files it is about; nothing was changed; "

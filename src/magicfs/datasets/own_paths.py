@@ -24,8 +24,8 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
-from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.protocol.magic import PENDING, MagicPath, locate
+from magicfs.protocol.modes import WRITE_MODES, WriteMode
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, human_bytes, plain_fields
 from magicfs.runtime.interrupt import run_on
@@ -81,7 +81,7 @@ class PathReport:
 def publish(
     path: str,
     *,
-    conflict: Conflict = "append",
+    mode: WriteMode = "append",
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
@@ -96,7 +96,7 @@ def publish(
 
     Args:
         path: A file or directory, with its scheme; ``magic+`` or ``magic::`` may stand before it.
-        conflict: As for ``Job``. ``append`` refuses a name that is taken.
+        mode: As for ``Job``. ``append`` refuses a name that is taken.
         dry_run: Change nothing; report what would be published.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``; also a ``MagicFileSystem``,
@@ -106,7 +106,7 @@ def publish(
         UsageError: No magic path, or a job's, or nothing is recorded there, or a file was not closed, or two
             have one name. Nothing was changed.
         FormatError: A record is malformed, or names another place. Nothing was changed.
-        OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
+        OutputExists: The mode forbids to publish onto what is there; nothing was changed.
         CommitDenied: Another process publishes or discards the same path, or the same names. A discard that
             died is to be finished first: call ``discard`` again.
         CommitFailed: A file could not be published; what had become visible was removed again, and all files
@@ -116,9 +116,9 @@ def publish(
             recover``.
         StoreError: The store refused or failed before the commit point; call again.
     """
-    if conflict not in CONFLICTS:
-        raise UsageError(f"conflict={conflict!r} is unknown; choose one of {', '.join(CONFLICTS)}")
-    return _on_path(publish_found, path, storage_options, filesystem, conflict=conflict, dry_run=dry_run)
+    if mode not in WRITE_MODES:
+        raise UsageError(f"mode={mode!r} is unknown; choose one of {', '.join(WRITE_MODES)}")
+    return _on_path(publish_found, path, storage_options, filesystem, mode=mode, dry_run=dry_run)
 
 
 def discard(
@@ -210,7 +210,7 @@ async def publish_found(
     location: Location,
     magic: MagicPath,
     *,
-    conflict: Conflict = "append",
+    mode: WriteMode = "append",
     dry_run: bool = False,
 ) -> PathReport:
     """``publish``, on the store's loop."""
@@ -220,7 +220,7 @@ async def publish_found(
         if not dry_run:
             await path_turns.finish_published(engine, location, magic)
         raise _nothing(magic)
-    context = path_turns.context_of(location, magic, conflict)
+    context = path_turns.context_of(location, magic, mode)
     if dry_run:
         return _report(location, magic, "would publish", (await _due(engine, context, seen))[0])
     transaction = JobTransaction(engine, context)

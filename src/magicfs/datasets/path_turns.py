@@ -21,10 +21,10 @@ from magicfs.errors import CommitDenied, MagicError
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.job_options import JobOptions, Places
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import Mode
 from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MagicPath
+from magicfs.protocol.modes import Mode
 from magicfs.protocol.paths import Location
 from magicfs.transaction import setup
 from magicfs.transaction.context import JobContext
@@ -49,7 +49,7 @@ def context_of(location: Location, magic: MagicPath, mode: Mode) -> JobContext:
         url=destination_of(location, magic).url,
         layout=WorkLayout(magic.destination, ids.job_id(uuid4())),
         options=JobOptions(
-            committer="magic", conflict=mode, unique_names=False, places=Places(own_path=magic.key)
+            committer="magic", mode=mode, unique_names=False, places=Places(own_path=magic.key)
         ),
     )
 
@@ -82,15 +82,15 @@ async def end_others(engine: Engine, location: Location, magic: MagicPath, own: 
         if job.job_id == own.job:
             continue
         is_open = job.state in BEFORE_COMMIT
-        if own.options.conflict == _DISCARDS:
-            if job.options.conflict == _DISCARDS:
+        if own.options.mode == _DISCARDS:
+            if job.options.mode == _DISCARDS:
                 continue  # once what it was about to discard is discarded
             if not is_open:
                 raise CommitDenied(
                     f"{magic.path} is being published by job {job.job_id} on {job.host}; nothing was "
                     f"changed; run magicfs recover {destination_of(location, magic).url}"
                 )
-        elif is_open and job.options.conflict == _DISCARDS:
+        elif is_open and job.options.mode == _DISCARDS:
             url = Location(location.scheme, location.bucket, job.options.places.own_path or "").url
             raise CommitDenied(
                 f"{magic.path} is being discarded by job {job.job_id} on {job.host}; nothing was published; "
@@ -137,7 +137,7 @@ async def discarding(engine: Engine, location: Location, magic: MagicPath) -> As
         await end_others(engine, location, magic, context)
         yield Turn(record, magic)
         for job in await jobs_of(engine, magic):
-            if job.options.conflict == _DISCARDS and job.job_id != context.job:
+            if job.options.mode == _DISCARDS and job.job_id != context.job:
                 await _end(engine, location, magic, job, Wish.ABORT)
     except (MagicError, asyncio.CancelledError):
         with suppress(MagicError):

@@ -21,8 +21,8 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
 from magicfs.manifests.comparison import compare, without_version
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data
 from magicfs.protocol.job_state import SHOWS_NOTHING
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.transaction.others import find_unfinished_jobs
 
@@ -167,7 +167,7 @@ async def _files_as_of(
             f"{engine.store.bucket}/{paths.join(location.key, gone[0])}",
             f"{len(gone)} of {len(files)} files that {location.url} had when job {job} was published were "
             "deleted or written over by later jobs",
-            hint="publish with keep_replaced= to keep them for a time",
+            hint="publish with keep= to keep them for a time",
         )
     return files
 
@@ -211,5 +211,5 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
 def _older_files(location: Location, since: str) -> str:
     return (
         f"files of {location.url} stand in no manifest: they {since}; if they belong to the dataset call "
-        f"magicfs.adopt({location.url!r}), else remove them or publish with conflict='replace'"
+        f"magicfs.adopt({location.url!r}), else remove them or publish with mode='overwrite'"
     )

@@ -20,9 +20,9 @@ from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, End, Wish, decide, end_of
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
 from magicfs.stores.conditions import sweep_probes

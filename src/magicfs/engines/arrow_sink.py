@@ -27,7 +27,7 @@ class ArrowSink:
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
         file_format: As pyarrow names it: ``parquet``, ``csv``, ``feather`` or ``orc``.
-        check_schema: With Parquet, and ``append`` or ``replace_partitions``, whether to look first at one
+        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to look first at one
             file that is there, and to refuse rows that do not fit it.
         **job: What ``magicfs.Job`` takes; ``tracking`` is ``memory`` if it is not given.
 

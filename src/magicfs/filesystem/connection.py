@@ -313,7 +313,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         self._settings = WriteSettings(
             JobOptions(
                 committer="magic",
-                conflict="append",
+                mode="append",
                 unique_names=unique_names,
                 tracking=tracking,
                 part_size=DEFAULT_PART_SIZE if part_size is None else part_size,

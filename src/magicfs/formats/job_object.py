@@ -17,9 +17,9 @@ from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format, heading
 from magicfs.formats.job_options import ALL_NEEDS, JobOptions, choice
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, within
-from magicfs.protocol.conflict import REMOVALS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
+from magicfs.protocol.modes import REMOVALS
 
 __all__ = [
     "CORE_NEEDS",
@@ -80,7 +80,7 @@ class JobObject:
     deletions: tuple[Chunk, ...] = ()  # lists of old objects: what is deleted once every file is visible
     partitions: tuple[str, ...] | None = None
     """Partitions that the mode is about, relative to the destination: they are replaced, or with
-    ``partitioned`` and ``fail`` must hold no data; None for the whole destination.
+    ``partitioned`` and ``error`` must hold no data; None for the whole destination.
     """
     pointer: SeenPointer | None = None  # the manifest pointer when the job looked; None if there was none
     older_files: bool = False  # whether data was there that no manifest knows
@@ -218,7 +218,7 @@ class JobObject:
             needed.add("audit")
         if self.hidden:
             needed.add("hidden")
-        return needed | {"removal"} if self.options.conflict in REMOVALS else needed
+        return needed | {"removal"} if self.options.mode in REMOVALS else needed
 
 
 def _chunks(fields: Fields, name: str) -> tuple[Chunk, ...]:

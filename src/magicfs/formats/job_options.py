@@ -17,8 +17,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 from magicfs.formats.document import shown, with_unknown
 from magicfs.formats.fields import Fields
 from magicfs.formats.pending import EtagFormat
-from magicfs.protocol.conflict import CONFLICTS, REMOVALS, Mode
 from magicfs.protocol.layout import LayoutName
+from magicfs.protocol.modes import REMOVALS, WRITE_MODES, Mode
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "choice",
 ]
 
-Rerun = Literal["skip", "replace", "fail"]
+Rerun = Literal["skip", "overwrite", "error"]
 """If its run is published already, a job publishes nothing, publishes all the same, or raises at setup."""
 
 Tracking = Literal["store", "memory"]
@@ -145,7 +145,7 @@ class Places(_Group):
     """Directories apart from the destination, as keys of its bucket without a slash at their end."""
 
     extra: tuple[str, ...] = _option((), _TEXTS)  # further ones that tasks write to
-    also_replace: tuple[str, ...] = _option((), _TEXTS)  # of other datasets whose files the job may delete
+    also_overwrite: tuple[str, ...] = _option((), _TEXTS)  # of other datasets whose files the job may delete
     own_path: str | None = _option(None, _TEXT)
     """A user's own magic path whose files the job publishes: their uploads are not the job's."""
 
@@ -174,7 +174,7 @@ class JobOptions(_Group):
     """What a job was asked for. A value, the same in every process."""
 
     committer: str = field(metadata={"read": _TEXT, "needs": ""})
-    conflict: Mode = field(metadata={"read": _one_of((*CONFLICTS, *REMOVALS)), "needs": ""})
+    mode: Mode = field(metadata={"read": _one_of((*WRITE_MODES, *REMOVALS)), "needs": ""})
     """What to do about data that is there already."""
 
     run_id: str | None = _option(None, _TEXT)  # name of the run, by which a second one finds the first

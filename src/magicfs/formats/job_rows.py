@@ -11,9 +11,9 @@ from magicfs.formats.job_object import JobObject
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.formats.rows import Place, Problem, Row, has_dots, moment, old_problem
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import REMOVALS, is_by_partition, is_reserved
 from magicfs.protocol.layout import FACTS, WorkLayout
 from magicfs.protocol.magic import locate
+from magicfs.protocol.modes import REMOVALS, is_by_partition, is_reserved
 from magicfs.protocol.period import PERIOD_MAX_MS
 from magicfs.protocol.temporary import RENAMING
 
@@ -72,9 +72,7 @@ def _facts(chunks: Callable[[JobObject], Iterable[str]], allowed: Callable[[JobO
     def problem(job: JobObject, place: Place) -> str | None:
         directory, named = f"{_work(place).job_directory}/{FACTS}", list(chunks(job))
         if named and not allowed(job):
-            return (
-                f"a job of committer {job.options.committer!a} and mode {job.options.conflict!a} names none"
-            )
+            return f"a job of committer {job.options.committer!a} and mode {job.options.mode!a} names none"
         wrong = (key for key in named if not (paths.is_under(key, directory) and paths.can_be_a_file(key)))
         key = next(wrong, None)
         return None if key is None else f"{key!a} lies outside {directory!a}, where the job keeps its facts"
@@ -89,21 +87,21 @@ def _keys(chunks: Callable[[JobObject], Iterable[Chunk]]) -> Callable[[JobObject
 def _deletes(job: JobObject) -> bool:
     """Whether a job may delete old objects: to replace them, or from the place of a directory."""
     return (
-        job.options.conflict.startswith("replace")
-        or job.options.conflict in REMOVALS
+        job.options.mode.startswith("overwrite")
+        or job.options.mode in REMOVALS
         or job.options.committer in RENAMING
     )
 
 
 def _hides(job: JobObject) -> bool:
-    return job.options.conflict == "replace_partitions" or job.options.conflict in REMOVALS
+    return job.options.mode == "overwrite_partitions" or job.options.mode in REMOVALS
 
 
 def _partitions(job: JobObject, _: Place) -> str | None:
     if job.partitions is None:
         return None
-    if not is_by_partition(job.options.conflict, job.options.committer):
-        return f"a job of mode {job.options.conflict!a} names none"
+    if not is_by_partition(job.options.mode, job.options.committer):
+        return f"a job of mode {job.options.mode!a} names none"
     return _wrong_partition(job.partitions)
 
 
@@ -178,23 +176,23 @@ def _own_path(job: JobObject, place: Place) -> str | None:
     return None if leads_here else f"{job.options.places.own_path!a} is no magic path of this destination"
 
 
-def _also_replace(job: JobObject, place: Place) -> str | None:
-    if job.options.places.also_replace and not job.options.conflict.startswith("replace"):
-        return f"a job of mode {job.options.conflict!a} replaces no other dataset"
-    for one in job.options.places.also_replace:
+def _also_overwrite(job: JobObject, place: Place) -> str | None:
+    if job.options.places.also_overwrite and not job.options.mode.startswith("overwrite"):
+        return f"a job of mode {job.options.mode!a} replaces no other dataset"
+    for one in job.options.places.also_overwrite:
         if has_dots(one) or not (not one or _overlap(one, place.destination)):
             return f"{one!a} lies neither below the destination nor above it"
     return None
 
 
-def _keep_replaced(job: JobObject, _: Place) -> str | None:
+def _keep(job: JobObject, _: Place) -> str | None:
     fits = job.options.keep.ms is None or job.options.keep.ms <= PERIOD_MAX_MS
     return None if fits else "longer than a hundred years"
 
 
 def _may_restore(job: JobObject) -> bool:
-    return job.options.conflict == "replace" or (
-        job.options.conflict == "replace_partitions" and job.partitions is not None
+    return job.options.mode == "overwrite" or (
+        job.options.mode == "overwrite_partitions" and job.partitions is not None
     )
 
 
@@ -202,7 +200,7 @@ def _restores(job: JobObject, _: Place) -> str | None:
     if job.options.rollback.job is None:
         return None
     if not _may_restore(job):
-        mode = job.options.conflict
+        mode = job.options.mode
         return f"a rollback replaces everything or the partitions that it names; this job has {mode!a}"
     return "the job itself" if job.options.rollback.job == job.job_id else None
 
@@ -236,7 +234,7 @@ JOB_ROWS: Final = (
     Row(
         "options.committer", "one word; `manifest` and `file` rename, all others complete uploads", _committer
     ),
-    Row("options.conflict", "the modes"),
+    Row("options.mode", "the modes"),
     Row("options.uniqueNames", "true or false; changes which uploads are found by name, of this job alone"),
     Row("options.tracking", "`store` or `memory`"),
     Row("options.runId", "the run of the driver that looks for its predecessor"),
@@ -267,7 +265,7 @@ JOB_ROWS: Final = (
     Row("pointer.etag", "nothing: only compared with the pointer"),
     Row("olderFiles", "nothing: a warning to readers"),
     Row("olderExtra[]", "nothing: a warning to readers"),
-    Row("options.rerun", "`skip`, `replace` or `fail`"),
+    Row("options.rerun", "`skip`, `overwrite` or `error`"),
     Row("options.hadoop.sets", "true or false"),
     Row("options.rollback.partitions[]", "as `partitions[]`", _rolled_back),
     Row("oldSuccess.key", "the job's own directory of facts", _facts(_old_success, lambda _: True)),
@@ -288,9 +286,9 @@ JOB_ROWS: Final = (
     Row("options.smallFiles", "at most a bundle; only `magic` with `memory` has any", _small_files),
     Row("options.places.ownPath", "a magic path of this destination", _own_path),
     Row(
-        "options.places.alsoReplace[]",
+        "options.places.alsoOverwrite[]",
         "directories below the destination or above it; only modes that replace",
-        _also_replace,
+        _also_overwrite,
     ),
     Row(
         "objectSettings.*",
@@ -298,11 +296,11 @@ JOB_ROWS: Final = (
         by="stores.object_settings.check_recorded",
     ),
     Row("options.successMarker", "true or false"),
-    Row("options.keep.ms", "at most a hundred years", _keep_replaced),
+    Row("options.keep.ms", "at most a hundred years", _keep),
     Row("options.keep.inPlace", "true or false"),
     Row(
         "options.rollback.job",
-        "another job; only mode `replace` has any, or one that names its partitions",
+        "another job; only mode `overwrite` has any, or one that names its partitions",
         _restores,
     ),
     Row(

@@ -79,7 +79,7 @@ class LoggedJob:
 
     job_id: str
     run_id: str | None = None
-    conflict: str
+    mode: str
     committed_ms: int  # when it was published, by the clock of its driver
     files: int  # how many it brought
     size: int  # their bytes
@@ -92,7 +92,7 @@ class LoggedJob:
         return cls(
             job_id=fields.required_job_id(),
             run_id=fields.nullable_text("runId"),
-            conflict=fields.required_text("conflict"),
+            mode=fields.required_text("mode"),
             committed_ms=fields.required_integer("committed", minimum=0),
             files=fields.required_integer("files", minimum=0),
             size=fields.required_integer("size", minimum=0),
@@ -108,7 +108,7 @@ class LoggedJob:
         if self.run_id is not None:
             document["runId"] = self.run_id
         document |= {
-            "conflict": self.conflict,
+            "mode": self.mode,
             "committed": self.committed_ms,
             "files": self.files,
             "size": self.size,

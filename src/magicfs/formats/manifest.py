@@ -127,8 +127,8 @@ class Manifest:
     run_id: str | None = None
     bucket: str  # where the destination lay
     destination: str  # a key without a slash at its end; empty for a whole bucket
-    conflict: str
-    """The conflict mode; ``adopt`` for files that are older than the chain, ``compact`` for a sum of older
+    mode: str
+    """The mode; ``adopt`` for files that are older than the chain, ``compact`` for a sum of older
     manifests.
     """
     committed_ms: int  # when the job was published
@@ -188,7 +188,7 @@ class Manifest:
             run_id=fields.nullable_text("runId"),
             bucket=fields.bucket(),
             destination=fields.text("destination"),
-            conflict=fields.required_text("conflict"),
+            mode=fields.required_text("mode"),
             committed_ms=fields.required_integer("committed", minimum=0),
             previous=previous,
             hides=hides,
@@ -216,7 +216,7 @@ class Manifest:
             "runId": self.run_id,
             "bucket": self.bucket,
             "destination": self.destination,
-            "conflict": self.conflict,
+            "mode": self.mode,
             "committed": self.committed_ms,
             "previous": self.previous,
             "hides": self.hides,

@@ -59,7 +59,7 @@ MANIFEST_ROWS: Final = (
     Row("runId", "the run that a later job names"),
     Row("bucket", "nothing: a dataset may be copied to another bucket, and keys are relative"),
     Row("destination", "nothing: a dataset may be moved; older lists of kept files are taken relative to it"),
-    Row("conflict", SHOWN),
+    Row("mode", SHOWN),
     Row("committed", "a moment before the year 10000", moment(lambda one: one.committed_ms)),
     Row("previous", f"{ANOTHER}; no circle", by="manifests.chain.chain"),
     Row("hides", "`nothing`, `all` or `keys`"),

@@ -21,7 +21,7 @@ from magicfs.formats.rows import (
 )
 from magicfs.formats.tag import Tag
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_reserved
+from magicfs.protocol.modes import is_reserved
 
 __all__ = ["RECORD_ROWS"]
 
@@ -29,7 +29,7 @@ _STATISTICS: Final = "nothing: only added up and shown"
 
 
 def _old_keys(objects: Iterable[OldObject], place: Place) -> str | None:
-    problems = (old_problem(one.key, place.destination, place.also_replace) for one in objects)
+    problems = (old_problem(one.key, place.destination, place.also_overwrite) for one in objects)
     return next((one for one in problems if one is not None), None)
 
 
@@ -102,7 +102,7 @@ _LOGGED: Final = (
     Row("publications[].runId", "the run that a later job names"),
     *same(
         SHOWN,
-        "publications[].conflict",
+        "publications[].mode",
         "publications[].committed",
         "publications[].files",
         "publications[].size",

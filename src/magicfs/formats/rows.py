@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_plain, is_reserved, is_work
 from magicfs.protocol.layout import SUCCESS, WorkLayout
+from magicfs.protocol.modes import is_plain, is_reserved, is_work
 
 __all__ = [
     "ANOTHER",
@@ -44,7 +44,7 @@ class Place:
     destination: str  # the directory below which it lies
     whose: str | None = None  # the job that it has to be of, or the tag; None if it is of none
     layout: WorkLayout | None = None  # of that job's work, for its object
-    also_replace: tuple[str, ...] | None = ()
+    also_overwrite: tuple[str, ...] | None = ()
     """Directories of other datasets that the job may replace; None if that is not known any more."""
 
 

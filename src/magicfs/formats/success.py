@@ -69,7 +69,7 @@ class SuccessData:
         cls,
         job: str,
         committer: str,
-        conflict: str,
+        mode: str,
         *,
         hostname: str,
         ended_ms: int,
@@ -78,7 +78,7 @@ class SuccessData:
         diagnostics: Mapping[str, str],
     ) -> SuccessData:
         """What magicfs says of a job that it has published; of the file names only the first are drawn."""
-        ours = {"magicfs.conflict": conflict, "magicfs.version": __version__}
+        ours = {"magicfs.mode": mode, "magicfs.version": __version__}
         success = cls(
             hostname=hostname,
             committer=committer,

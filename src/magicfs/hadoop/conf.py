@@ -36,7 +36,7 @@ __all__ = ["PRESETS", "HadoopArguments", "from_hadoop_conf"]
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "s3committer": {
         "committer": "directory",
-        "conflict": "fail",
+        "mode": "error",
         "part_size": 10 * 2**20,
         "concurrency": 8,
     },
@@ -49,7 +49,7 @@ _NAMES: Final = ("file", "directory", "partitioned", "magic")
 _S3A_SCHEMES: Final = frozenset({"s3", "s3a", "s3n", "memory"})
 _HADOOPS_SCHEME: Final = {"s3": "s3a", "s3n": "s3a", "gcs": "gs", "az": "abfs", "abfss": "abfs"}
 _OF_STAGING: Final = frozenset({"fs.s3a.buffer.dir", "fs.s3a.multipart.size"})
-_CONFLICTS: Final = ("fail", "append", "replace")
+_MODES: Final = {"fail": "error", "append": "append", "replace": "overwrite"}
 _THREADS: Final = 32
 _MEMORY: Final = f"{S3A}magic.track.commits.in.memory.enabled"
 _NOT_OF_BUCKET: Final = (
@@ -88,7 +88,7 @@ def from_hadoop_conf(
 
     With ``hadoop`` what the configuration does not name is what holds in that release. Without it that is
     left to ``Job``'s own defaults, with one exception: without ``fs.s3a.committer.staging.conflict-mode`` the
-    conflict mode is Hadoop's default, ``append``. Options may begin with ``spark.hadoop.``, as in the
+    mode is Hadoop's default, ``append``. Options may begin with ``spark.hadoop.``, as in the
     configuration of Spark.
 
     ``docs/hadoop.md`` lists which option becomes which argument. What leads to the store, and what objects
@@ -124,7 +124,7 @@ def from_hadoop_conf(
         defaults = dict(defaults_of(HadoopRelease.of(hadoop), is_spark=is_spark))
     options = HadoopOptions(conf, defaults, bucket)
     _check_names(options)
-    arguments = HadoopArguments({"conflict": "append", **(PRESETS[preset] if preset else {})})
+    arguments = HadoopArguments({"mode": "append", **(PRESETS[preset] if preset else {})})
     if (named := _committer(options, scheme)) is not None:
         arguments["committer"] = named
     committer = arguments.get("committer", "magic")
@@ -187,9 +187,9 @@ class _Arguments:
 
 
 def _add_staging(found: _Arguments, committer: str) -> None:
-    found.add("conflict", f"{STAGING}conflict-mode", _conflict)
-    if committer == "partitioned" and found.made["conflict"] == "replace":
-        found.made["conflict"] = "replace_partitions"
+    found.add("mode", f"{STAGING}conflict-mode", _mode)
+    if committer == "partitioned" and found.made["mode"] == "overwrite":
+        found.made["mode"] = "overwrite_partitions"
     found.add("unique_names", f"{STAGING}unique-filenames", flag)
     found.add_option("work_directory", "fs.s3a.buffer.dir", local_directory)
     found.add_option(
@@ -308,10 +308,10 @@ def _job_id(options: HadoopOptions) -> str | None:
     return found or None
 
 
-def _conflict(name: str, value: str) -> str:
-    if value.lower() not in _CONFLICTS:
-        raise UsageError(f"{name}={value.upper()} is unknown; choose one of {', '.join(_CONFLICTS)}")
-    return value.lower()
+def _mode(name: str, value: str) -> str:
+    if value.lower() not in _MODES:
+        raise UsageError(f"{name}={value.upper()} is unknown; choose one of {', '.join(_MODES)}")
+    return _MODES[value.lower()]
 
 
 def _threads(name: str, value: str) -> int:

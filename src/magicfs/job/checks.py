@@ -10,9 +10,9 @@ from magicfs.errors import UsageError
 from magicfs.formats.audit import OnFailure
 from magicfs.formats.job_options import Hadoop, JobOptions, Keep, Rerun, Tracking
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
-from magicfs.protocol.conflict import CONFLICTS, is_reserved
 from magicfs.protocol.hadoop_release import HadoopRelease
 from magicfs.protocol.ids import JobId
+from magicfs.protocol.modes import WRITE_MODES, is_reserved
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import Period, kept_for
 from magicfs.protocol.temporary import RENAMING
@@ -110,9 +110,8 @@ def _reasons(spec: JobSpec) -> dict[str, str]:
         if spec.options.tracking == "memory"
         else "",
         "small_files": "it knows only uploads, not bodies of small files" if spec.options.small_files else "",
-        "conflict": f"it replaces nothing, so that conflict={spec.options.conflict!r} would leave the old "
-        "files"
-        if spec.options.conflict.startswith("replace")
+        "mode": f"it replaces nothing, so that mode={spec.options.mode!r} would leave the old files"
+        if spec.options.mode.startswith("overwrite")
         else "",
         "run_id": "it writes down no run_id, so that the same run would be published again"
         if spec.options.run_id is not None
@@ -172,15 +171,15 @@ def check_options(asked: JobOptions, committer_options: CommitterOptions) -> Non
 
 def _check_committer(asked: JobOptions, options: CommitterOptions) -> None:
     """Raise UsageError for what a committer does not have, naming those that have it."""
-    committer, conflict = asked.committer, asked.conflict
+    committer, mode = asked.committer, asked.mode
     traits = committer_info(committer, options)
-    check_choice("conflict", conflict, CONFLICTS)
-    if conflict not in traits.conflicts:
-        able = [name for name, other in committers().items() if conflict in other.conflicts]
+    check_choice("mode", mode, WRITE_MODES)
+    if mode not in traits.modes:
+        able = [name for name, other in committers().items() if mode in other.modes]
         raise UsageError(
-            traits.refusal.format(conflict=conflict)
-            or f"committer={committer!r} has no conflict={conflict!r}, only "
-            f"{', '.join(traits.conflicts)}; committers that have it: {', '.join(able)}"
+            traits.refusal.format(mode=mode)
+            or f"committer={committer!r} has no mode={mode!r}, only "
+            f"{', '.join(traits.modes)}; committers that have it: {', '.join(able)}"
         )
     if asked.run_id is not None and not traits.driven:
         raise UsageError(
@@ -238,7 +237,7 @@ def _check_rerun(asked: JobOptions) -> None:
     """Raise UsageError for a name that no run can have, a rerun of no run, or one that would leave the
     earlier run's files.
     """
-    rerun, run_id, conflict = asked.rerun, asked.run_id, asked.conflict
+    rerun, run_id, mode = asked.rerun, asked.run_id, asked.mode
     if run_id is not None and not run_id:
         raise UsageError("run_id is empty; name the run, or leave it out")
     if len(run_id or "") > RUN_ID_MAX:
@@ -246,10 +245,10 @@ def _check_rerun(asked: JobOptions) -> None:
     check_choice("rerun", rerun, get_args(Rerun))
     if rerun != "skip" and run_id is None:
         raise UsageError(f"rerun={rerun!r} is about a run that was published before; name it with run_id")
-    if rerun == "replace" and not conflict.startswith("replace"):
+    if rerun == "overwrite" and not mode.startswith("overwrite"):
         raise UsageError(
-            "rerun='replace' needs conflict='replace' or 'replace_partitions', which replace what the run "
-            f"published before; conflict={conflict!r} replaces nothing; choose one of them, or "
+            "rerun='overwrite' needs mode='overwrite' or 'overwrite_partitions', which replace what the run "
+            f"published before; mode={mode!r} replaces nothing; choose one of them, or "
             "take the earlier files out by magicfs.drop with jobs='run:…', then run again"
         )
 
@@ -334,17 +333,17 @@ def _check_keep(asked: JobOptions) -> None:
         return
     if not committer_info(asked.committer).driven:
         raise UsageError(
-            "keep_replaced is told to readers by manifests, and "
+            "keep is told to readers by manifests, and "
             f"committer={asked.committer!r} writes none; use one of {', '.join(_driven())}, or leave it out"
         )
-    if not asked.conflict.startswith("replace"):
+    if not asked.mode.startswith("overwrite"):
         raise UsageError(
-            f"keep_replaced is about files that a job replaces, and conflict={asked.conflict!r} replaces "
-            "none; leave it out, or use conflict='replace' or 'replace_partitions'"
+            f"keep is about files that a job replaces, and mode={asked.mode!r} replaces "
+            "none; leave it out, or use mode='overwrite' or 'overwrite_partitions'"
         )
-    if asked.places.also_replace:
+    if asked.places.also_overwrite:
         raise UsageError(
-            "also_replace deletes other datasets, and keep_replaced would leave their files and their "
+            "also_overwrite deletes other datasets, and keep would leave their files and their "
             "manifests where they are; leave one of the two out"
         )
 

@@ -287,7 +287,7 @@ class _Order:
         spec, meter = self.spec, self.meter
         if (before := self.found.published) is not None:
             await committer.abort_job((), self.found.driver)
-            return JobReport.before(before, spec.location.url, spec.options.committer, spec.options.conflict)
+            return JobReport.before(before, spec.location.url, spec.options.committer, spec.options.mode)
         try:
             report = await committer.commit_job(
                 self.commits, self.found.driver, self.tasks, is_current_driver=self.is_current_driver
@@ -409,7 +409,7 @@ def html_of_job(
     rows.append(
         (
             "how",
-            f"committer {asked.committer}, conflict {asked.conflict}, tracking {asked.tracking}",
+            f"committer {asked.committer}, mode {asked.mode}, tracking {asked.tracking}",
         )
     )
     rows.append(("tasks", f"{len(commits)} committed, with {files} files ({human_bytes(size)})"))

@@ -22,9 +22,9 @@ from magicfs.job.checks import check_audit_failure, keep_of, settled
 from magicfs.job.commit import log_found
 from magicfs.job.map import Maps
 from magicfs.job.spec import (
-    Conflict,
     JobSpec,
     Period,
+    WriteMode,
     choose_committer,
     destination_of,
     keys_of,
@@ -66,9 +66,9 @@ class Job(Twins[JobReport], Maps):
         committer: Name of the committer; ``"auto"`` takes the best that the store can carry, and
             ``spec.reason`` and the log ``magicfs`` say why.
         committer_options: Options of that committer by name: see ``magicfs.committers.registry``.
-        conflict: What to do about data that is there already. ``fail`` publishes only where there is none,
-            ``append`` leaves it as it is, ``replace`` removes all of it once the new files are visible,
-            ``replace_partitions`` what lies in the partitions that the job writes to.
+        mode: What to do about data that is there already. ``error`` publishes only where there is none,
+            ``append`` leaves it as it is, ``overwrite`` removes all of it once the new files are visible,
+            ``overwrite_partitions`` what lies in the partitions that the job writes to.
         unique_names: Put task and job into the final file names. Without it, files of equal names replace
             each other, and uploads of lost tasks can be found only while their records last.
         tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
@@ -76,9 +76,9 @@ class Job(Twins[JobReport], Maps):
         run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
             begun to publish, else aborted; ``rerun`` says what happens if the run is published.
         rerun: What to do if the run is published already, which ``found.published`` tells: ``skip`` discards
-            what the tasks write, and report and log say so; ``replace``, with ``conflict="replace"`` or
-            ``"replace_partitions"``, publishes again, and what the run published before goes; ``fail`` raises
-            at setup. A run that a later rollback or drop has taken back is not published.
+            what the tasks write, and report and log say so; ``overwrite``, with ``mode="overwrite"`` or
+            ``"overwrite_partitions"``, publishes again, and what the run published before goes; ``error``
+            raises at setup. A run that a later rollback or drop has taken back is not published.
         attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
         part_size: Bytes of the first parts of every upload; by default 8 MiB, and the very first part of a
             file that is streamed sets out as soon as it has 5 MiB.
@@ -89,18 +89,18 @@ class Job(Twins[JobReport], Maps):
             only starts so: it sends more at once as long as that is faster, and fewer where the store
             throttles.
         extra_destinations: URLs of further directories of the bucket, for which tasks write below
-            ``task.path_to(url)``. Files are only ever added there, whatever the conflict mode.
-        also_replace: URLs of other datasets below the destination or above it, one by one, whose files this
+            ``task.path_to(url)``. Files are only ever added there, whatever the mode.
+        also_overwrite: URLs of other datasets below the destination or above it, one by one, whose files this
             job may delete. Without it, a job that would is refused. One below the destination goes whole,
             with its manifests or its log.
-        keep_replaced: For how long replaced files stay where they are, such as ``"7d"``: so long readers of
+        keep: For how long replaced files stay where they are, such as ``"7d"``: so long readers of
             manifests can go on with an older list of files, read the dataset ``as_of`` then, and
             ``magicfs.rollback`` leads back to it. ``magicfs.expire`` deletes them afterwards. Until then who
             lists the destination sees them beside the new files; on a bucket of S3 with versions the bucket
             keeps them out of sight. By default they are deleted at once.
         keep_in_place: Whether they stay where they are on a bucket with versions, too, for readers who know
             names and no versions, such as those of Iceberg and Delta tables. With ``catalogs`` they do. Only
-            with ``keep_replaced``.
+            with ``keep``.
         catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
             ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
             report, for the job is published. They are the driver's, and not pickled. If the driver dies
@@ -146,7 +146,7 @@ class Job(Twins[JobReport], Maps):
         *,
         committer: str = "magic",
         committer_options: Mapping[str, Any] | None = None,
-        conflict: Conflict = "fail",
+        mode: WriteMode = "error",
         unique_names: bool = True,
         tracking: Tracking = "store",
         run_id: str | None = None,
@@ -156,8 +156,8 @@ class Job(Twins[JobReport], Maps):
         small_files: int | None = None,
         concurrency: int = 32,
         extra_destinations: Sequence[str] = (),
-        also_replace: Sequence[str] = (),
-        keep_replaced: Period | None = None,
+        also_overwrite: Sequence[str] = (),
+        keep: Period | None = None,
         keep_in_place: bool = False,
         catalogs: Sequence[job_catalogs.ShowsDatasets] = (),
         footers: bool = False,
@@ -180,7 +180,7 @@ class Job(Twins[JobReport], Maps):
         found_by_name = unique_names and ids.is_random(job)
         asked = JobOptions(
             committer=committer,
-            conflict=conflict,
+            mode=mode,
             run_id=run_id,
             rerun=rerun,
             allow_empty=allow_empty,
@@ -190,12 +190,12 @@ class Job(Twins[JobReport], Maps):
             tracking=tracking,
             part_size=DEFAULT_PART_SIZE if part_size is None else part_size,
             small_files=small_files,
-            keep=keep_of(keep_replaced, in_place=keep_in_place, has_catalogs=bool(catalogs)),
+            keep=keep_of(keep, in_place=keep_in_place, has_catalogs=bool(catalogs)),
             collect=Collected(footers=footers or bool(audit), checksums=checksums),
             audit=Audits(rules=job_commit.names_of(audit)),
             places=Places(
                 extra=keys_of(extra_destinations, location, committer, uploads_found_by_name=found_by_name),
-                also_replace=other_keys_of(also_replace, location, conflict),
+                also_overwrite=other_keys_of(also_overwrite, location, mode),
             ),
             hadoop=settled(hadoop, committer),
         )
@@ -267,7 +267,7 @@ class Job(Twins[JobReport], Maps):
         Raises:
             UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg; or the job
                 would delete files of another dataset or of an unfinished job, below it or above it.
-            OutputExists: ``conflict="fail"``, and data is there; ``rerun="fail"``, and the run is published.
+            OutputExists: ``mode="error"``, and data is there; ``rerun="error"``, and the run is published.
             CommitDenied: A job of this id is past its commit point.
             ObjectNotFound: No such bucket; it is not created.
             PermissionDenied: The credentials do not work.
@@ -345,7 +345,7 @@ class Job(Twins[JobReport], Maps):
         Raises:
             UsageError: There is an audit that the job's tasks did not know; nothing was changed.
             ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
-            OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
+            OutputExists: The mode forbids to publish onto what is there; nothing was changed.
             CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
                 nothing of this job is visible. Or another process has ended the job, and has not published
                 all of these commits: the message names what is lacking.

@@ -30,10 +30,10 @@ from magicfs.job.checks import (
     check_options,
     check_storage_class,
 )
-from magicfs.protocol import conflict, magic, paths
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol import magic, modes, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import Period
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from magicfs.filesystem import MagicFileSystem
 
 __all__ = [
-    "Conflict",
     "JobSpec",
     "Period",
+    "WriteMode",
     "choose_committer",
     "destination_of",
     "keys_of",
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 
-def other_keys_of(urls: Sequence[str], location: Location, conflict: Conflict) -> tuple[str, ...]:
+def other_keys_of(urls: Sequence[str], location: Location, mode: WriteMode) -> tuple[str, ...]:
     """The directories that URLs (``s3://bucket/sales/old``) name, as keys of the destination's bucket.
 
     Raises UsageError if a URL cannot be right, or the job deletes nothing.
@@ -73,25 +73,25 @@ def other_keys_of(urls: Sequence[str], location: Location, conflict: Conflict) -
     if not urls:
         return ()
     if isinstance(urls, str):
-        raise UsageError("also_replace is one text; give a list of URLs")
-    if not conflict.startswith("replace"):
+        raise UsageError("also_overwrite is one text; give a list of URLs")
+    if not mode.startswith("overwrite"):
         raise UsageError(
-            f"also_replace names datasets that the job may delete, and conflict={conflict!r} deletes none; "
-            "leave it out, or use conflict='replace' or 'replace_partitions'"
+            f"also_overwrite names datasets that the job may delete, and mode={mode!r} deletes none; "
+            "leave it out, or use mode='overwrite' or 'overwrite_partitions'"
         )
     keys = []
     for url in urls:
         place = location_of(url, any_scheme=True)
         if not in_one_bucket(place, location):
             raise UsageError(
-                f"also_replace names {url!r}, which lies outside {location.scheme}://{location.bucket}; "
+                f"also_overwrite names {url!r}, which lies outside {location.scheme}://{location.bucket}; "
                 "the job deletes nothing there; leave it out"
             )
         if magic.locate(place.path) is not None or not (
             paths.is_under(place.key, location.key) or paths.is_under(location.key, place.key)
         ):
             raise UsageError(
-                f"also_replace names {url!r}, which lies neither below the destination {location.url} nor "
+                f"also_overwrite names {url!r}, which lies neither below the destination {location.url} nor "
                 "above it; name only datasets whose files the job would delete"
             )
         keys.append(place.key)
@@ -129,7 +129,7 @@ def keys_of(
                 f"extra destination {url!r} lies outside {location.scheme}://{location.bucket}; uploads of "
                 "one job lie in one bucket; use a job for each bucket"
             )
-        if not place.key or conflict.is_reserved(place.key):
+        if not place.key or modes.is_reserved(place.key):
             raise UsageError(
                 f"extra destination {url!r} must be a directory in the bucket, and none where jobs keep "
                 "their work or manifests"

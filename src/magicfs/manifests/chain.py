@@ -37,7 +37,7 @@ from magicfs.formats.pointer import Pointer
 from magicfs.manifests.parts import with_files
 from magicfs.manifests.view import ADOPT, COMPACT, View, view_of
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
@@ -75,7 +75,7 @@ Seen = tuple[Pointer, Entry]
 _BROKEN: Final = (
     "restore it from a backup, for only it says which files that job published; or run magicfs adopt, which "
     "publishes what lies there and lists what is lost; or publish all of the data again by one job with "
-    "conflict='replace'"
+    "mode='overwrite'"
 )
 _NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
 _TRIES: Final = 100
@@ -160,7 +160,7 @@ async def newest_job(store: Store, destination: str, conditions: Conditions) -> 
     job = seen[0].job_id if seen else None
     while job is not None and job.startswith(f"{COMPACT}-"):
         manifest = await read(store, destination, job, conditions, files=False)
-        if manifest is None or manifest.conflict != COMPACT:
+        if manifest is None or manifest.mode != COMPACT:
             return job
         job = manifest.previous
     return job
@@ -213,7 +213,7 @@ async def chain(
             if is_hidden and hidden == "readable":
                 return
             raise
-        if manifest.replaced is not None and manifest.conflict != COMPACT:
+        if manifest.replaced is not None and manifest.mode != COMPACT:
             replaced.add(manifest.replaced)
         yield manifest
         after, job = manifest_key(destination, job), manifest.previous

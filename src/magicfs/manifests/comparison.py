@@ -10,7 +10,7 @@ from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import ManifestFile
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo, Store

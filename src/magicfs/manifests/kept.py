@@ -86,7 +86,7 @@ async def _listed(store: Store, destination: str, job: str, lists: Iterable[File
     async with aclosing(parts) as read:
         async for path, raw in read:
             # Which datasets below the job could replace is not known any more.
-            place = Place(path, store.bucket, destination, also_replace=None)
+            place = Place(path, store.bucket, destination, also_overwrite=None)
             found += admit("deletions", deletions.read_below(path, raw, destination), place)
     return found
 

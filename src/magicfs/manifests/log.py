@@ -108,7 +108,7 @@ def logged(manifest: Manifest) -> LoggedJob:
     return LoggedJob(
         job_id=manifest.job_id,
         run_id=manifest.run_id,
-        conflict=manifest.conflict,
+        mode=manifest.mode,
         committed_ms=manifest.committed_ms,
         files=manifest.count,
         size=manifest.size,
@@ -156,7 +156,7 @@ async def publications(
         return
     async with aclosing(above(store, destination, conditions, past)) as manifests:
         async for manifest in manifests:
-            if manifest.conflict != COMPACT:
+            if manifest.mode != COMPACT:
                 yield logged(manifest)
     if past.log is not None:
         async with aclosing(newest_first(store, destination, past.log, few=few)) as jobs:
@@ -213,7 +213,7 @@ async def is_published(
         return True
     async with aclosing(above(store, destination, conditions, past)) as manifests:
         async for manifest in manifests:
-            if manifest.job_id == job and manifest.conflict != COMPACT:
+            if manifest.job_id == job and manifest.mode != COMPACT:
                 return True
     return False
 
@@ -232,7 +232,7 @@ async def job_at(
     oldest_ms: int | None = None
     async with aclosing(above(store, destination, conditions, past)) as manifests:
         async for manifest in manifests:
-            if manifest.conflict != COMPACT:
+            if manifest.mode != COMPACT:
                 if manifest.committed_ms <= moment_ms:
                     return manifest.job_id, None
                 oldest_ms = manifest.committed_ms

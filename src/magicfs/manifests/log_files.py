@@ -17,7 +17,7 @@ from typing import Final
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.log import LOG_SIZE_LIMIT, Log, LogFile, LoggedNames, LoggedPart, LogNames, LogPart
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.stores.port import Store
 
 __all__ = [

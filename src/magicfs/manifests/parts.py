@@ -23,7 +23,7 @@ from magicfs.formats.gate import Place, admit
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT
 from magicfs.formats.manifest import FILES_IN_PART, FilesPart, Manifest, ManifestFile, ManifestFiles
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import in_order
 from magicfs.stores.port import Store
 

@@ -21,7 +21,7 @@ from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT
 from magicfs.formats.registration import Registration
 from magicfs.manifests import chain
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
 

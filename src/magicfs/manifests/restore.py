@@ -17,8 +17,8 @@ from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessDat
 from magicfs.manifests import chain
 from magicfs.manifests.kept import kept_of
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS, is_data
 from magicfs.protocol.final_names import job_named
+from magicfs.protocol.modes import MANIFESTS, is_data
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
@@ -63,7 +63,7 @@ class LostPointer:
         for one in self.known:
             if not summed and one.run_id is not None:
                 runs.append((one.run_id, one.job_id))
-            if one.conflict == chain.COMPACT and has_log and not summed:
+            if one.mode == chain.COMPACT and has_log and not summed:
                 summed, log = True, one.log
             # Which of them have expired is not known any more; expire finds nothing of those.
             if one.kept is not None:
@@ -254,13 +254,13 @@ def newest_of(manifests: Mapping[str, Manifest], unfinished: Collection[str]) ->
     def below(manifest: Manifest) -> str | None:
         job, met = manifest.previous, set[str]()
         while job is not None and job not in met and job in manifests:
-            if manifests[job].conflict != chain.COMPACT:
+            if manifests[job].mode != chain.COMPACT:
                 break
             met.add(job)
             job = manifests[job].previous
         return job
 
-    jobs = {job: one for job, one in manifests.items() if one.conflict != chain.COMPACT}
+    jobs = {job: one for job, one in manifests.items() if one.mode != chain.COMPACT}
     while True:
         named = {below(one) for one in jobs.values()}
         heads = sorted(job for job in jobs if job not in named)

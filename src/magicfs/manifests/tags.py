@@ -18,7 +18,7 @@ from magicfs.errors import ObjectExists, PreconditionFailed, Unavailable, UsageE
 from magicfs.formats.gate import Place, admit
 from magicfs.formats.tag import Tag
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register

@@ -8,7 +8,7 @@ meets, except that
   hidden.
 * ``hides="keys"`` hides the keys in ``deleted`` from all older manifests.
 * of two files with one key the newer counts.
-* ``conflict="compact"`` is a compaction manifest: it lists what the chain right below it shows, and hides all
+* ``mode="compact"`` is a compaction manifest: it lists what the chain right below it shows, and hides all
   of that. A reader takes its files and stops. A reader skips it only if a newer job replaced files older than
   one of the jobs in it; then it reads the manifests below one by one.
 """
@@ -24,10 +24,10 @@ from magicfs.formats.manifest import Manifest, ManifestFile
 __all__ = ["ADOPT", "COMPACT", "View", "view_of"]
 
 ADOPT: Final = "adopt"
-"""The conflict mode in manifests of files that are older than the chain."""
+"""The mode in manifests of files that are older than the chain."""
 
 COMPACT: Final = "compact"
-"""The conflict mode in manifests that sum older ones up; their job ids begin with it, too."""
+"""The mode in manifests that sum older ones up; their job ids begin with it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class View:
     def newest_job(self) -> str:
         """The job that was published last; a sum of older manifests is none."""
         head = self.head
-        return head.previous if head.conflict == COMPACT and head.previous is not None else head.job_id
+        return head.previous if head.mode == COMPACT and head.previous is not None else head.job_id
 
 
 async def view_of(manifests: AsyncIterable[Manifest]) -> View | None:
@@ -60,13 +60,13 @@ async def view_of(manifests: AsyncIterable[Manifest]) -> View | None:
         if manifest.job_id in ends:
             break
         head = head or manifest
-        is_sum = manifest.conflict == COMPACT
+        is_sum = manifest.mode == COMPACT
         if is_sum and ends:
             continue
         for file in manifest.files:
             if file.key not in hidden:
                 files.setdefault(file.key, file)
-        settled = settled or (manifest.hides == "all" and not is_sum) or manifest.conflict == ADOPT
+        settled = settled or (manifest.hides == "all" and not is_sum) or manifest.mode == ADOPT
         older_files = older_files or (manifest.older_files and not settled)
         if is_sum:
             break

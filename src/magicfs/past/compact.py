@@ -32,7 +32,7 @@ from magicfs.manifests.log import Past, past_of
 from magicfs.past import log_growth
 from magicfs.past.log_growth import LogWriter, News
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import plain_fields
 from magicfs.stores.conditions import conditions_of
@@ -115,9 +115,9 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
         below = manifests.chain(store, destination, READING, start=newest, known=known, hidden="readable")
         async for one in below:
             known[one.job_id] = one
-            if one.conflict == COMPACT:
+            if one.mode == COMPACT:
                 break
-        if known[newest].conflict == COMPACT or known[newest].previous is None:
+        if known[newest].mode == COMPACT or known[newest].previous is None:
             return CompactReport(location.url, None)
         engine = engine.told(known[newest].object_settings)
         total = await _sum(engine, location, newest, known)
@@ -171,7 +171,7 @@ async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[s
         job_id=f"{_stem_of_sums(newest)}{uuid4().hex[:12]}",
         bucket=location.bucket,
         destination=location.key,
-        conflict=COMPACT,
+        mode=COMPACT,
         committed_ms=int(time.time() * 1000),
         previous=newest,
         hides="all",
@@ -301,5 +301,5 @@ def _down(newest: str, known: Mapping[str, Manifest]) -> list[Manifest]:
     # It may end in a manifest that is gone, and that a full replace had hidden.
     while job is not None and job in known:
         found.append(known[job])
-        job = None if known[job].conflict == COMPACT else known[job].previous
+        job = None if known[job].mode == COMPACT else known[job].previous
     return found

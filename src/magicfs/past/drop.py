@@ -28,8 +28,8 @@ from magicfs.past.effects import Effects, log_effects, of_drop, partition_names,
 from magicfs.past.file_facts import PublishedFile, columns_of, published_file
 from magicfs.past.row_condition import Condition, parse_condition
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import is_data
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
 from magicfs.transaction.context import JobContext
@@ -56,7 +56,7 @@ class DropReport:
         files: How many files are no part of the dataset any more.
         bytes: Their size.
         keys: The first 100 of them, relative to the destination.
-        kept: Whether they stay where they are for a time, as ``keep_replaced`` says.
+        kept: Whether they stay where they are for a time, as ``keep`` says.
         published_before: Whether a job of the same ``run_id`` had dropped before, and nothing was done now.
         warnings: What could not be done once they were dropped; ``magicfs recover`` finishes it.
         effects: The same as was found before anything was changed, with the publications whose files these
@@ -85,7 +85,7 @@ def drop(
     jobs: str | Sequence[str] | None = None,
     where: Where | None = None,
     dry_run: bool = False,
-    keep_replaced: str | timedelta | NotSaid | None = NOT_SAID,
+    keep: str | timedelta | NotSaid | None = NOT_SAID,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
@@ -110,7 +110,7 @@ def drop(
             the columns of which there are statistics; dates are text): files all of whose rows meet it. Or a
             function that is given a ``PublishedFile``.
         dry_run: Change nothing; report what would be dropped.
-        keep_replaced: For how long the files stay where they are, such as ``"7d"``, so that this can be
+        keep: For how long the files stay where they are, such as ``"7d"``, so that this can be
             rolled back; None deletes them for good. You can leave it out only if no file would be deleted
             that nothing else keeps.
         keep_in_place: Whether they stay there on a bucket with versions, too, for readers who know names and
@@ -121,8 +121,8 @@ def drop(
         filesystem: That filesystem itself, in place of options.
 
     Raises:
-        UsageError: Files would be deleted for good, and ``keep_replaced`` was not given; or no choice was
-            given, or it is malformed; or ``keep_in_place`` came without ``keep_replaced``; or files hold rows
+        UsageError: Files would be deleted for good, and ``keep`` was not given; or no choice was
+            given, or it is malformed; or ``keep_in_place`` came without ``keep``; or files hold rows
             that meet ``where`` and others that do not, as far as anybody knows; or there are files that no
             manifest knows. Nothing was changed.
         ObjectNotFound: Nothing was published there, or not what ``jobs`` names.
@@ -137,8 +137,8 @@ def drop(
         "order": Order.of(partitions, jobs, where),
         "dry_run": dry_run,
         "look": True,
-        "may_lose": keep_replaced is not NOT_SAID,
-        "keep_replaced_ms": kept_for(keep_replaced, keep_in_place=keep_in_place),
+        "may_lose": keep is not NOT_SAID,
+        "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
         "keep_in_place": keep_in_place,
         "run_id": run_id,
         "job": ids.job_id(uuid4() if job_id is None else job_id),
@@ -165,7 +165,7 @@ class Order:
         """The order of the arguments of ``drop``, checked."""
         if partitions is None and jobs is None and where is None:
             raise UsageError(
-                "nothing says what to drop; give partitions, jobs or where; a job with conflict='replace' "
+                "nothing says what to drop; give partitions, jobs or where; a job with mode='overwrite' "
                 "and allow_empty=True empties a dataset"
             )
         return cls(
@@ -190,7 +190,7 @@ async def drop_files(
     dry_run: bool = False,
     look: bool = False,
     may_lose: bool = True,
-    keep_replaced_ms: int | None = None,
+    keep_ms: int | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job: ids.JobId,
@@ -205,7 +205,7 @@ async def drop_files(
 
     def report(job: str | None, files: Mapping[str, ManifestFile], **how: Any) -> DropReport:
         names, size = tuple(sorted(files)[:_NAMED_MAX]), sum(one.size for one in files.values())
-        return DropReport(location.url, job, len(files), size, names, keep_replaced_ms is not None, **how)
+        return DropReport(location.url, job, len(files), size, names, keep_ms is not None, **how)
 
     found = choice(shown_files(location, view))
     if not found and (dry_run or run_id is None):
@@ -215,9 +215,9 @@ async def drop_files(
         layout=WorkLayout(location.key, job),
         options=JobOptions(
             committer="magic",
-            conflict="drop",
+            mode="drop",
             run_id=run_id,
-            keep=Keep(ms=keep_replaced_ms, in_place=keep_in_place),
+            keep=Keep(ms=keep_ms, in_place=keep_in_place),
         ),
     )
     effects = Effects()
@@ -324,7 +324,7 @@ def _meeting(
             f"{len(unknown)} files of {location.url} may hold rows that meet {condition.text!r} and rows "
             f"that do not, as far as partitions and manifests tell, such as {min(unknown)}; {why}nothing was "
             "changed; drop whole files by another condition, or publish those files anew by a job with "
-            "conflict='replace_partitions'"
+            "mode='overwrite_partitions'"
         )
 
 

@@ -17,8 +17,8 @@ from magicfs.manifests.comparison import compare
 from magicfs.past.extension import Rollback, files_gone, restored_files, versions_of
 from magicfs.past.history import Publication, as_publication, publications
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data, lies_in
 from magicfs.protocol.final_names import job_named
+from magicfs.protocol.modes import is_data, lies_in
 from magicfs.protocol.paths import Location
 from magicfs.report import human_bytes
 from magicfs.runtime.parallel import gathered
@@ -161,8 +161,8 @@ def refuse_loss(effects: Effects, url: str, verb: str) -> None:
         whose = f"; publications: {_named(effects.publications)}" if effects.publications else ""
         raise UsageError(
             f"this would {verb} {url} and delete for good {lost}{whose}; no job keeps them; nothing was "
-            "changed; give keep_replaced='7d' (--keep 7d) to keep them for that time, so that this can be "
-            "rolled back, or keep_replaced=None (--no-keep) to delete them for good"
+            "changed; give keep='7d' (--keep 7d) to keep them for that time, so that this can be "
+            "rolled back, or keep=None (--no-keep) to delete them for good"
         )
 
 

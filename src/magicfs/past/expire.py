@@ -41,8 +41,8 @@ from magicfs.manifests.comparison import has_version
 from magicfs.manifests.kept import kept_by
 from magicfs.past import kept_versions
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import CHANGES_FILES
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import plain_fields
 from magicfs.runtime.parallel import at_once, drained, gathered
@@ -95,7 +95,7 @@ def expire(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> ExpireReport:
-    """Delete the replaced files that jobs kept with ``keep_replaced``, as soon as their time is over.
+    """Delete the replaced files that jobs kept with ``keep``, as soon as their time is over.
 
     No file is deleted before its time, none that a rollback shows again, and none that another job keeps for
     longer. The clock of the store decides. Run it as often as you like, while jobs, readers and other

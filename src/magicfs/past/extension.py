@@ -20,20 +20,20 @@ from magicfs.manifests import chain, kept
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.log import is_published
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data, lies_in
 from magicfs.protocol.final_names import copied_key
+from magicfs.protocol.modes import is_data, lies_in
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import Extension, Prepared, Settling
-from magicfs.transaction.planning import Look, Replace, as_old
+from magicfs.transaction.planning import Look, Overwrite, as_old
 from magicfs.transaction.record import new_token
 
 __all__ = ["Past", "Rollback", "files_gone", "restored_files", "versions_of"]
 
 
-class Rollback(Replace):
+class Rollback(Overwrite):
     """Replaces everything, or what lies in the partitions of the rollback, by files of the past."""
 
     warns = False
@@ -68,7 +68,7 @@ class Past(Extension):
         """
         options = look.context.options
         keeps = options.keep.ms is not None
-        if look.seen is not None and options.conflict != "append":
+        if look.seen is not None and options.mode != "append":
             keeps_versions = keeps and look.record.keeps_versions and not options.keep.in_place
             if look.seen[0].keeping or keeps_versions or options.rollback.job is not None:
                 shown = await look.shown()
@@ -221,13 +221,13 @@ def files_gone(engine: Engine, context: JobContext, keys: Sequence[str]) -> Obje
         f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
         f"{len(keys)} files that were published with job {context.options.rollback.job} were deleted or "
         "written over by later jobs, or are being deleted; nothing was changed",
-        hint="publish with keep_replaced= to keep them for a time",
+        hint="publish with keep= to keep them for a time",
     )
 
 
 def _cannot_keep(context: JobContext, key: str) -> UsageError:
     """The error of a job that would write over what it is to keep."""
     return UsageError(
-        f"job {context.job} would write over {key}, which keep_replaced promises to keep; nothing was "
-        "published; use unique_names=True, or leave keep_replaced out"
+        f"job {context.job} would write over {key}, which keep promises to keep; nothing was "
+        "published; use unique_names=True, or leave keep out"
     )

@@ -32,7 +32,7 @@ class Publication:
         job_id: The job.
         run_id: Name of its run; None without one.
         published: When it was published, by the clock of its driver, in UTC.
-        conflict: What it did about the data that was there; ``adopt`` for files that no job had brought.
+        mode: What it did about the data that was there; ``adopt`` for files that no job had brought.
         files: How many files it brought.
         bytes: Their size.
         tags: The tags that name it.
@@ -43,7 +43,7 @@ class Publication:
     job_id: str
     run_id: str | None
     published: datetime
-    conflict: str
+    mode: str
     files: int
     bytes: int
     tags: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Publication:
             "job_id": self.job_id,
             "run_id": self.run_id,
             "published": self.published.isoformat(timespec="milliseconds"),
-            "conflict": self.conflict,
+            "mode": self.mode,
             "files": self.files,
             "bytes": self.bytes,
             "tags": list(self.tags),
@@ -122,7 +122,7 @@ def as_publication(job: LoggedJob, tags: Sequence[str] = ()) -> Publication:
         job_id=job.job_id,
         run_id=job.run_id,
         published=moment(job.committed_ms),
-        conflict=job.conflict,
+        mode=job.mode,
         files=job.files,
         bytes=job.size,
         tags=tuple(tags),

@@ -23,7 +23,7 @@ from magicfs.manifests.log import Past, above, logged
 from magicfs.manifests.log_files import AT_ONCE, NAMED_BY, At, file_of_names, key_of, whose
 from magicfs.manifests.log_names import Names, number_of, read_set
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Store
 
@@ -78,7 +78,7 @@ class News:
             async with aclosing(above(store, destination, READING, past, known)) as manifests:
                 async for one in manifests:
                     self._read[one.job_id] = one
-                    if one.conflict != COMPACT:
+                    if one.mode != COMPACT:
                         found.append(logged(one))
                         continue
                     is_below = True

@@ -49,7 +49,7 @@ async def published_since(engine: Engine, location: Location, start: str, end: s
     async for manifest in chain.chain(engine.store, location.key, READING, start=end):
         if manifest.job_id == start:
             break
-        if manifest.conflict != COMPACT:
+        if manifest.mode != COMPACT:
             found.append(manifest)
     else:
         if start != NOTHING:

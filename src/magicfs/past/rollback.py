@@ -75,7 +75,7 @@ def rollback(
     to: str | datetime,
     partitions: str | Sequence[str] | None = None,
     dry_run: bool = False,
-    keep_replaced: str | timedelta | NotSaid | None = NOT_SAID,
+    keep: str | timedelta | NotSaid | None = NOT_SAID,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
@@ -87,7 +87,7 @@ def rollback(
     What was published since is taken back, other days included, unless you name the ``partitions`` that go
     back. A run that was taken back counts as not published: call it again, and it publishes.
 
-    No file is copied that is still there, as ``keep_replaced`` of the jobs since has kept it. Of one that is
+    No file is copied that is still there, as ``keep`` of the jobs since has kept it. Of one that is
     kept by its version the store makes a copy, under another name. If this process dies, ``magicfs recover``
     brings the rollback to its end. A second call is one more job that shows the same;
     with the same ``run_id`` it changes nothing.
@@ -99,7 +99,7 @@ def rollback(
         partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below:
             these go back, and everything else stays as it is. By default everything goes back.
         dry_run: Change nothing; report what would go and what would come back.
-        keep_replaced: For how long what was published since stays where it is, such as ``"7d"``, so that this
+        keep: For how long what was published since stays where it is, such as ``"7d"``, so that this
             rollback can be rolled back; None deletes it for good. You can leave it out only if no file would
             be deleted that nothing else keeps.
         keep_in_place: Whether it stays there on a bucket with versions, too, for readers who know names and
@@ -115,9 +115,9 @@ def rollback(
     Raises:
         ObjectNotFound: No such publication, or files of then were deleted or written over since; nothing was
             changed.
-        UsageError: Files would be deleted for good, and ``keep_replaced`` was not given; or ``to`` means
+        UsageError: Files would be deleted for good, and ``keep`` was not given; or ``to`` means
             several publications, or what readers saw then is not known; or a partition is not there now
-            and was not then; or ``keep_in_place`` came without ``keep_replaced``. Nothing was changed.
+            and was not then; or ``keep_in_place`` came without ``keep``. Nothing was changed.
         CommitDenied: Another job is changing the destination; nothing was changed.
         CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
         CommitUnfinished: It is published, but readers may not see that; run ``magicfs recover URL``.
@@ -126,12 +126,12 @@ def rollback(
     how = {
         "to": to,
         "partitions": partition_names(partitions),
-        "keep_replaced_ms": kept_for(keep_replaced, keep_in_place=keep_in_place),
+        "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
         "keep_in_place": keep_in_place,
         "run_id": run_id,
         "job": ids.job_id(uuid4() if job_id is None else job_id),
     }
-    ask = {"dry_run": dry_run, "may_lose": keep_replaced is not NOT_SAID}
+    ask = {"dry_run": dry_run, "may_lose": keep is not NOT_SAID}
     return on_destination(_look_and_roll_back, url, storage_options, filesystem, **ask, **how)
 
 
@@ -141,9 +141,7 @@ async def _look_and_roll_back(
     context = await _context(engine, location, **how)
     if dry_run:
         effects = await of_rollback(engine, location, context)
-        nothing = JobReport(
-            "", location.url, context.options.committer, context.options.conflict, 0, 0, 0, 0.0
-        )
+        nothing = JobReport("", location.url, context.options.committer, context.options.mode, 0, 0, 0, 0.0)
         return RollbackReport.of(nothing, effects, dry_run=True)
     run, effects = context.options.run_id, Effects()
     if run is None or await run_in_effect(engine.store, location.key, READING, run) is None:
@@ -164,13 +162,13 @@ async def roll_back(
     *,
     to: str | datetime,
     partitions: tuple[str, ...] | None = None,
-    keep_replaced_ms: int | None = None,
+    keep_ms: int | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job: ids.JobId,
 ) -> JobReport:
     """``rollback``, on the store's loop, for callers who have looked before what it changes."""
-    asked = (to, partitions, keep_replaced_ms, keep_in_place, run_id, job)
+    asked = (to, partitions, keep_ms, keep_in_place, run_id, job)
     context = await _context(engine, location, *asked)
     return await _publish(engine, location, context)
 
@@ -180,7 +178,7 @@ async def _context(
     location: Location,
     to: str | datetime,
     partitions: tuple[str, ...] | None,
-    keep_replaced_ms: int | None,
+    keep_ms: int | None,
     keep_in_place: bool,
     run_id: str | None,
     job: ids.JobId,
@@ -190,9 +188,9 @@ async def _context(
         layout=WorkLayout(location.key, job),
         options=JobOptions(
             committer="magic",
-            conflict="replace" if partitions is None else "replace_partitions",
+            mode="overwrite" if partitions is None else "overwrite_partitions",
             run_id=run_id,
-            keep=Keep(ms=keep_replaced_ms, in_place=keep_in_place),
+            keep=Keep(ms=keep_ms, in_place=keep_in_place),
             rollback=Rollback(job=await job_as_of(engine, location, to), partitions=partitions),
         ),
     )
@@ -204,7 +202,7 @@ async def _publish(engine: Engine, location: Location, context: JobContext) -> J
     if found.published is not None:
         await transaction.abort((), found.driver, given=False)
         return JobReport.before(
-            found.published, location.url, context.options.committer, context.options.conflict
+            found.published, location.url, context.options.committer, context.options.mode
         )
 
     async def load() -> JobOutput:

@@ -16,7 +16,7 @@ from magicfs.errors import ObjectNotFound
 from magicfs.manifests import chain, tags
 from magicfs.manifests.chain import READING
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import conditions_of
 
@@ -34,7 +34,7 @@ def tag(
 ) -> str:
     """Name a publication, for ``magicfs.dataset(url, as_of=name)`` and ``magicfs.rollback(url, to=name)``.
 
-    A tag is a name and keeps no file: ``keep_replaced`` of the jobs that replace them does. A second call
+    A tag is a name and keeps no file: ``keep`` of the jobs that replace them does. A second call
     changes nothing.
 
     Args:

@@ -15,7 +15,7 @@ class Guarantees:
     No cell rests on a condition of a completion, which some stores do not know: on Google Cloud Storage
     completions have no precondition. That one job alone publishes what it wrote comes from its job object,
     which one conditional write moves, and from unique names, which hold the ids of job and task. Where a job
-    gives names without ids, ``conflict="fail"`` looks at them first there, with a window until it completes.
+    gives names without ids, ``mode="error"`` looks at them first there, with a window until it completes.
     """
 
     speculative_tasks: bool = False

@@ -1,7 +1,7 @@
 """By what a file is told from every other one, and which visible files a job may delete.
 
 Equal bytes have equal ETags, so an old file and a new one of the same name may look alike: versions and write
-ids tell them apart. A ``replace`` deletes the old files of its listing, never one that it has published; a
+ids tell them apart. An ``overwrite`` deletes the old files of its listing, never one that it has published; a
 revert deletes the job's own.
 """
 

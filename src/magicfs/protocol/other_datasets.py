@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import MANIFESTS, delta_mark, overlap, table_format_of
 from magicfs.protocol.layout import JOB_LOCATION, JOB_OBJECT, LayoutName, WorkLayout
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
+from magicfs.protocol.modes import MANIFESTS, delta_mark, overlap, table_format_of
 from magicfs.protocol.temporary import TEMPORARY
 
 __all__ = [

@@ -24,7 +24,7 @@ Period: TypeAlias = str | timedelta
 
 
 class NotSaid(Enum):
-    """The value of ``keep_replaced`` where the caller said neither how long nor None."""
+    """The value of ``keep`` where the caller said neither how long nor None."""
 
     NOT_SAID = "not said"
 
@@ -59,17 +59,17 @@ def parse_period(name: str, value: object) -> int:
     return found
 
 
-def kept_for(keep_replaced: Period | NotSaid | None, *, keep_in_place: bool) -> int | None:
+def kept_for(keep: Period | NotSaid | None, *, keep_in_place: bool) -> int | None:
     """For how many milliseconds replaced files are kept; None if they are not.
 
     Raises UsageError as ``parse_period``, and where files that nobody keeps should stay where they are.
     """
-    if keep_replaced is not None and keep_replaced is not NOT_SAID:
-        return parse_period("keep_replaced", keep_replaced)
+    if keep is not None and keep is not NOT_SAID:
+        return parse_period("keep", keep)
     if keep_in_place:
         raise UsageError(
-            "keep_in_place says where replaced files stay, and keep_replaced does not say for how long; "
-            "give it, such as keep_replaced='7d', or leave both out; nothing was changed"
+            "keep_in_place says where replaced files stay, and keep does not say for how long; "
+            "give it, such as keep='7d', or leave both out; nothing was changed"
         )
     return None
 

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from magicfs.protocol import conflict, paths
+from magicfs.protocol import modes, paths
 from magicfs.protocol.other_datasets import Others, may_be_others
 
 __all__ = ["OldFile", "Partitions", "Replacement", "Scope", "lost_partitions", "partitions_of"]
@@ -84,13 +84,13 @@ class Replacement:
                 return True  # published already, by a driver of Hadoop's that died
             self.equal.append(one)
         relative = one.key[len(self._prefix) :] if one.key.startswith(self._prefix) else ""
-        if relative and conflict.is_plain(relative) and not may_be_others(relative):
+        if relative and modes.is_plain(relative) and not may_be_others(relative):
             is_data = True
         else:
             self.others.add(one.key)
-            is_data = conflict.is_replaced(one.key, self.scope.destination)
+            is_data = modes.is_replaced(one.key, self.scope.destination)
         if not is_data and not self._is_given_up(one.key):
-            if conflict.is_hidden_output(one.key, self.scope.destination) and self.covers(one.key):
+            if modes.is_hidden_output(one.key, self.scope.destination) and self.covers(one.key):
                 self.hidden.append(one)
             return True
         if self.covers(one.key):
@@ -144,7 +144,7 @@ class Replacement:
 
         def goes(one: OldFile) -> bool:
             relative = paths.relative_to(one.key, self.scope.destination)
-            if conflict.lies_in(relative, partitions):
+            if modes.lies_in(relative, partitions):
                 return True
             if (file := files.get(relative)) is None or not one.is_same(file):
                 return False
@@ -165,7 +165,7 @@ class Replacement:
     def _is_given_up(self, key: str) -> bool:
         """Whether a key is part of another dataset that may be deleted: its manifests and logs go, too."""
         place = paths.which_holds(key, self.scope.also)
-        return place is not None and not conflict.is_work(paths.relative_to(key, place))
+        return place is not None and not modes.is_work(paths.relative_to(key, place))
 
     def _is_in_partitions(self, key: str) -> bool:
         if not self._partitions:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from magicfs.errors import CommitFailed, ProtocolViolation
-from magicfs.protocol import conflict, paths
+from magicfs.protocol import modes, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
 __all__ = ["Attempt", "KeyCheck", "LateKeyCheck", "StoredSet", "check_attempts", "last_committed"]
@@ -138,7 +138,7 @@ def _refuse_odd(key: str, source: str, directories: Iterable[str]) -> None:
     """Raise CommitFailed for a key that no task could have opened: no file's, or a record's."""
     directory = paths.which_holds(key, directories)
     assert directory is not None
-    if paths.can_be_a_file(key) and not conflict.is_reserved(paths.relative_to(key, directory)):
+    if paths.can_be_a_file(key) and not modes.is_reserved(paths.relative_to(key, directory)):
         return
     raise CommitFailed(
         f"{source} names {key!a}, which is no key of data: a record, or work of a job, or a path with an "

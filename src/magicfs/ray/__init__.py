@@ -3,7 +3,7 @@
 ::
 
     report = magicfs.ray.write_parquet(
-        ds, "s3://bucket/sales", partition_by="day", conflict="replace_partitions"
+        ds, "s3://bucket/sales", partition_by="day", mode="overwrite_partitions"
     )
     job.map(function, range(100), executor=magicfs.ray.RayExecutor())
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from magicfs.engines.arrow_sink import ArrowSink
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport
 
 try:
@@ -70,7 +70,7 @@ def write_parquet(
     url: str,
     *,
     partition_by: str | Sequence[str] = (),
-    conflict: Conflict = "fail",
+    mode: WriteMode = "error",
     run_id: str | None = None,
     retries: int | None = None,
     concurrency: int | None = None,
@@ -80,20 +80,20 @@ def write_parquet(
     """Publish a dataset of Ray Data as Parquet, all or nothing.
 
     A task that lost its worker is run again by Ray, and leaves no trace of its first attempt; one that raised
-    fails the whole, unless ``retries`` is given. A second call writes again, as ``conflict`` says; with the
+    fails the whole, unless ``retries`` is given. A second call writes again, as ``mode`` says; with the
     same ``run_id`` it publishes nothing, computes nothing and returns a report that is ``published_before``.
 
     Args:
         ds: The dataset.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
-        conflict: What to do about data that is there: ``fail``, ``append``, ``replace`` or
-            ``replace_partitions``.
+        mode: What to do about data that is there: ``error``, ``append``, ``overwrite`` or
+            ``overwrite_partitions``.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
         retries: How often Ray runs a write again that has raised. The write is a task of its own then, and
             its blocks go through Ray's object store; without it, Ray writes where the blocks are made.
         concurrency: Most write tasks at once; Ray decides by default.
-        check_schema: With ``append`` or ``replace_partitions``, whether to look first at one file that is
+        check_schema: With ``append`` or ``overwrite_partitions``, whether to look first at one file that is
             there, and to refuse rows that do not fit it. The write tasks compare, for Ray knows no schema
             before it runs.
         **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
@@ -107,7 +107,7 @@ def write_parquet(
         Exception: What Ray raises for a task that failed, also of rows that do not fit those that stay.
     """
     sink = MagicDatasink(
-        url, partition_by=partition_by, conflict=conflict, run_id=run_id, check_schema=check_schema, **job
+        url, partition_by=partition_by, mode=mode, run_id=run_id, check_schema=check_schema, **job
     )
     again = {} if retries is None else {"max_retries": retries, "retry_exceptions": True}
     return sink.publish(lambda: ds.write_datasink(sink, ray_remote_args=again, concurrency=concurrency))

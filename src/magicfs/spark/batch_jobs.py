@@ -144,7 +144,7 @@ def commit_batch(
             "what a replay of batch %s of %s wrote was not discarded whole: %s", batch_id, sink_id, error
         )
     return _told(
-        JobReport.before(before, job.url, spec.options.committer, spec.options.conflict), sink_id, batch_id
+        JobReport.before(before, job.url, spec.options.committer, spec.options.mode), sink_id, batch_id
     )
 
 

@@ -40,7 +40,7 @@ def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) ->
     """Check everything that can be checked before a task runs, the destination included.
 
     ``overwrite``: whether ``mode("overwrite")`` was asked for. Raises UsageError for a wrong option, column
-    or mode, and for rows that do not fit those that stay, OutputExists for ``conflict=fail`` and old data,
+    or mode, and for rows that do not fit those that stay, OutputExists for ``mode=error`` and old data,
     ObjectNotFound for a missing bucket, which is not created.
     """
     chosen = options.parse(given, frame.fieldNames(), overwrite=overwrite)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from magicfs.errors import UsageError
-from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.modes import WRITE_MODES, WriteMode
 from magicfs.tables.formats import FORMATS
 
 __all__ = [
@@ -41,12 +41,12 @@ class WriteOptions:
 
     path: str
     partition_cols: tuple[str, ...] = ()
-    conflict: Conflict = "append"  # what to do about data that is there already
+    mode: WriteMode = "append"  # what to do about data that is there already
     run_id: str | None = None  # name of the run, by which a second one finds the first
     allow_empty: bool = False  # whether a frame without rows may replace what is there
     check_schema: bool = True  # whether rows must fit those that stay
-    also_replace: tuple[str, ...] = ()  # URLs of other datasets whose files may be deleted
-    keep_replaced: str | None = None  # for how long replaced files stay; None if they are deleted
+    also_overwrite: tuple[str, ...] = ()  # URLs of other datasets whose files may be deleted
+    keep: str | None = None  # for how long replaced files stay; None if they are deleted
     keep_in_place: bool = False  # whether they stay where they are in a bucket with versions, too
     tracking: _Tracking = "memory"  # where finished uploads are remembered until their task commits
     unique_names: bool = True  # whether final names carry task and job
@@ -119,8 +119,8 @@ def build(
             "the destination is missing; name it in .save('s3://bucket/dataset'), or in SQL in "
             "INSERT INTO … WITH (path 's3://bucket/dataset')"
         )
-    parsed["conflict"] = _chosen_conflict(
-        parsed.get("conflict"), overwrite=overwrite, partitioned=bool(parsed.get("partition_cols"))
+    parsed["mode"] = _chosen_mode(
+        parsed.get("mode"), overwrite=overwrite, partitioned=bool(parsed.get("partition_cols"))
     )
     options = WriteOptions(**parsed | {"path": path})
     _check_columns(options.partition_cols, columns)
@@ -182,25 +182,26 @@ def _unknown(names: Sequence[str]) -> str:
     return f"unknown {noun} {', '.join(names)}{hint}; format('magic') knows {', '.join(known)}"
 
 
-def _chosen_conflict(asked: Conflict | None, *, overwrite: bool, partitioned: bool) -> Conflict:
+def _chosen_mode(asked: WriteMode | None, *, overwrite: bool, partitioned: bool) -> WriteMode:
     """What mode and option say together; a job deletes nothing that only one of them speaks of."""
     if not overwrite:
-        if asked in {None, "append", "fail"}:
+        if asked in {None, "append", "error"}:
             return asked or "append"
         raise UsageError(
-            f"conflict={asked!r} deletes data and mode('append') says to keep it; use mode('overwrite')"
+            f"option mode={asked!r} deletes data and mode('append') says to keep it; use mode('overwrite')"
         )
-    if asked in {"append", "fail"}:
+    if asked in {"append", "error"}:
         raise UsageError(
-            f"conflict={asked!r} keeps data and mode('overwrite') says to delete it; use mode('append')"
+            f"option mode={asked!r} keeps data and mode('overwrite') says to delete it; use mode('append')"
         )
     if asked is None and partitioned:
         # Spark keeps spark.sql.sources.partitionOverwriteMode from data sources like this one.
         raise UsageError(
-            "mode('overwrite') with partitionCols has two meanings: say conflict='replace' to replace the "
-            "whole dataset, or conflict='replace_partitions' to replace the partitions that are written"
+            "mode('overwrite') with partitionCols has two meanings: say option('mode', 'overwrite') to "
+            "replace the whole dataset, or option('mode', 'overwrite_partitions') for the "
+            "partitions that you write"
         )
-    return asked or "replace"
+    return asked or "overwrite"
 
 
 def _check_columns(chosen: Sequence[str], columns: Sequence[str]) -> None:
@@ -269,9 +270,9 @@ def _are_texts(values: Sequence[object]) -> bool:
     return all(isinstance(one, str) and one for one in values)
 
 
-def _conflict_of(option: str, value: str) -> str:
-    """A conflict mode."""
-    return word_of(option, value, CONFLICTS)
+def _mode_of(option: str, value: str) -> str:
+    """A mode."""
+    return word_of(option, value, WRITE_MODES)
 
 
 def _tracking_of(option: str, value: str) -> str:
@@ -325,12 +326,12 @@ def _json_of(option: str, value: str, kind: type[_T]) -> _T:
 _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "path": ("path", text_of),
     "partitionCols": ("partition_cols", columns_of),
-    "conflict": ("conflict", _conflict_of),
+    "mode": ("mode", _mode_of),
     "runId": ("run_id", name_of),
     "allowEmpty": ("allow_empty", _flag_of),
     "checkSchema": ("check_schema", _flag_of),
-    "alsoReplace": ("also_replace", _urls_of),
-    "keepReplaced": ("keep_replaced", name_of),
+    "alsoOverwrite": ("also_overwrite", _urls_of),
+    "keep": ("keep", name_of),
     "keepInPlace": ("keep_in_place", _flag_of),
     "fileFormat": ("file_format", _file_format_of),
     "compression": ("compression", lambda _, value: value.strip().lower()),

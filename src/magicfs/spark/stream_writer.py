@@ -47,9 +47,9 @@ def _check(chosen: WriteOptions) -> None:
             f"committer={chosen.committer!r} needs a job that is set up before its tasks, and a stream has "
             "none; leave it out, or write each batch with magicfs.spark.sink in foreachBatch"
         )
-    if chosen.conflict == "fail":
+    if chosen.mode == "error":
         raise UsageError(
-            "conflict='fail' would refuse every batch but the first; leave it out, and choose a destination "
+            "mode='error' would refuse every batch but the first; leave it out, and choose a destination "
             "of its own for the stream"
         )
     if chosen.tracking != "memory" or not chosen.unique_names:

@@ -6,7 +6,7 @@
         for number, frame in enumerate(frames):
             frame.to_csv(task.url(f"part-{number}.csv"), storage_options=task.storage_options)
 
-    job = magicfs.Job("s3://bucket/sales", conflict="append").setup()
+    job = magicfs.Job("s3://bucket/sales", mode="append").setup()
     mapped = df.mapInPandas(pandas_function(job, write), COMMIT_SCHEMA)
     report = job.commit(collect_commits(mapped))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
 from magicfs import errors
@@ -25,7 +25,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.spark import late_writers as late
 from magicfs.spark import options
@@ -79,7 +79,8 @@ def check_rows(job: Job, chosen: WriteOptions, frame: StructType) -> None:
 
 COMMIT_TRIES = 3
 
-Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+Mode = WriteMode | Literal["errorifexists", "ignore"]
+_MODES = ("append", "overwrite", "overwrite_partitions", "error", "errorifexists", "ignore")
 _OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 _TRACEBACK = "Traceback (most recent call last):"
 
@@ -96,8 +97,7 @@ def write(
     url: str,
     *,
     partition_by: str | Sequence[str] = (),
-    mode: Mode = "errorifexists",
-    conflict: Conflict | None = None,
+    mode: Mode = "error",
     sort: bool = False,
     file_format: str = "parquet",
     compression: str | None = None,
@@ -116,8 +116,8 @@ def write(
     progress: ProgressCallback | None = None,
     allow_empty: bool = False,
     check_schema: bool = True,
-    also_replace: Sequence[str] = (),
-    keep_replaced: str | None = None,
+    also_overwrite: Sequence[str] = (),
+    keep: str | None = None,
     keep_in_place: bool = False,
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
@@ -129,11 +129,10 @@ def write(
         df: The frame.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: The partition columns, outermost first.
-        mode: As Spark's. ``errorifexists`` raises where data is there, ``ignore`` then writes nothing and
-            returns a report that is ``skipped``; both look before any task runs, and again at the commit.
-        conflict: With ``overwrite``: ``replace`` or ``replace_partitions``; without it Spark's setting
-            ``spark.sql.sources.partitionOverwriteMode`` decides, as it does for Spark's own formats. With
-            ``append``: ``fail``, or ``replace_partitions`` to replace what lies in the partitions written to.
+        mode: As Spark's. ``error`` (``errorifexists``) raises where data is there, ``ignore`` then writes
+            nothing and returns a report that is ``skipped``; both look before any task runs, and again at the
+            commit. ``overwrite_partitions`` replaces what lies in the partitions that you write, and so does
+            ``overwrite`` if ``spark.sql.sources.partitionOverwriteMode`` is ``dynamic``.
         sort: Sort every partition of the frame by the partition columns, so that a task has one file open.
         file_format: ``parquet``, ``csv``, ``json``, ``orc`` or ``arrow``.
         compression: Spark's name of the codec; None for the format's default.
@@ -154,11 +153,11 @@ def write(
             which then travel with the function. ``{}`` lets executors find their own.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
         allow_empty: Whether a frame without rows may replace what is there.
-        check_schema: With Parquet, and ``append`` or ``replace_partitions``, whether to look first at one
+        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to look first at one
             file that is there, and to refuse rows that do not fit it: a column that has another type or does
             not come, other partition columns.
-        also_replace: URLs of other datasets below the destination or above it whose files may be deleted.
-        keep_replaced: For how long replaced files stay where they are, such as ``7d``: ``docs/history.md``.
+        also_overwrite: URLs of other datasets below the destination or above it whose files may be deleted.
+        keep: For how long replaced files stay where they are, such as ``7d``: ``docs/history.md``.
         keep_in_place: Whether they stay there on a bucket with versions, too.
 
     Raises:
@@ -174,18 +173,18 @@ def write(
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     if sort and not columns:
         raise UsageError("sort=True sorts by the partition columns and there are none; name partition_by")
-    meant = _conflict(df, mode, conflict, partitioned=bool(columns))
+    meant = _meant(df, mode, partitioned=bool(columns))
     chosen = options.build(
         df.columns,
-        overwrite=meant.startswith("replace"),
+        overwrite=meant.startswith("overwrite"),
         path=url,
         partition_cols=columns,
-        conflict=meant,
+        mode=meant,
         run_id=run_id,
         allow_empty=allow_empty,
         check_schema=check_schema,
-        also_replace=also_replace,
-        keep_replaced=keep_replaced,
+        also_overwrite=also_overwrite,
+        keep=keep,
         keep_in_place=keep_in_place,
         part_size=part_size,
         concurrency=concurrency,
@@ -214,7 +213,7 @@ def write(
         return _run(job, plain, _Function(job.spec, workers, df.schema))
     except OutputExists as error:
         if mode == "ignore":
-            return JobReport(job.id, job.url, committer, chosen.conflict, 0, 0, 0, 0.0, skipped=True)
+            return JobReport(job.id, job.url, committer, chosen.mode, 0, 0, 0, 0.0, skipped=True)
         raise told_of_modes(error, mode) from None
 
 
@@ -235,13 +234,13 @@ def job_of(
         chosen.path,
         committer=chosen.committer,
         committer_options=chosen.committer_options,
-        conflict=chosen.conflict,
+        mode=chosen.mode,
         unique_names=chosen.unique_names,
         tracking=chosen.tracking if delayed else "store",
         run_id=chosen.run_id,
         allow_empty=chosen.allow_empty,
-        also_replace=chosen.also_replace,
-        keep_replaced=chosen.keep_replaced,
+        also_overwrite=chosen.also_overwrite,
+        keep=chosen.keep,
         keep_in_place=chosen.keep_in_place,
         part_size=chosen.part_size,
         concurrency=chosen.concurrency,
@@ -396,8 +395,8 @@ def _check_frame(df: DataFrame, mode: str) -> None:
         )
     if df.isStreaming:
         raise UsageError("the frame is a stream; write its batches with magicfs.spark.sink and foreachBatch")
-    if mode not in get_args(Mode):
-        raise UsageError(f"mode={mode!r} is unknown; choose one of {', '.join(get_args(Mode))}")
+    if mode not in _MODES:
+        raise UsageError(f"mode={mode!r} is unknown; choose one of {', '.join(_MODES)}")
     names = [name.lower() for name in df.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"the frame has more than one column {', '.join(twice)}; rename all but one")
@@ -406,20 +405,16 @@ def _check_frame(df: DataFrame, mode: str) -> None:
         check_worker_python(context)
 
 
-def _conflict(df: DataFrame, mode: str, asked: Conflict | None, *, partitioned: bool) -> Conflict:
-    if mode != "overwrite":
-        meant: Conflict = "append" if mode == "append" else "fail"
-        if mode == "append" and asked in {"fail", "replace_partitions"}:
-            return asked
-        if asked not in {None, meant}:
-            raise UsageError(
-                f"mode={mode!r} means conflict={meant!r}, and conflict={asked!r} says otherwise; leave one "
-                "of the two out, or use mode='overwrite' to replace data"
-            )
-        return meant
-    if asked is None and partitioned and df.sparkSession.conf.get(_OVERWRITE, "static").lower() == "dynamic":
-        return "replace_partitions"
-    return asked or "replace"
+def _meant(df: DataFrame, mode: Mode, *, partitioned: bool) -> WriteMode:
+    if mode in {"errorifexists", "ignore"}:
+        return "error"
+    if (
+        mode == "overwrite"
+        and partitioned
+        and df.sparkSession.conf.get(_OVERWRITE, "static").lower() == "dynamic"
+    ):
+        return "overwrite_partitions"
+    return cast("WriteMode", mode)
 
 
 def _plain(df: DataFrame, sort_by: Sequence[str], months: Mapping[int, str]) -> DataFrame:

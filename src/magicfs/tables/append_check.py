@@ -59,7 +59,7 @@ def rows_there(job: JobSpec, file_format: str = "parquet") -> RowsThere | None:
 
     Reads the pointer, a manifest and the end of that file. Whatever is wrong with the store, others report.
     """
-    if file_format != "parquet" or job.options.conflict not in {"append", "replace_partitions"}:
+    if file_format != "parquet" or job.options.mode not in {"append", "overwrite_partitions"}:
         return None
     destination = open_destination(job.location.url, None, job.wrapped())
     found = one_file(destination, _ENDING)

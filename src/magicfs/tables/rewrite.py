@@ -27,7 +27,7 @@ from magicfs.job.spec import JobSpec, destination_of
 from magicfs.job.task import Task
 from magicfs.past.drop import Order, choose
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import is_data
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import kept_for
 from magicfs.protocol.rewriting import Group, groups_of
@@ -71,7 +71,7 @@ class RewriteReport:
         new_bytes: Their size; with ``dry_run`` as the old ones.
         rows: How many rows they hold; None with ``dry_run``.
         left: How many small files stay because pyarrow cannot write the same schema.
-        kept: Whether the old files stay where they are for a time, as ``keep_replaced`` says.
+        kept: Whether the old files stay where they are for a time, as ``keep`` says.
         published_before: Whether a job of the same ``run_id`` had rewritten before, and nothing was done now.
         warnings: What could not be done once they were replaced; ``magicfs recover`` finishes it.
     """
@@ -97,7 +97,7 @@ def rewrite(
     target_size: int = TARGET_SIZE,
     partitions: str | Sequence[str] | None = None,
     dry_run: bool = False,
-    keep_replaced: str | timedelta | None = None,
+    keep: str | timedelta | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -113,14 +113,14 @@ def rewrite(
     one that was past its commit point, and then does nothing; it aborts one that was not, and rewrites.
 
     Bloom filters and page indexes are not carried over. A stream of Spark's that has not read all of the
-    old files needs ``keep_replaced``.
+    old files needs ``keep``.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         target_size: Bytes of the largest files that are made; files of three quarters of it stay.
         partitions: Only these directories relative to the destination, with all below.
         dry_run: Change nothing; report what would be done.
-        keep_replaced: For how long the old files stay where they are, such as ``"7d"``. By default they are
+        keep: For how long the old files stay where they are, such as ``"7d"``. By default they are
             deleted.
         keep_in_place: Whether they stay there on a bucket with versions, too, for readers who know names and
             no versions, such as those of Iceberg and Delta tables.
@@ -131,7 +131,7 @@ def rewrite(
 
     Raises:
         UsageError: There are files that no manifest knows; or ``keep_in_place`` came without
-            ``keep_replaced``; or pyarrow is not installed. Nothing was changed.
+            ``keep``; or pyarrow is not installed. Nothing was changed.
         ObjectNotFound: Nothing was published there; or a file is gone.
         CommitDenied: Another job has replaced some of the files meanwhile, or is doing so, or somebody wrote
             over one; nothing was changed; call again.
@@ -147,17 +147,15 @@ def rewrite(
     if target_size < 1:
         raise UsageError(f"target_size={target_size}; give bytes, such as {TARGET_SIZE}")
     order = Order() if partitions is None else Order.of(partitions)
-    keep = kept_for(keep_replaced, keep_in_place=keep_in_place)
+    ms = kept_for(keep, keep_in_place=keep_in_place)
     destination = open_destination(url, storage_options, filesystem)
     _, options = destination_of(url, storage_options, filesystem)
     spec = _spec(destination, options, filesystem)
-    context = spec.context.asked(
-        conflict="rewrite", keep=Keep(ms=keep, in_place=keep_in_place), run_id=run_id
-    )
+    context = spec.context.asked(mode="rewrite", keep=Keep(ms=ms, in_place=keep_in_place), run_id=run_id)
     if dry_run or run_id is None:
         work = _Work.planned(destination, spec, order, target_size)
         if dry_run or not work.groups:
-            return work.report(None, keep, **(work.expected() if dry_run else {}))
+            return work.report(None, ms, **(work.expected() if dry_run else {}))
         job = _Job.begun(destination, context)
     else:
         # First, as it may end a job of the same run, which changes what there is to rewrite.
@@ -169,12 +167,12 @@ def rewrite(
             work = _Work.planned(destination, spec, order, target_size)
         if not work.groups:
             job.abort()
-            return work.report(None, keep)
+            return work.report(None, ms)
     with job.aborted_if_it_fails():
         commit, rows = work.written()
     report = job.committed(commit, work.chosen)
     figures = {"new_files": report.files, "new_bytes": report.bytes, "rows": rows}
-    return work.report(report.job_id, keep, **figures, warnings=report.warnings)
+    return work.report(report.job_id, ms, **figures, warnings=report.warnings)
 
 
 def _spec(
@@ -185,7 +183,7 @@ def _spec(
     return JobSpec(
         location=destination.location,
         job=ids.job_id(uuid4()),
-        options=JobOptions(committer="magic", conflict="append"),
+        options=JobOptions(committer="magic", mode="append"),
         storage_options=options,
         filesystem=filesystem,
         object_settings=object_settings.of_store(engine.store),

@@ -15,7 +15,7 @@ from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
 from magicfs.job.job import Job
 from magicfs.job.task import Task
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport, ProgressCallback
 
 if TYPE_CHECKING:
@@ -35,13 +35,16 @@ __all__ = ["FileFormat", "write"]
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "arrow"]
 _TASKS_MAX = 10_000
-_CONFLICT: Final = "say conflict='fail', 'append', 'replace' or 'replace_partitions'"
+_MODE: Final = "say mode='error', 'append', 'overwrite' or 'overwrite_partitions'"
 _PARTITIONS: Final = "say partition_by=['day']"
 _WORDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("mode", "if_exists", "existing_data_behavior", "overwrite", "append"), _CONFLICT),
+    **dict.fromkeys(
+        ("conflict", "save_mode", "if_exists", "existing_data_behavior", "overwrite", "append"), _MODE
+    ),
     **dict.fromkeys(("partition_cols", "partition_on", "partitionBy", "partition_columns"), _PARTITIONS),
-    "delete_matching": "say conflict='replace_partitions'",
+    "delete_matching": "say mode='overwrite_partitions'",
     "file_format": "say format='parquet'",
+    "keep_replaced": "say keep='7d'",
     "codec": "say compression='zstd'",
 }
 """Words of other libraries for what has another name here."""
@@ -53,7 +56,7 @@ def write(
     *,
     partition_by: str | Sequence[str] | None = None,
     partitioning: Literal["hive", "directory"] = "hive",
-    conflict: Conflict = "fail",
+    mode: WriteMode = "error",
     format: FileFormat = "parquet",  # noqa: A002 - as in pyarrow
     compression: str | None = None,
     row_group_size: int | None = None,
@@ -75,11 +78,11 @@ def write(
     """Publish a table, all or nothing: an error of the data or of the store publishes nothing.
 
     Rows stream: about 128 MiB of them are held for each task (twice that of a LazyFrame of Polars that makes
-    partitions), and what is on its way to the store. A second call writes again, as ``conflict`` says; with
+    partitions), and what is on its way to the store. A second call writes again, as ``mode`` says; with
     the same ``run_id`` it finds the first one's files, reads no row and says ``published_before``.
 
-    Data without rows make no file. With ``replace`` and ``replace_partitions`` they are refused, for a failed
-    query would delete what is there: ``allow_empty=True`` says that this is meant.
+    Data without rows make no file. ``overwrite`` and ``overwrite_partitions`` refuse them, for a failed query
+    would delete what is there: ``allow_empty=True`` says that this is meant.
 
     Args:
         data: A DataFrame of pandas, a DataFrame or LazyFrame of Polars, a relation of DuckDB, a table,
@@ -91,8 +94,8 @@ def write(
             they have a zone. Null and empty text become ``__HIVE_DEFAULT_PARTITION__``, which readers take
             for null.
         partitioning: ``hive`` makes ``day=mon``, ``directory`` makes ``mon``, which no null can be.
-        conflict: As for ``Job``: ``fail`` where data is there, ``append``, ``replace`` or
-            ``replace_partitions``.
+        mode: As for ``Job``: ``error`` where data is there, ``append``, ``overwrite`` or
+            ``overwrite_partitions``.
         format: ``parquet``, ``csv``, ``json`` (an object a line), ``orc`` or ``arrow``.
         compression: The codec; by default snappy for Parquet, zstd for ORC, none for the others.
         row_group_size: Most rows of a row group, or of a record batch of ``arrow``.
@@ -101,7 +104,7 @@ def write(
             compressed text up to a quarter.
         max_open_files: Most files that a task has open; beyond that, partitions get several files.
         schema: What to make of the data, with the same names; by default what they are.
-        check_schema: With Parquet, and ``append`` or ``replace_partitions``, whether to look first at one
+        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to look first at one
             file that is there, and to refuse rows that do not fit it: a column that has another type or does
             not come, other partition columns.
         index: Whether to write the index of pandas, as for ``DataFrame.to_parquet``.
@@ -119,7 +122,7 @@ def write(
     Raises:
         UsageError: An argument, a column or a value cannot be right, the rows do not fit those that
             stay, or pyarrow is not installed.
-        OutputExists: ``conflict="fail"``, and data is there; no row was read.
+        OutputExists: ``mode="error"``, and data is there; no row was read.
         CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
         CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
             recover URL``.
@@ -151,7 +154,7 @@ def write(
     )
     made = Job(
         url,
-        conflict=conflict,
+        mode=mode,
         run_id=run_id,
         allow_empty=allow_empty,
         storage_options=storage_options,

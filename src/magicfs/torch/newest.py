@@ -18,8 +18,8 @@ from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.final_names import copied_by, copied_key
+from magicfs.protocol.modes import is_reserved
 from magicfs.protocol.paths import Location
 
 __all__ = ["METADATA", "Found", "check_name", "find", "latest"]
@@ -118,7 +118,7 @@ async def _newest(
     async for manifest in chain.chain(engine.store, location.key, READING, start=start, hidden="none"):
         if (found := await _newest_in(engine, location, manifest, name, now)) is not None:
             return found
-        if manifest.conflict == COMPACT and not is_replaced:
+        if manifest.mode == COMPACT and not is_replaced:
             break  # it stands for all below
         is_replaced = is_replaced or manifest.replaced is not None
     return None

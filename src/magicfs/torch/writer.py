@@ -62,7 +62,7 @@ class StorageWriter(FileSystemWriter):
 
     Args:
         url: The directory of all checkpoints of a run, such as ``s3://bucket/run-7``.
-        conflict: ``"append"`` keeps earlier checkpoints; ``"replace"`` deletes them once the new one is
+        mode: ``"append"`` keeps earlier checkpoints; ``"overwrite"`` deletes them once the new one is
             visible.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
@@ -83,7 +83,7 @@ class StorageWriter(FileSystemWriter):
         self,
         url: str,
         *,
-        conflict: Literal["append", "replace"] = "append",
+        mode: Literal["append", "overwrite"] = "append",
         storage_options: Mapping[str, Any] | None = None,
         filesystem: AbstractFileSystem | None = None,
         job_options: Mapping[str, Any] | None = None,
@@ -107,7 +107,7 @@ class StorageWriter(FileSystemWriter):
         self.path = ""
         access = {"storage_options": storage_options, "filesystem": filesystem}
         # Ranks need not share what they remember: what a rank has written travels with its results.
-        self._options = {**(job_options or {}), **access, "conflict": conflict, "tracking": "memory"}
+        self._options = {**(job_options or {}), **access, "mode": mode, "tracking": "memory"}
         self._job: Job | None = None  # the coordinator's, while it is open
         self._last_job = ""
         self._new_job()  # so that a wrong argument is known at once

@@ -8,10 +8,10 @@ from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.job_options import JobOptions
-from magicfs.protocol import conflict, ids
-from magicfs.protocol.conflict import REMOVALS, partition_of
+from magicfs.protocol import ids, modes
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import REMOVALS, partition_of
 from magicfs.protocol.temporary import TemporaryLayout
 
 __all__ = [
@@ -108,18 +108,18 @@ class JobContext:
 
     @property
     def is_partition_scoped(self) -> bool:
-        """Whether the conflict mode is about the partitions that the job writes to, not the destination."""
-        return conflict.is_by_partition(self.options.conflict, self.options.committer)
+        """Whether the mode is about the partitions that the job writes to, not the destination."""
+        return modes.is_by_partition(self.options.mode, self.options.committer)
 
     @property
     def is_replacing(self) -> bool:
-        """Whether the conflict mode deletes what is there."""
-        return self.options.conflict.startswith("replace") or self.options.conflict in REMOVALS
+        """Whether the mode deletes what is there."""
+        return self.options.mode.startswith("overwrite") or self.options.mode in REMOVALS
 
     @property
     def names_replaced(self) -> bool:
         """Whether its manifest names the files that it replaces one by one."""
-        return self.options.conflict == "replace_partitions" or self.options.conflict in REMOVALS
+        return self.options.mode == "overwrite_partitions" or self.options.mode in REMOVALS
 
     @property
     def partitions(self) -> tuple[str, ...] | None:
@@ -133,7 +133,7 @@ class JobContext:
         """
         if self.renames.at_task_commit and self.layout.attempt:
             return False
-        return self.options.conflict == "fail" and not self.is_partition_scoped
+        return self.options.mode == "error" and not self.is_partition_scoped
 
     def asked(self, **changes: Any) -> JobContext:
         """The same job, with some options changed."""

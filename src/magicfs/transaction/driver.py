@@ -127,7 +127,7 @@ async def adopted_report(
 
 def _report(context: JobContext, **figures: Any) -> JobReport:
     key = chain.manifest_key(context.layout.destination, context.job)
-    how = (context.options.committer, context.options.conflict)
+    how = (context.options.committer, context.options.mode)
     return job_report(context.job, context.url, *how, manifest_key=key, **figures)
 
 
@@ -212,7 +212,7 @@ class JobTransaction:
             if done is None:
                 continue
             if done.unsettled is not None:
-                how = (context.url, context.options.committer, context.options.conflict)
+                how = (context.url, context.options.committer, context.options.mode)
                 raise CommitUnfinished(
                     f"the run {context.options.run_id!a} was published before, and nothing was published "
                     f"now: {outcome.unfinished(one.context, done.unsettled)}",

@@ -180,7 +180,7 @@ async def read_old(
         async for chunk, raw in read:
             path = f"{engine.store.bucket}/{chunk.key}"
             place = Place(
-                path, engine.store.bucket, destination, also_replace=context.options.places.also_replace
+                path, engine.store.bucket, destination, also_overwrite=context.options.places.also_overwrite
             )
             found += admit("deletions", deletions.read(path, raw), place)
     return found

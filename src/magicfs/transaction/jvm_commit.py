@@ -14,7 +14,7 @@ from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
-from magicfs.protocol import conflict, paths
+from magicfs.protocol import modes, paths
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import drained
 from magicfs.stores import object_settings
@@ -57,7 +57,7 @@ async def adopt(
     hundred; the ones that are not there are left out. Warnings tell what no manifest names.
     """
     destination = context.layout.destination
-    conditions = await conditions_of(engine.store, paths.join(destination, conflict.MANIFESTS))
+    conditions = await conditions_of(engine.store, paths.join(destination, modes.MANIFESTS))
     files = await _files(engine, destination, success, committed)
     pointer = await chain.read_pointer(engine.store, destination, conditions)
     manifest = Manifest(
@@ -65,7 +65,7 @@ async def adopt(
         run_id=context.options.run_id,
         bucket=engine.store.bucket,
         destination=destination,
-        conflict="append",  # whatever the job was told: that is all that Hadoop's can do
+        mode="append",  # whatever the job was told: that is all that Hadoop's can do
         committed_ms=success.timestamp_ms,
         older_files=pointer is None and await _others_are_there(engine, destination, files),
         files=tuple(files[key] for key in sorted(files)),
@@ -74,7 +74,7 @@ async def adopt(
     await chain.publish(engine.store, conditions, destination, manifest)
     warnings = [f"Hadoop's {success.committer} committer has committed the job; its manifest was added"]
     if context.is_replacing:
-        warnings.append(f"it has appended, and not done what conflict={context.options.conflict!r} asks for")
+        warnings.append(f"it has appended, and not done what mode={context.options.mode!r} asks for")
     left = success.statistics.counters.get(_COMMITTED, len(files)) - len(files)
     if left > 0:
         warnings.append(
@@ -105,9 +105,7 @@ async def _files(
             )
         return True
 
-    inside = [
-        key for key in wanted if paths.is_under(key, destination) and conflict.is_data(key, destination)
-    ]
+    inside = [key for key in wanted if paths.is_under(key, destination) and modes.is_data(key, destination)]
     await drained(inside, look, engine.concurrency)
     return found
 
@@ -116,6 +114,6 @@ async def _others_are_there(engine: Engine, destination: str, files: dict[str, M
     """Whether data is there that is none of the job's."""
     async for info in engine.store.list(paths.prefix_of(destination)):
         name = paths.relative_to(info.key, destination)
-        if conflict.is_data(info.key, destination) and name not in files:
+        if modes.is_data(info.key, destination) and name not in files:
             return True
     return False

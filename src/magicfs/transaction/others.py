@@ -24,12 +24,12 @@ from magicfs.formats import gate
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.manifests import chain
 from magicfs.manifests.kept import kept_by
-from magicfs.protocol import conflict, paths
-from magicfs.protocol.conflict import MANIFESTS, delta_mark, is_by_partition, overlap
+from magicfs.protocol import modes, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
+from magicfs.protocol.modes import MANIFESTS, delta_mark, is_by_partition, overlap
 from magicfs.protocol.other_datasets import (
     Other,
     Others,
@@ -91,7 +91,7 @@ class InTheWay:
     """Who keeps a job from deleting, each in words."""
 
     datasets: list[str] = field(default_factory=list)  # that stay
-    to_name: list[str] = field(default_factory=list)  # their URLs, for ``also_replace``
+    to_name: list[str] = field(default_factory=list)  # their URLs, for ``also_overwrite``
     jobs: list[str] = field(default_factory=list)  # that are at work, and may have ended in a moment
     to_recover: list[str] = field(default_factory=list)  # the URLs of their destinations
     warnings: list[str] = field(default_factory=list)  # where nobody could look
@@ -109,7 +109,7 @@ class InTheWay:
             urls = sorted(set(self.to_name))
             advice.append(
                 "choose another destination, or if this job may delete files of it, pass "
-                f"also_replace={urls[:_SHOWN]}{' and so on' if len(urls) > _SHOWN else ''}"
+                f"also_overwrite={urls[:_SHOWN]}{' and so on' if len(urls) > _SHOWN else ''}"
             )
         if self.jobs:
             urls = sorted(set(self.to_recover))
@@ -118,7 +118,7 @@ class InTheWay:
                 f"wait for the job, or if its driver is dead run {commands}" if urls else "try again"
             )
         return (
-            f"job {context.job} with conflict={context.options.conflict!r} would delete at {context.url} "
+            f"job {context.job} with mode={context.options.mode!r} would delete at {context.url} "
             f"what may be somebody else's: {shown}{more}; {changed}; {'; '.join(advice)}"
         )
 
@@ -138,7 +138,7 @@ async def refuse_at_setup(engine: Engine, context: JobContext) -> None:
     others, deletes = Others(destination), False
     async for info in engine.store.list(paths.prefix_of(destination)):
         others.add(info.key)
-        deletes = deletes or conflict.is_replaced(info.key, destination)
+        deletes = deletes or modes.is_replaced(info.key, destination)
         if deletes and context.is_partition_scoped:
             break
     look = _Look(engine, context, None)
@@ -285,7 +285,7 @@ class _Look:
         await self._tables(parent, names)
         if self._child_of(parent) == _ICEBERG_DATA:
             async for info in self._engine.store.list(f"{prefix}metadata/", limit=_LOOKED_AT):
-                if (table := conflict.table_format_of(info.key, parent)) is not None:
+                if (table := modes.table_format_of(info.key, parent)) is not None:
                     self._dataset(parent, f"a table of {table}, as {info.key} shows")
                     break
 
@@ -355,7 +355,7 @@ class _Look:
         return paths.relative_to(destination, parent).partition("/")[0]
 
     def _dataset(self, directory: str, what: str) -> None:
-        if directory in self._context.options.places.also_replace:
+        if directory in self._context.options.places.also_overwrite:
             return
         url = self._url(directory)
         self.found.datasets.append(f"{url} is {what}")
@@ -399,7 +399,7 @@ class OtherJob:
         job = self.job
         if job is None or self.visits is not None:
             return None
-        if not is_by_partition(job.options.conflict, job.options.committer):
+        if not is_by_partition(job.options.mode, job.options.committer):
             return None
         return job.partitions
 

@@ -96,9 +96,9 @@ def ended(url: str, job: str) -> CommitDenied:
 
 
 def run_is_published(context: JobContext, job: str) -> OutputExists:
-    """The error for ``rerun="fail"``."""
+    """The error for ``rerun="error"``."""
     return OutputExists(
-        f"the run {context.options.run_id!a} was published at {context.url} by job {job}, and rerun='fail' "
+        f"the run {context.options.run_id!a} was published at {context.url} by job {job}, and rerun='error' "
         "publishes no run twice; nothing was changed; use another run_id for other data, or rerun='skip'"
     )
 
@@ -106,10 +106,10 @@ def run_is_published(context: JobContext, job: str) -> OutputExists:
 def has_no_files(context: JobContext) -> UsageError:
     """A job without files replaces nothing, unless ``allow_empty`` was given."""
     would = "would only delete what is there"
-    if context.options.conflict == "replace_partitions":
+    if context.options.mode == "overwrite_partitions":
         would = "has no partition to replace then"
     return UsageError(
-        f"job {context.job} has no files, and conflict={context.options.conflict!r} {would}; nothing was "
+        f"job {context.job} has no files, and mode={context.options.mode!r} {would}; nothing was "
         "changed; pass allow_empty=True if that is meant"
     )
 

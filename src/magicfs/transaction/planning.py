@@ -22,9 +22,9 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import Seen, chain, read, read_pointer, view_of
 from magicfs.manifests.comparison import is_file
 from magicfs.manifests.runs import job_of_run_by
-from magicfs.protocol import conflict, paths
-from magicfs.protocol.conflict import lies_in
+from magicfs.protocol import modes, paths
 from magicfs.protocol.job_state import SHOWS_NOTHING
+from magicfs.protocol.modes import lies_in
 from magicfs.protocol.replacement import (
     OldFile,
     Partitions,
@@ -48,9 +48,9 @@ from magicfs.transaction.task_manifests import TaskManifests
 __all__ = [
     "Choice",
     "Look",
+    "Overwrite",
     "Plan",
     "Planner",
-    "Replace",
     "as_old",
     "look",
     "naming",
@@ -66,18 +66,18 @@ __all__ = [
 
 
 def _output_exists(context: JobContext, key: str) -> OutputExists:
-    """The error for ``conflict="fail"`` where a key is data already."""
+    """The error for ``mode="error"`` where a key is data already."""
     if context.is_partition_scoped:
         return OutputExists(
             f"a partition of {context.url} that job {context.job} writes to holds data already, such as "
-            f"{key}, and conflict='fail' of committer={context.options.committer!r} publishes only into "
+            f"{key}, and mode='error' of committer={context.options.committer!r} publishes only into "
             "partitions "
             "without any, and files at the root only where there is none at all; nothing was changed; "
-            "choose another destination, or conflict='append' or 'replace_partitions'"
+            "choose another destination, or mode='append' or 'overwrite_partitions'"
         )
     return OutputExists(
-        f"{context.url} holds data already, such as {key}, and conflict='fail' publishes only where there is "
-        "none; nothing was changed; choose another destination, or conflict='append' or 'replace'"
+        f"{context.url} holds data already, such as {key}, and mode='error' publishes only where there is "
+        "none; nothing was changed; choose another destination, or mode='append' or 'overwrite'"
     )
 
 
@@ -87,7 +87,7 @@ async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str
 
     async def look(partition: str) -> bool:
         async for info in engine.store.list(paths.prefix_of(paths.join(destination, partition))):
-            if conflict.is_data(info.key, destination):
+            if modes.is_data(info.key, destination):
                 raise _output_exists(context, info.key)
         return True
 
@@ -97,7 +97,7 @@ async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str
 def refuse_any(context: JobContext, old: Iterable[OldFile]) -> None:
     """Raise OutputExists if some listed objects are data."""
     destination = context.layout.destination
-    there = next((one.key for one in old if conflict.is_data(one.key, destination)), None)
+    there = next((one.key for one in old if modes.is_data(one.key, destination)), None)
     if there is not None:
         raise _output_exists(context, there)
 
@@ -107,8 +107,8 @@ def refuse_equal(context: JobContext, equal_keys: Sequence[str]) -> None:
     if equal_keys and not context.renames.overwrites:
         raise OutputExists(
             f"{len(equal_keys)} files of job {context.job} have names that are taken, such as "
-            f"{equal_keys[0]}, and conflict='append' replaces nothing; nothing was changed; use "
-            "unique_names=True, other names, or conflict='replace'"
+            f"{equal_keys[0]}, and mode='append' replaces nothing; nothing was changed; use "
+            "unique_names=True, other names, or mode='overwrite'"
         )
 
 
@@ -122,7 +122,7 @@ async def older_files_are_there(
     """
     store = engine.store
     listed = store.list(paths.prefix_of(directory))
-    data = {info.key async for info in listed if conflict.is_data(info.key, directory)}
+    data = {info.key async for info in listed if modes.is_data(info.key, directory)}
     data.difference_update(own)
     if not data:
         return False
@@ -277,7 +277,7 @@ class Planner:
 
     def _scope(self, *, whole: bool, partitions: Partitions = None) -> Scope:
         destination = self.look.context.layout.destination
-        given_up = self.look.context.options.places.also_replace
+        given_up = self.look.context.options.places.also_overwrite
         also = tuple(key for key in given_up if paths.is_under(key, destination))
         return Scope(destination, whole, partitions, also)
 
@@ -286,21 +286,21 @@ class Planner:
         return (one for one in self.look.output.final_keys() if paths.is_under(one, self.look.destination))
 
 
-class _Fail(Planner):
+class _Error(Planner):
     announces = True
 
     async def scope(self) -> Scope:
         context, partitions = self.look.context, None
         if context.is_partition_scoped:
-            partitions = conflict.partitions_to_check(self._keys(), self.look.destination)
+            partitions = modes.partitions_to_check(self._keys(), self.look.destination)
         return self._scope(whole=partitions is None, partitions=partitions)
 
     def refuse(self, plan: Replacement) -> None:
         refuse_any(self.look.context, plan.deleted)
 
 
-class Replace(Planner):
-    """``replace``: all that is there."""
+class Overwrite(Planner):
+    """``overwrite``: all that is there."""
 
     announces = deletes = warns = True
 
@@ -333,8 +333,8 @@ class Replace(Planner):
         return {file.key: file.etag for file in view.files.values()} if view else {}
 
 
-class ReplacePartitions(Replace):
-    """``replace_partitions``: what is in the partitions that the job writes to.
+class OverwritePartitions(Overwrite):
+    """``overwrite_partitions``: what is in the partitions that the job writes to.
 
     A run that is published again takes in other partitions the files that its earlier publication brought
     there, as far as they are still shown, and leaves all that other jobs brought.
@@ -348,7 +348,7 @@ class ReplacePartitions(Replace):
         self._earlier: Mapping[str, ManifestFile] = {}
 
     async def scope(self) -> Scope:
-        self._touched = conflict.touched_partitions(self._keys(), self.look.destination)
+        self._touched = modes.touched_partitions(self._keys(), self.look.destination)
         self._earlier = await self._earlier_files()
         partitions: Partitions = self._touched
         if self._earlier:
@@ -362,7 +362,7 @@ class ReplacePartitions(Replace):
 
     async def _earlier_files(self) -> dict[str, ManifestFile]:
         look, options = self.look, self.look.context.options
-        if options.rerun != "replace" or options.run_id is None or look.seen is None:
+        if options.rerun != "overwrite" or options.run_id is None or look.seen is None:
             return {}
         store, conditions = look.engine.store, look.record.conditions
         job = await job_of_run_by(store, look.destination, conditions, look.seen[0], options.run_id)
@@ -378,7 +378,7 @@ def _is_outside(partitions: tuple[str, ...], key: str) -> bool:
     return not lies_in(key, partitions)
 
 
-class _Named(Replace):
+class _Named(Overwrite):
     """``drop`` and ``rewrite``: exactly the files that are named.
 
     They are chosen each time the job looks, from what is shown then. So a file that another job has replaced
@@ -400,7 +400,7 @@ class _Named(Replace):
         self._chosen = self._choice(await self.look.view()) if self.look.seen is not None else {}
         if not self._chosen:
             raise CommitDenied(
-                f"the files of {context.url} that job {context.job} was to {context.options.conflict} were "
+                f"the files of {context.url} that job {context.job} was to {context.options.mode} were "
                 "replaced by other jobs meanwhile; nothing was changed; call again"
             )
         partitions = partitions_of(self._chosen)
@@ -426,7 +426,7 @@ class _Named(Replace):
 
 
 _PLANNERS: Final[Mapping[str, Callable[[Look], Planner]]] = MappingProxyType(
-    {"append": Planner, "fail": _Fail, "replace": Replace, "replace_partitions": ReplacePartitions}
+    {"append": Planner, "error": _Error, "overwrite": Overwrite, "overwrite_partitions": OverwritePartitions}
 )
 
 
@@ -437,7 +437,7 @@ def naming(choice: Choice) -> Callable[[Look], Planner]:
 
 def planner_of(look: Look) -> Planner:
     """The planner of a job: the one that came with its output, or that of its mode."""
-    return (look.output.planner or _PLANNERS[look.context.options.conflict])(look)
+    return (look.output.planner or _PLANNERS[look.context.options.mode])(look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,8 +482,8 @@ class Plan:
         more = ", …" if len(lost) > _SHOWN else ""
         count = "1 partition is" if len(lost) == 1 else f"{len(lost):,} partitions are"
         warning = (
-            f"{count} replaced by nothing, such as {', '.join(lost[:_SHOWN])}{more}: conflict='replace' "
-            "deletes the whole dataset; use conflict='replace_partitions' to replace only the partitions "
+            f"{count} replaced by nothing, such as {', '.join(lost[:_SHOWN])}{more}: mode='overwrite' "
+            "deletes the whole dataset; use mode='overwrite_partitions' to replace only the partitions "
             "that you write"
         )
         _LOGGER.warning("job %s, %s: %s", around.context.job, around.context.url, warning)

@@ -241,7 +241,7 @@ async def prepare(
     """Move an open or prepared job to ``committing``. Nothing is visible yet. What could not be looked at,
     and what the caller may not have meant, stands in ``warnings``.
 
-    Raises OutputExists if the conflict mode forbids to publish onto what is there; CommitDenied if another
+    Raises OutputExists if the mode forbids to publish onto what is there; CommitDenied if another
     job is changing the same files, or another driver moved this one; UsageError if nobody could tell what is
     replaced.
     """
@@ -303,7 +303,7 @@ async def _announced(
         raise in_the_way.denied(context)
     urls = sorted(set(in_the_way.to_recover)) or [context.url]
     raise CommitDenied(
-        f"job {context.job} cannot {context.options.conflict.replace('_', ' ')} now: "
+        f"job {context.job} with mode={context.options.mode!r} cannot be published now: "
         f"{'; '.join(in_the_way.jobs)}; "
         "nothing was published; wait for it, or if its driver is dead run magicfs recover "
         f"{' and '.join(urls)}, then commit again"
@@ -389,7 +389,7 @@ async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, 
     """
     if context.is_replacing:
         return
-    old = found.deleted if context.options.conflict == "fail" else ()
+    old = found.deleted if context.options.mode == "error" else ()
     taken = {*found.equal_keys, *(one.key for one in old)}
     steps = [step for step in output.steps() if step.key in taken] if taken else []
     landed: set[str] = set()

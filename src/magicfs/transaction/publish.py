@@ -29,9 +29,9 @@ from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import MANIFEST_COMMITTERS, SUCCESS_SIZE_LIMIT, SuccessData, manifest_success
 from magicfs.manifests import chain, footers, parts
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.identity import Purpose, etag_and_version, may_delete, object_id
 from magicfs.protocol.job_state import CHANGES_FILES, JobState
+from magicfs.protocol.modes import is_hidden_output, is_replaced
 from magicfs.runtime.parallel import at_once, drained
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts
@@ -116,8 +116,8 @@ class _FilesOfManifest(TypedDict, total=False):
 
 _TRIES: Final = 5
 _HIDES: Final[Mapping[str, Hides]] = {
-    "replace": "all",
-    "replace_partitions": "keys",
+    "overwrite": "all",
+    "overwrite_partitions": "keys",
     "drop": "keys",
     "rewrite": "keys",
 }
@@ -172,7 +172,7 @@ async def publish_manifest(
             manifest = _extra_manifest(job, extra, files)
             await chain.publish(engine.store, conditions, extra, manifest)
     destination = context.layout.destination
-    hides = _HIDES.get(job.options.conflict, "nothing")
+    hides = _HIDES.get(job.options.mode, "nothing")
     prefix = paths.prefix_of(destination)
     removed = [one for one in hidden if _is_named(one.key, destination)] if hides == "keys" else []
     manifest = Manifest(
@@ -180,13 +180,13 @@ async def publish_manifest(
         run_id=job.options.run_id,
         bucket=job.bucket,
         destination=destination,
-        conflict=job.options.conflict,
+        mode=job.options.mode,
         committed_ms=job.changed_ms,
         previous=job.pointer.job if job.pointer else None,
-        replaced=job.pointer.job if job.pointer and job.options.conflict == "replace" else None,
+        replaced=job.pointer.job if job.pointer and job.options.mode == "overwrite" else None,
         hides=hides,
         deleted=tuple([one.key[len(prefix) :] for one in removed]),
-        partitions=job.partitions if job.options.conflict == "replace_partitions" else None,
+        partitions=job.partitions if job.options.mode == "overwrite_partitions" else None,
         older_files=job.older_files and job.pointer is None,
         object_settings=job.object_settings,
         **said,
@@ -380,7 +380,7 @@ def _extra_manifest(job: JobObject, extra: str, files: _FilesOfManifest) -> Mani
         job_id=job.job_id,
         bucket=job.bucket,
         destination=extra,
-        conflict="append",
+        mode="append",
         committed_ms=job.changed_ms,
         older_files=extra in job.older_extra,
         object_settings=job.object_settings,
@@ -402,7 +402,7 @@ def _success(context: JobContext, job: JobObject, concurrency: int, output: JobO
     success = SuccessData.of_job(
         context.job,
         job.options.committer,
-        context.options.conflict,
+        context.options.mode,
         hostname=socket.gethostname(),
         ended_ms=job.changed_ms,
         filenames=(

@@ -371,6 +371,6 @@ def _check_size(job: JobObject) -> None:
         f"the object of job {job.job_id}, which names {len(job.partitions or ()):,} partitions and "
         f"{len(job.equal_keys):,} files that would be written over,",
         "nothing was published; publish fewer partitions by each job, use unique_names=True, or "
-        "conflict='replace' without equal names",
+        "mode='overwrite' without equal names",
     )
     JobObject.from_bytes(f"the object of job {job.job_id}, of which nothing was written", raw)

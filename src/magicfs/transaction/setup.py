@@ -22,7 +22,7 @@ from magicfs.errors import (
 )
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests import chain
-from magicfs.protocol import conflict, paths
+from magicfs.protocol import modes, paths
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.runtime.interrupt import held
 from magicfs.runtime.parallel import at_once
@@ -275,9 +275,9 @@ async def run_again(
 
     Raises OutputExists where a run must not be begun again; the job is removed.
     """
-    if published is None or context.options.rerun == "replace":
+    if published is None or context.options.rerun == "overwrite":
         return None
-    if context.options.rerun == "fail":
+    if context.options.rerun == "error":
         await record.remove(version)
         raise run_is_published(context, published)
     return published
@@ -310,7 +310,7 @@ async def check_destination(engine: Engine, context: JobContext) -> None:
 
 async def check_place(engine: Engine, directory: str) -> None:
     """Refuse a directory that belongs to a table format, or is a file."""
-    looks = [_refuse_table(engine, directory, place) for place in conflict.TABLE_DIRECTORIES]
+    looks = [_refuse_table(engine, directory, place) for place in modes.TABLE_DIRECTORIES]
     if directory:
         looks.append(_refuse_file(engine, directory))
     await at_once(*looks)
@@ -320,7 +320,7 @@ async def _refuse_table(engine: Engine, directory: str, place: str) -> None:
     store = engine.store
     prefix = paths.prefix_of(paths.join(directory, place))
     async for info in store.list(prefix, limit=_LOOKED_AT):
-        if (table := conflict.table_format_of(info.key, directory)) is not None:
+        if (table := modes.table_format_of(info.key, directory)) is not None:
             if await is_kept_by_magicfs(store, directory, info.key):
                 return
             path = paths.Location("", store.bucket, directory).path

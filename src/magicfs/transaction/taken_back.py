@@ -15,9 +15,9 @@ from magicfs.errors import FormatError
 from magicfs.formats.log import LoggedJob
 from magicfs.manifests import chain, log
 from magicfs.manifests.runs import job_of_run_by
-from magicfs.protocol.conflict import lies_in
 from magicfs.protocol.final_names import copied_key
 from magicfs.protocol.ids import job_id
+from magicfs.protocol.modes import lies_in
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
@@ -32,7 +32,7 @@ async def in_effect(jobs: AsyncIterable[LoggedJob]) -> AsyncGenerator[LoggedJob]
     leads_to: str | None = None
     async for one in jobs:
         if leads_to in {None, one.job_id}:
-            leads_to = one.restores if one.conflict == "replace" else None
+            leads_to = one.restores if one.mode == "overwrite" else None
             yield one
 
 
@@ -111,17 +111,17 @@ async def _since(store: Store, destination: str, conditions: Conditions, job: st
     targets = {one.restores for one in found}
 
     async def look(one: LoggedJob) -> _Later:
-        if one.conflict == "drop" or (one.restores is not None and one.conflict != "replace"):
+        if one.mode == "drop" or (one.restores is not None and one.mode != "overwrite"):
             manifest = await chain.read(store, destination, one.job_id, conditions, files=False)
             if manifest is None:
                 return _Later(one.job_id)
-            dropped = frozenset(manifest.deleted) if one.conflict == "drop" else ()
+            dropped = frozenset(manifest.deleted) if one.mode == "drop" else ()
             return _Later(one.job_id, one.restores, frozenset(manifest.partitions or ()), dropped)
         return _Later(one.job_id, one.restores)
 
     matters = [
         one
         for one in found
-        if one.conflict == "drop" or one.restores is not None or one.job_id in targets or one.job_id == job
+        if one.mode == "drop" or one.restores is not None or one.job_id in targets or one.job_id == job
     ]
     return await gathered(matters, look, _AT_ONCE)

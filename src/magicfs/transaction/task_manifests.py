@@ -33,8 +33,8 @@ from magicfs.formats.task_manifest import (
     TaskManifest,
 )
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.modes import is_reserved
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.protocol.winners import StoredSet
 from magicfs.stores.trees.objects import tree_of

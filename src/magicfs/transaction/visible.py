@@ -416,7 +416,7 @@ def must_be_absent(context: JobContext, conditions: Conditions) -> bool:
     return (
         not context.uploads_found_by_name
         and not context.renames.overwrites
-        and context.options.conflict in {"append", "fail"}
+        and context.options.mode in {"append", "error"}
         and conditions.complete_if_absent
     )
 

@@ -105,7 +105,7 @@ def lie_about_everything(scene: S3Scene) -> None:
 def test_whole_job_believes_no_listing_and_drops_them_when_it_has_committed(
     scene: S3Scene, commit: str
 ) -> None:
-    job = Job(f"s3://{scene.bucket}/dataset1", conflict="append", filesystem=scene.wrapped)
+    job = Job(f"s3://{scene.bucket}/dataset1", mode="append", filesystem=scene.wrapped)
     lie_about_everything(scene)
     job.setup()
     commits = []
@@ -132,7 +132,7 @@ def test_whole_job_believes_no_listing_and_drops_them_when_it_has_committed(
 
 
 def test_aborted_job_believes_no_listing(scene: S3Scene) -> None:
-    job = Job(f"s3://{scene.bucket}/dataset1", conflict="append", filesystem=scene.wrapped).setup()
+    job = Job(f"s3://{scene.bucket}/dataset1", mode="append", filesystem=scene.wrapped).setup()
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/part 0.csv", BODY)
     lie_about_everything(scene)

@@ -87,7 +87,7 @@ def test_what_was_not_is_registered_once(scene: JobScene):
 
 def test_later_jobs_and_calls_of_register_settle_it_too(scene: JobScene):
     published(scene, SymlinkManifest())
-    published(scene, SymlinkManifest(), conflict="append")
+    published(scene, SymlinkManifest(), mode="append")
     assert len(notes(scene)) == 2
     magicfs.register(scene.url, SymlinkManifest(), filesystem=scene.filesystem)
     assert notes(scene) == []
@@ -260,7 +260,7 @@ class TestByName:
                 dies_before_it_registers(patch)
                 job = magicfs.Job(
                     place.url,
-                    conflict="append",
+                    mode="append",
                     catalogs=[SymlinkManifest(), DuckLake(object(), "lake", "sales")],
                 )
                 with pytest.raises(Died), job, job.task(0) as task:

@@ -50,7 +50,7 @@ def test_one_file_is_opened_for_all_that_have_the_same_columns(
 
 def test_files_of_which_nothing_is_known_are_opened(scene: CatalogScene, monkeypatch: pytest.MonkeyPatch):
     scene.publish(FILES, footers=True)
-    scene.publish({"p=b/g.parquet": parquet(5), "p=c/g.parquet": parquet(6)}, conflict="append")
+    scene.publish({"p=b/g.parquet": parquet(5), "p=c/g.parquet": parquet(6)}, mode="append")
     with opened(monkeypatch) as found:
         scene.register("delta")
     assert len(found) == 3
@@ -61,7 +61,7 @@ def test_after_a_rollback_and_a_sum_they_are_found_as_well(
     scene: CatalogScene, monkeypatch: pytest.MonkeyPatch
 ):
     first = scene.publish(FILES, footers=True)
-    scene.publish({"p=a/new.parquet": parquet(7)}, conflict="replace", keep_replaced="1d", footers=True)
+    scene.publish({"p=a/new.parquet": parquet(7)}, mode="overwrite", keep="1d", footers=True)
     scene.rollback(first)
     magicfs.compact(scene.url)
     with opened(monkeypatch) as found:

@@ -40,8 +40,8 @@ def manifests(scene: JobScene) -> str:
 
 
 def test_each_job_is_shown_when_it_is_committed(scene: JobScene):
-    for conflict in ("append", "replace"):
-        job = scene.published({"p=1/f.bin": b"1"}, conflict=conflict, catalogs=[SymlinkManifest()])
+    for mode in ("append", "overwrite"):
+        job = scene.published({"p=1/f.bin": b"1"}, mode=mode, catalogs=[SymlinkManifest()])
         assert job.report.warnings == ()
         assert manifests(scene).count(job.id) == manifests(scene).count("\n") == 1
 

@@ -32,8 +32,8 @@ STATES = (
         {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(1), "p=__HIVE_DEFAULT_PARTITION__/g.parquet": parquet(2)},
     ),
     ("append", {"p=a%20b%25 x+y/f 2.parquet": parquet(3, 4), "p=día/&=.parquet": parquet(5)}),
-    ("replace_partitions", {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(6)}),
-    ("replace", {"p=+/f.parquet": parquet(7), "p=día/f.parquet": parquet(8)}),
+    ("overwrite_partitions", {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(6)}),
+    ("overwrite", {"p=+/f.parquet": parquet(7), "p=día/f.parquet": parquet(8)}),
 )
 
 
@@ -44,8 +44,8 @@ def scene(tmp_path: Path) -> CatalogScene:
 
 
 def publish_state(scene: CatalogScene, number: int) -> str:
-    conflict, files = STATES[number]
-    return scene.publish(files, conflict=conflict, keep_replaced="1d" if number > 1 else None)
+    mode, files = STATES[number]
+    return scene.publish(files, mode=mode, keep="1d" if number > 1 else None)
 
 
 class Overtaken:
@@ -108,7 +108,7 @@ class TestEveryKind:
     def test_a_file_that_was_written_anew_under_its_name(self, scene: CatalogScene, kind: str):
         scene.publish({"f.parquet": parquet(1)}, unique_names=False)
         scene.register(kind)
-        scene.publish({"f.parquet": parquet(2)}, unique_names=False, conflict="replace")
+        scene.publish({"f.parquet": parquet(2)}, unique_names=False, mode="overwrite")
         scene.register(kind)
         assert scene.table_rows(kind) == scene.rows() == ["[('n', '2')]"]
         assert not scene.register(kind).changed
@@ -152,7 +152,7 @@ class TestEveryKind:
     def test_no_data_any_more(self, scene: CatalogScene, kind: str):
         publish_state(scene, 0)
         scene.register(kind)
-        with magicfs.Job(scene.url, conflict="replace", allow_empty=True):
+        with magicfs.Job(scene.url, mode="overwrite", allow_empty=True):
             pass
         assert scene.register(kind).removed == 2
         assert scene.table_rows(kind) == []
@@ -198,14 +198,14 @@ class TestTables:
     def test_a_new_column_is_added(self, scene: CatalogScene, kind: str):
         scene.publish({"f.parquet": parquet(1)})
         scene.register(kind)
-        scene.publish({"f.parquet": parquet(2, z=["x"])}, conflict="append")
+        scene.publish({"f.parquet": parquet(2, z=["x"])}, mode="append")
         assert scene.register(kind).added == 1
         assert scene.table_rows(kind) == ["[('n', '1'), ('z', None)]", "[('n', '2'), ('z', 'x')]"]
 
     def test_a_column_of_another_type_is_refused(self, scene: CatalogScene, kind: str):
         scene.publish({"f.parquet": parquet(1, z=["x"])})
         scene.register(kind)
-        scene.publish({"f.parquet": parquet(2, z=[1.5])}, conflict="replace", keep_replaced="1d")
+        scene.publish({"f.parquet": parquet(2, z=[1.5])}, mode="overwrite", keep="1d")
         before = scene.everything()
         with pytest.raises(UsageError, match="nothing was changed"):
             scene.register(kind)
@@ -227,17 +227,17 @@ class TestTables:
     def test_partitions_by_other_columns_are_refused(self, scene: CatalogScene, kind: str):
         scene.publish({"p=1/f.parquet": parquet(1)})
         scene.register(kind)
-        scene.publish({"q=1/f.parquet": parquet(1)}, conflict="replace", keep_replaced="1d")
+        scene.publish({"q=1/f.parquet": parquet(1)}, mode="overwrite", keep="1d")
         before = scene.everything()
         with pytest.raises(UsageError, match="partitioned by"):
             scene.register(kind)
         assert scene.everything() == before
-        scene.publish({"p=1/f.parquet": parquet(1)}, conflict="append")
+        scene.publish({"p=1/f.parquet": parquet(1)}, mode="append")
         with pytest.raises(UsageError, match="same partition columns"):
             scene.register(kind)
 
     def test_an_empty_dataset_makes_no_table(self, scene: CatalogScene, kind: str):
-        with magicfs.Job(scene.url, conflict="replace", allow_empty=True):
+        with magicfs.Job(scene.url, mode="overwrite", allow_empty=True):
             pass
         with pytest.raises(UsageError, match="no files"):
             scene.register(kind)
@@ -295,13 +295,13 @@ class TestDelta:
         scene.register("delta")
         above = str(Path(scene.url).parent)
         with pytest.raises(UsageError, match="another dataset"):
-            magicfs.Job(above, conflict="replace").setup()
+            magicfs.Job(above, mode="overwrite").setup()
 
     def test_a_job_below_meets_the_dataset_as_such(self, scene: CatalogScene):
         publish_state(scene, 0)
         scene.register("delta")
         below = CatalogScene(f"{scene.url}/p=new", scene.directory)
-        below.publish({"f.parquet": parquet(1)}, conflict="replace")
+        below.publish({"f.parquet": parquet(1)}, mode="overwrite")
         assert below.rows() == ["[('n', '1')]"]
 
     def test_what_deltalake_cannot_reach_is_refused(self):
@@ -352,7 +352,7 @@ class TestIceberg:
         scene.publish({"a#1.parquet": parquet(1)})
         with pytest.raises(UsageError, match="FsspecFileIO"):
             scene.register("iceberg")
-        scene.publish({"día 50% +.parquet": parquet(1)}, conflict="replace")
+        scene.publish({"día 50% +.parquet": parquet(1)}, mode="overwrite")
         scene.register("iceberg")
         assert scene.table_rows("iceberg") == scene.rows()
 
@@ -370,7 +370,7 @@ class TestIceberg:
         scene.publish({"p=2026-01-31/f.parquet": parquet(1)})
         scene.register("iceberg")
         assert scene.table_rows("iceberg") == scene.rows() == ["[('n', '1'), ('p', '2026-01-31')]"]
-        scene.publish({"p=never/f.parquet": parquet(1)}, conflict="append")
+        scene.publish({"p=never/f.parquet": parquet(1)}, mode="append")
         with pytest.raises(UsageError, match="'never' is no value"):
             scene.register("iceberg")
 
@@ -396,7 +396,7 @@ class TestSymlinks:
         memory = JobScene("env=prod/día 50% + #1")
         memory.published({f"p={number}/f.parquet": b"1" for number in range(40)})
         magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
-        memory.published({"p=7/f.parquet": b"2"}, conflict="replace_partitions")
+        memory.published({"p=7/f.parquet": b"2"}, mode="overwrite_partitions")
 
         before = memory.objects()
         get, turns = MemoryStore.get, itertools.cycle(range(50, 0, -1))
@@ -417,7 +417,7 @@ class TestSymlinks:
         memory = JobScene("env=prod/día 50% + #1", ignores=ignores)
         memory.published({"p=1/f.parquet": b"1", "p=2/f.parquet": b"2"})
         magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
-        memory.published({"p=1/f.parquet": b"3"}, conflict="replace")
+        memory.published({"p=1/f.parquet": b"3"}, mode="overwrite")
         magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
         [only] = memory.below("_symlink_format_manifest")
         [line] = memory.objects()[f"{memory.destination}/{only}"][0].decode().splitlines()

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.sample(most=2)
 NEW = {"p=a b/f 1.parquet": parquet(1), "p=día #%/f.parquet": parquet(2)}
 LATER = (
     ("append", {"p=+/g.parquet": parquet(3, z=["x"])}),
-    ("replace", {"p=a b/f 1.parquet": parquet(4)}),
+    ("overwrite", {"p=a b/f 1.parquet": parquet(4)}),
 )
 
 
@@ -87,7 +87,7 @@ def dies(scene: CatalogScene, kind: str, monkeypatch: pytest.MonkeyPatch, at: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-@pytest.mark.parametrize("later", [None, *LATER], ids=["new", "append", "replace"])
+@pytest.mark.parametrize("later", [None, *LATER], ids=["new", "append", "overwrite"])
 def test_a_call_that_dies_anywhere_is_repeated(
     tmp_path: Path, kind: str, later: Any, monkeypatch: pytest.MonkeyPatch
 ):
@@ -100,7 +100,7 @@ def test_a_call_that_dies_anywhere_is_repeated(
             return scene, None
         scene.register(kind)
         before = shown(scene, kind)
-        scene.publish(later[1], conflict=later[0], keep_replaced="1d" if later[0] == "replace" else None)
+        scene.publish(later[1], mode=later[0], keep="1d" if later[0] == "overwrite" else None)
         return scene, before
 
     scene, before = begun("undisturbed")
@@ -133,7 +133,7 @@ def test_symlinks_of_a_call_that_dies_at_any_request(kind: Kind):
         scene = JobScene("env=prod/día 50% + #1")
         scene.published({"p=1/f.parquet": b"1", "p=2/f.parquet": b"2", "p=3/f.parquet": b"3"})
         assert called(scene)
-        scene.published({"p=1/f.parquet": b"4", "p=4/f.parquet": b"4"}, conflict="replace")
+        scene.published({"p=1/f.parquet": b"4", "p=4/f.parquet": b"4"}, mode="overwrite")
         died = not called(scene, Fault(kind, number=number))
         assert called(scene)
         assert lines(scene) == scene.manifest_files()

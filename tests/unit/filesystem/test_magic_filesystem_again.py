@@ -64,7 +64,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[MemoryScene, MagicFi
         yield scene, scene.filesystem, OWN
         return
     scene = MemoryScene()
-    job = Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped, tracking=tracking)
+    job = Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, tracking=tracking)
     job.setup()
     task: Task = job.task(0)
     task.setup()
@@ -177,7 +177,7 @@ class TestOwnPath:
 def test_what_is_being_published_is_left_to_that(tracking: Any, published: str) -> None:
     scene = MemoryScene(tracking=tracking)
     scene.filesystem.pipe_file(f"{OWN}/day=1/a", b"1")
-    job = Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped).setup()
+    job = Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped).setup()
     key = f"dataset1/__magic_job-{job.id}/job-{job.id}/job.json"
     document = json.loads(scene.objects()[key])
     if published:

@@ -131,7 +131,7 @@ def test_arguments_of_gcsfs_and_adlfs_about_the_way_say_nothing(scene: MemorySce
 def test_copy_of_a_file_in_hand_takes_other_names_before_the_options_of_its_source(
     scene: MemoryScene,
 ) -> None:
-    job = Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped)
+    job = Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped)
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.csv", BODY, ContentType="a/b")
         task.filesystem.copy(f"{task.path}/a.csv", f"{task.path}/b.csv", content_type="a/c")
@@ -158,7 +158,7 @@ def test_what_of_gcsfs_and_adlfs_no_upload_can_have_is_refused(
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_options_of_a_file_of_a_task_are_those_of_its_object(scene: MemoryScene, tracking: Any) -> None:
-    job = Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped, tracking=tracking)
+    job = Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, tracking=tracking)
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.csv", BODY, **OPTIONS)
     info = scene.run(scene.wrapped.store("bucket").head(f"dataset1/a-000000-{job.id}.csv"))

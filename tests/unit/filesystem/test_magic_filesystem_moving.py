@@ -56,7 +56,7 @@ def full(scene: MemoryScene) -> MemoryScene:
 
 @pytest.fixture(params=["store", "memory"])
 def task(full: MemoryScene, request: pytest.FixtureRequest) -> Iterator[Task]:
-    job = Job("memory://bucket/dataset1", conflict="append", filesystem=full.wrapped, tracking=request.param)
+    job = Job("memory://bucket/dataset1", mode="append", filesystem=full.wrapped, tracking=request.param)
     job.setup()
     task = job.task(0)
     task.setup()
@@ -88,7 +88,7 @@ def test_move_to_a_path_of_ones_own_is_refused(full: MemoryScene, way: str) -> N
 
 def test_what_the_error_advises_moves_the_file(full: MemoryScene) -> None:
     source = f"bucket/{SOURCES[0]}"
-    job = Job("memory://bucket/dataset1", conflict="append", filesystem=full.wrapped)
+    job = Job("memory://bucket/dataset1", mode="append", filesystem=full.wrapped)
     with job, job.task(0) as task:
         task.filesystem.copy(source, f"{task.path}/a.csv")
     full.filesystem.rm(source)

@@ -254,7 +254,7 @@ def test_dataset_without_a_transaction_is_not_drawn_into_that_of_another_task(
 ) -> None:
     job = Job(
         "memory://bucket/dataset1",
-        conflict="append",
+        mode="append",
         filesystem=scene.wrapped,
         unique_names=False,
         hadoop="3.3",

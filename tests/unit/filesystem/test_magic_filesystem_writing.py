@@ -219,7 +219,7 @@ def test_same_path_written_twice_leaves_the_last(scene: MemoryScene) -> None:
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_first_write_of_a_path_is_aborted_when_its_task_commits(scene: MemoryScene, tracking: Any) -> None:
-    job = Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped, tracking=tracking)
+    job = Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, tracking=tracking)
     with job, job.task(0) as task:
         for body in (b"first", b"second", b"last"):
             task.filesystem.pipe_file(f"{task.path}/day=1/a.csv", body)
@@ -231,7 +231,7 @@ def test_first_write_of_a_path_is_aborted_when_its_task_commits(scene: MemorySce
 
 def test_unique_names_are_those_of_the_task_and_the_job() -> None:
     scene = MemoryScene()
-    Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped, job_id=JOB).setup()
+    Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, job_id=JOB).setup()
     work = f"bucket/dataset1/__magic_job-{JOB}/job-{JOB}/00/tasks/attempt-7-abc/__base"
     for name, final in {
         "part-0.parquet": f"part-0-7-{JOB}.parquet",

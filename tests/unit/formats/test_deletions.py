@@ -39,6 +39,6 @@ class TestKeptFiles:
     )
     def test_what_no_job_keeps_is_refused(self, relative: str):
         raw = deletions.write([OldObject(f"old/{relative}", '"e"', 1)], destination="old")
-        place = Place(PATH, "b", "new", also_replace=None)
+        place = Place(PATH, "b", "new", also_overwrite=None)
         with pytest.raises(FormatError, match=r"objects\[\]\.key: .*nothing was changed"):
             admit("deletions", deletions.read_below(PATH, raw, "new"), place)

@@ -14,7 +14,7 @@ LEAST: dict[str, Any] = {
     "format": MANIFEST_FORMAT,
     "jobId": "j",
     "bucket": "b",
-    "conflict": "append",
+    "mode": "append",
     "committed": 1,
     "hides": "nothing",
     "files": [],
@@ -28,7 +28,7 @@ def read(**changes: Any) -> Manifest:
 
 def test_the_least_that_is_needed() -> None:
     found = read()
-    assert found == Manifest(job_id="j", bucket="b", destination="", conflict="append", committed_ms=1)
+    assert found == Manifest(job_id="j", bucket="b", destination="", mode="append", committed_ms=1)
     assert (found.previous, found.replaced, found.partitions, found.older_files, found.size) == (
         *(None, None, None),
         False,

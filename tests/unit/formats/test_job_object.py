@@ -26,7 +26,7 @@ LEAST: dict[str, Any] = {
     "state": "open",
     "nonce": "n",
     "driver": "x",
-    "options": {"committer": "magic", "conflict": "append"},
+    "options": {"committer": "magic", "mode": "append"},
     "chunks": [],
     "deletions": [],
 }
@@ -45,7 +45,7 @@ def least() -> JobObject:
         state=JobState.OPEN,
         nonce="n",
         driver="x",
-        options=JobOptions(committer="magic", conflict="append"),
+        options=JobOptions(committer="magic", mode="append"),
     )
 
 

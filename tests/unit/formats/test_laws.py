@@ -84,9 +84,9 @@ from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.formats.tag import TAG_FORMAT, Tag
 from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
-from magicfs.protocol.conflict import CONFLICTS, REMOVALS
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.job_state import JobState
+from magicfs.protocol.modes import REMOVALS, WRITE_MODES
 from magicfs.testing.strategies import keys
 
 ROOT = Path(__file__).parents[3]
@@ -270,7 +270,7 @@ MANIFEST = Manifest(
     run_id="día 1/2026-01-31",
     bucket="lake",
     destination="trips",
-    conflict="replace_partitions",
+    mode="overwrite_partitions",
     committed_ms=1700000100000,
     previous="5f1e",
     hides="keys",
@@ -306,7 +306,7 @@ MANIFEST_FILES = ManifestFiles(job_id=JOB_ID, files=MANIFEST.files)
 SUM = replace(
     MANIFEST,
     run_id=None,
-    conflict="compact",
+    mode="compact",
     hides="all",
     replaced="5f1e",
     deleted=(),
@@ -384,10 +384,10 @@ _LOG_PARTS = (
     ),
 )
 _LOGGED_JOBS = (
-    LoggedJob(job_id="4e0d", run_id="día 0", conflict="append", committed_ms=1600000000000, files=0, size=0),
+    LoggedJob(job_id="4e0d", run_id="día 0", mode="append", committed_ms=1600000000000, files=0, size=0),
     LoggedJob(
         job_id="5f1e",
-        conflict="replace",
+        mode="overwrite",
         committed_ms=1700000000000,
         files=2,
         size=8388725,
@@ -422,7 +422,7 @@ JOB = JobObject(
     attempt=1,
     options=JobOptions(
         committer="magic",
-        conflict="replace_partitions",
+        mode="overwrite_partitions",
         unique_names=False,
         tracking="memory",
         run_id="día 1/2026-01-31",
@@ -460,9 +460,9 @@ JOB_OF_OPTIONS = replace(
     JOB,
     options=JobOptions(
         committer="directory",
-        conflict="replace",
+        mode="overwrite",
         run_id="día 1/2026-01-31",
-        rerun="replace",
+        rerun="overwrite",
         success_marker=False,
         unique_names=False,
         tracking="memory",
@@ -473,7 +473,7 @@ JOB_OF_OPTIONS = replace(
         audit=Audits(rules=("RowChange(less=0.2, more=None)", "día"), unknown={"later": "día"}),
         places=Places(
             extra=("trips-csv", "trips raw/ü"),
-            also_replace=("trips/old", "trips raw/ü"),
+            also_overwrite=("trips/old", "trips raw/ü"),
             own_path="trips/__magic/mine",
         ),
         rollback=Rollback(job="5f1e", partitions=("city=Zürich", "city=東京")),
@@ -563,7 +563,7 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "unknown": st.dictionaries(_hostile.map("x-{}".format), _hostile, max_size=3),
     "statistics": st.builds(Statistics, st.dictionaries(_hostile, _numbers, max_size=2)),
     "JobOptions.committer": _some,
-    "JobOptions.conflict": st.sampled_from((*CONFLICTS, *REMOVALS)),
+    "JobOptions.mode": st.sampled_from((*WRITE_MODES, *REMOVALS)),
     "JobOptions.part_size": st.integers(1, 2**40),
     "JobOptions.run_id": st.none() | _some,
     "JobOptions.small_files": st.none() | st.integers(1, 2**40),
@@ -709,13 +709,13 @@ PUBLISHED = Format(
     write=Manifest.to_bytes,
     made=any_value(Manifest).map(lambda one: replace(one, files=()) if one.parts else one),
     required=(
-        *("format", "jobId", "bucket", "conflict", "committed", "hides", "files"),
+        *("format", "jobId", "bucket", "mode", "committed", "hides", "files"),
         *("files[0].key", "files[0].size"),
     ),
     refused={
         "jobId": [*_NO_JOB, "x" * 101],
         "bucket": [None],
-        "conflict": [""],
+        "mode": [""],
         "committed": _NO_SIZE,
         "previous": ["a/b", JOB_ID],
         "hides": ["some", ""],
@@ -737,7 +737,7 @@ STATE = Format(
     made=any_value(JobObject),
     required=(
         *("format", "jobId", "bucket", "state", "nonce", "driver", "options", "chunks", "deletions"),
-        *("options.committer", "options.conflict"),
+        *("options.committer", "options.mode"),
         *(
             f"{name}[0].{field}"
             for name in ("chunks", "deletions")
@@ -750,7 +750,7 @@ STATE = Format(
         **{name: [""] for name in ("nonce", "driver", "options.committer", "chunks[0].key", "pointer.etag")},
         **dict.fromkeys(("attempt", "created", "changed", "tasks", "files", "bytes"), _NO_SIZE),
         "state": ["ended", "", "OPEN"],
-        "options.conflict": ["overwrite"],
+        "options.mode": ["replace"],
         "options.tracking": ["disk"],
         "options.runId": [""],
         "chunks[0].sha256": ["AB" * 32, "ab" * 31, "ab" * 32 + "\n"],
@@ -1031,7 +1031,7 @@ FORMATS = [
         required=(
             *("format", "jobId", "newest", "jobs", "runs", "parts", "publications", "names"),
             *(f"parts[1].{field}" for field in ("jobId", "name", "sha256", "level", "jobs", "oldest")),
-            *(f"publications[1].{field}" for field in ("jobId", "conflict", "committed", "files", "size")),
+            *(f"publications[1].{field}" for field in ("jobId", "mode", "committed", "files", "size")),
             *(f"names[0].{field}" for field in ("jobId", "names")),
         ),
         refused={
@@ -1144,8 +1144,8 @@ FORMATS = [
             "options.collect.checksums": ["yes", 1],
             "options.audit.rules": ["x"],
             "options.places.extra[1]": [1],
-            "options.places.alsoReplace": ["x"],
-            "options.places.alsoReplace[0]": [1, None],
+            "options.places.alsoOverwrite": ["x"],
+            "options.places.alsoOverwrite[0]": [1, None],
             "options.places.ownPath": [""],
             "options.rollback.job": _NO_JOB,
             "options.rollback.partitions": ["x"],

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import (
-    CONFLICTS,
-    Conflict,
+from magicfs.protocol.modes import (
+    WRITE_MODES,
+    WriteMode,
     is_data,
     is_replaced,
     overlap,
@@ -25,7 +25,7 @@ UNTOUCHABLE = ["__magic", "__magic_job-x", "__magics", "_temporary", "_temporary
 
 
 def test_modes_are_those_of_the_type() -> None:
-    assert get_args(Conflict) == CONFLICTS
+    assert get_args(WriteMode) == WRITE_MODES
 
 
 @pytest.mark.parametrize(

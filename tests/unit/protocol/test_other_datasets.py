@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_replaced, is_work
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import is_replaced, is_work
 from magicfs.protocol.other_datasets import Others, ancestors, concerns, other_of, reaches
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
 from magicfs.testing import strategies

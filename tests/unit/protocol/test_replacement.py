@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magicfs.protocol.conflict import is_replaced
+from magicfs.protocol.modes import is_replaced
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
 
 DEST = "lake/trips"

@@ -11,9 +11,9 @@ from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.task_commit import Counters
 from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
+from magicfs.protocol.modes import is_reserved
 from magicfs.stores.tree_port import Entry, Tree
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.task_manifests import Places

@@ -34,7 +34,7 @@ def summary_of(
     success = SuccessData.of_job(
         context.job,
         context.options.committer,
-        context.options.conflict,
+        context.options.mode,
         hostname=socket.gethostname(),
         ended_ms=now_ms(),
         filenames=report.filenames if report else (),

@@ -26,7 +26,7 @@ from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, Store
 from magicfs.formats.audit import Said
 from magicfs.formats.statistics import LEFT_OUT, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
-from magicfs.protocol import conflict, paths
+from magicfs.protocol import modes, paths
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
@@ -161,7 +161,7 @@ class StagingCommitter(DrivenCommitter):
         A second call returns what the first persisted. Files with hidden names are left out, with a warning,
         unless the options say that they are data.
         Raises OutputExists, with nothing uploaded, if a partition holds data (``partitioned`` with
-        ``conflict="fail"``); CommitFailed also if the attempt's directory is not on this machine, a file
+        ``mode="error"``); CommitFailed also if the attempt's directory is not on this machine, a file
         changed meanwhile, or the disk is full, so that files may be short. After both CommitFailed and
         StoreError the uploads are aborted and the directory is removed; after CommitOutcomeUnknown neither:
         call again.
@@ -218,7 +218,7 @@ class StagingCommitter(DrivenCommitter):
         return found
 
     async def _check_partitions(self, keys: Sequence[str]) -> None:
-        """Refuse files that the conflict mode forbids; the job commit looks again."""
+        """Refuse files that the mode forbids; the job commit looks again."""
 
     def _sources(self, task: TaskId, found: Mapping[str, LocalOutput]) -> list[Source]:
         """The files to upload, and their keys. Raises CommitFailed if some cannot be, or are not whole."""
@@ -227,7 +227,7 @@ class StagingCommitter(DrivenCommitter):
         for destination, output in found.items():
             problems += output.problems
             for file in output.files:
-                if conflict.is_reserved(file.name):
+                if modes.is_reserved(file.name):
                     problems.append(f"{file.name!a} has an element that is kept for committers")
                 elements = file.relative
                 if self.context.options.unique_names:
@@ -307,22 +307,22 @@ class StagingCommitter(DrivenCommitter):
 
 
 class DirectoryCommitter(StagingCommitter):
-    """Its conflict modes are about the destination as a whole (``DirectoryStagingCommitter``)."""
+    """Its modes are about the destination as a whole (``DirectoryStagingCommitter``)."""
 
     name = "directory"
 
 
 class PartitionedCommitter(StagingCommitter):
-    """Its conflict modes are about the partitions that tasks write to (``PartitionedStagingCommitter``)."""
+    """Its modes are about the partitions that tasks write to (``PartitionedStagingCommitter``)."""
 
     name = "partitioned"
 
     async def _check_partitions(self, keys: Sequence[str]) -> None:
         # What is there may be the run's own, published by an earlier job: its driver knows, and looks.
-        if self.context.options.conflict == "fail" and self.context.options.run_id is None:
+        if self.context.options.mode == "error" and self.context.options.run_id is None:
             destination = self.context.layout.destination
             keys = [key for key in keys if paths.is_under(key, destination)]
-            await refuse_data(self.engine, self.context, conflict.partitions_to_check(keys, destination))
+            await refuse_data(self.engine, self.context, modes.partitions_to_check(keys, destination))
 
 
 def _not_removed(error: OSError) -> StoreError:

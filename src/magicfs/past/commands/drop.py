@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         jobs=arguments.published_by,
         where=arguments.where,
         dry_run=arguments.dry_run,
-        keep_replaced=arguments.keep_replaced,
+        keep=arguments.keep,
         keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
         storage_options=parse_storage_options(arguments.storage_options),
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             [
                 ("dataset", report.url),
                 (done, f"{report.files} files ({human_bytes(report.bytes)}), such as {report.keys[0]}"),
-                ("kept", f"for {arguments.keep_replaced}" if report.kept else ""),
+                ("kept", f"for {arguments.keep}" if report.kept else ""),
                 ("of", report.effects.said_publications),
                 ("deleted", f"for good: {report.effects.lost}" if report.effects.lost.files else ""),
                 ("job", report.job_id or ""),

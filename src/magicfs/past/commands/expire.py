@@ -9,7 +9,7 @@ from magicfs.cli.storage import add_storage_options, parse_storage_options
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "delete the replaced files that jobs kept with keep_replaced, as soon as their time is over"
+HELP = "delete the replaced files that jobs kept with keep, as soon as their time is over"
 PLACE = 170
 
 

@@ -8,8 +8,8 @@ __all__ = ["add_asked_keeping", "add_keeping"]
 
 
 def add_keeping(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add ``--keep-replaced``, of which ``text`` is the help, and ``--keep-in-place``."""
-    parser.add_argument("--keep-replaced", metavar="PERIOD", help=text)
+    """Add ``--keep``, of which ``text`` is the help, and ``--keep-in-place``."""
+    parser.add_argument("--keep", metavar="PERIOD", help=text)
     _add_in_place(parser)
 
 
@@ -20,12 +20,10 @@ def add_asked_keeping(parser: argparse.ArgumentParser, text: str) -> None:
     from magicfs.protocol.period import NOT_SAID
 
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--keep", "--keep-replaced", metavar="PERIOD", dest="keep_replaced", default=NOT_SAID, help=text
-    )
+    choice.add_argument("--keep", "--keep", metavar="PERIOD", dest="keep", default=NOT_SAID, help=text)
     choice.add_argument(
         "--no-keep",
-        dest="keep_replaced",
+        dest="keep",
         action="store_const",
         const=None,
         help="delete for good what nothing else keeps",

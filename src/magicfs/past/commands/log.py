@@ -36,12 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
         write_line(f"nothing was published to {arguments.url}")
     else:
         print_table(
-            ("PUBLISHED", "JOB", "CONFLICT", "FILES", "SIZE", "KEEPS UNTIL", "TAGS", "RUN"),
+            ("PUBLISHED", "JOB", "MODE", "FILES", "SIZE", "KEEPS UNTIL", "TAGS", "RUN"),
             [
                 (
                     f"{one.published:%Y-%m-%d %H:%M:%S} UTC",
                     one.job_id,
-                    one.conflict if one.restores is None else "rollback",
+                    one.mode if one.restores is None else "rollback",
                     str(one.files),
                     human_bytes(one.bytes),
                     f"{one.kept_until:%Y-%m-%d %H:%M:%S} UTC" if one.kept_until else "",

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         to=arguments.to,
         partitions=arguments.partition,
         dry_run=arguments.dry_run,
-        keep_replaced=arguments.keep_replaced,
+        keep=arguments.keep,
         keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
         storage_options=parse_storage_options(arguments.storage_options),

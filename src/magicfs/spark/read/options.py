@@ -27,7 +27,7 @@ class ReadOptions:
     job: str | None = None  # as of this job; None for now
     time_zone: str | None = None  # of the moments in directories' names
     bytes_per_task: int = _BYTES_PER_TASK
-    on_replace: str = "fail"  # what a stream does about a job that takes rows away
+    on_replace: str = "error"  # what a stream does about a job that takes rows away
     start_from: str = "all"  # what a new stream begins with
     files_per_trigger: int | None = None  # most files of a batch; None for no limit
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -76,7 +76,7 @@ _ALL: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "job": ("job", written.name_of),
     "timeZone": ("time_zone", written.name_of),
     "maxPartitionBytes": ("bytes_per_task", written.number_of),
-    "onReplace": ("on_replace", _choice("fail", "read", "skip")),
+    "onReplace": ("on_replace", _choice("error", "read", "skip")),
     "startFrom": ("start_from", _choice("all", "new")),
     "maxFilesPerTrigger": ("files_per_trigger", written.number_of),
     "storageOptions": ("storage_options", written.mapping_of),

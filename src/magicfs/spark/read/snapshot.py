@@ -19,7 +19,7 @@ from magicfs.errors import StoreError, UsageError
 from magicfs.formats.manifest import ManifestFile
 from magicfs.past import publications
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.spark.read import directories, files
 from magicfs.spark.read import schema as schemas

@@ -18,7 +18,7 @@ from magicfs.errors import UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.past import publications
 from magicfs.past.publications import NOTHING
-from magicfs.protocol.conflict import is_data
+from magicfs.protocol.modes import is_data
 from magicfs.spark.read import schema as schemas
 from magicfs.spark.read import snapshot
 from magicfs.spark.read.options import ReadOptions, parse
@@ -116,18 +116,18 @@ def end_of_batch(jobs: Sequence[Manifest], most: int | None) -> str:
 def new_files(jobs: Sequence[Manifest], on_replace: str, url: str) -> dict[str, ManifestFile]:
     """The data files that jobs, the oldest first, have brought, and that the last of them still shows.
 
-    ``on_replace``: what to do about a job that takes rows away: ``fail``, ``read`` what it brings, or
+    ``on_replace``: what to do about a job that takes rows away: ``error``, ``read`` what it brings, or
     ``skip`` it.
 
     Raises UsageError for such a job if it is to fail.
     """
     found: dict[str, ManifestFile] = {}
     for job in jobs:
-        if job.conflict == "rewrite":
+        if job.mode == "rewrite":
             found = _shown(found, job, url)
             continue
         if _takes_away(job):
-            if on_replace == "fail":
+            if on_replace == "error":
                 raise UsageError(
                     f"job {job.job_id} took rows of {url} away, which a stream cannot; say "
                     "option('onReplace', 'read') to read what it brought as new rows, or 'skip' to leave "
@@ -146,11 +146,11 @@ def _shown(found: Mapping[str, ManifestFile], job: Manifest, url: str) -> dict[s
     Raises UsageError for one that has put some of them together with others, and has not kept them: their
     rows are still there, but not alone.
     """
-    if job.conflict == "rewrite":
+    if job.mode == "rewrite":
         if job.kept is None and any(key in found for key in job.deleted):
             raise UsageError(
                 f"job {job.job_id} rewrote files of {url} that this stream had not read; begin with a new "
-                "checkpointLocation, and rewrite with keep_replaced so that streams can read on"
+                "checkpointLocation, and rewrite with keep so that streams can read on"
             )
         return dict(found)
     if job.hides == "all" and job.replaced is not None:
@@ -160,6 +160,6 @@ def _shown(found: Mapping[str, ManifestFile], job: Manifest, url: str) -> dict[s
 
 
 def _takes_away(job: Manifest) -> bool:
-    if job.conflict == "rewrite":
+    if job.mode == "rewrite":
         return False  # its rows were there before
     return bool(job.deleted) or (job.hides == "all" and job.replaced is not None)

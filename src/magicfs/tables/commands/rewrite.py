@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         target_size=arguments.target_size,
         partitions=arguments.partition,
         dry_run=arguments.dry_run,
-        keep_replaced=arguments.keep_replaced,
+        keep=arguments.keep,
         keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
         storage_options=parse_storage_options(arguments.storage_options),
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
                 ("into", f"{report.new_files} ({human_bytes(report.new_bytes)})"),
                 ("rows", "" if report.rows is None else report.rows),
                 ("left", left),
-                ("kept", f"the old files, for {arguments.keep_replaced}" if report.kept else ""),
+                ("kept", f"the old files, for {arguments.keep}" if report.kept else ""),
                 ("job", report.job_id or ""),
                 *(("warning", one) for one in report.warnings),
             ]

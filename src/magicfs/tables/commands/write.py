@@ -21,7 +21,7 @@ _FOUND = 1
 _INPUTS = ("parquet", "csv", "json", "arrow", "orc")
 _OPTIONS = (
     "partitioning",
-    "conflict",
+    "mode",
     "format",
     "compression",
     "max_rows_per_file",
@@ -36,7 +36,7 @@ _OUTPUTS = ("parquet", "csv", "json", "orc", "arrow")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    from magicfs.protocol.conflict import CONFLICTS
+    from magicfs.protocol.modes import WRITE_MODES
 
     parser.add_argument(
         "inputs", metavar="IN", nargs="+", help="a file, a directory, or a pattern such as 'data/**/*.csv'"
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--partitioning", choices=("hive", "directory"), default="hive", help="day=mon, or mon alone (hive)"
     )
     parser.add_argument(
-        "--conflict", choices=CONFLICTS, default="fail", help="what to do about data that is there (fail)"
+        "--mode", choices=WRITE_MODES, default="error", help="what to do about data that is there (error)"
     )
     parser.add_argument(
         "--any-schema", action="store_true", help="write what does not fit the columns that are there, too"
@@ -109,14 +109,14 @@ def _preview(arguments: argparse.Namespace, data: pyarrow.dataset.Dataset) -> No
     size = sum(Path(path).stat().st_size for path in files)
     columns = {field.name: str(field.type) for field in data.schema}
     if arguments.json:
-        shown = {"action": "would write", "destination": arguments.url, "conflict": arguments.conflict}
+        shown = {"action": "would write", "destination": arguments.url, "mode": arguments.mode}
         print_json({**shown, "files": len(files), "bytes": size, "columns": columns})
         return
     print_fields(
         [
             ("destination", arguments.url),
             ("done", "would write"),
-            ("conflict", arguments.conflict),
+            ("mode", arguments.mode),
             ("files read", f"{len(files)} ({human_bytes(size)})"),
             *(("column", f"{name}: {kind}") for name, kind in columns.items()),
             ("next", "nothing was changed; leave --dry-run out to do it"),

@@ -1,4 +1,4 @@
-"""What a job finds at its destination, and what each conflict mode makes of it."""
+"""What a job finds at its destination, and what each mode makes of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.temporary import TEMPORARY
 
 __all__ = [
-    "CONFLICTS",
     "MANIFESTS",
     "REMOVALS",
     "TABLE_DIRECTORIES",
     "WORK",
-    "Conflict",
+    "WRITE_MODES",
     "Mode",
+    "WriteMode",
     "delta_mark",
     "is_by_partition",
     "is_data",
@@ -35,10 +35,10 @@ __all__ = [
     "touched_partitions",
 ]
 
-Conflict = Literal["fail", "append", "replace", "replace_partitions"]
-CONFLICTS: Final = ("fail", "append", "replace", "replace_partitions")
+WriteMode = Literal["error", "append", "overwrite", "overwrite_partitions"]
+WRITE_MODES: Final = ("error", "append", "overwrite", "overwrite_partitions")
 
-Mode = Conflict | Literal["drop", "rewrite"]
+Mode = WriteMode | Literal["drop", "rewrite"]
 REMOVALS: Final = ("drop", "rewrite")
 """The modes of jobs of one call that replace exactly the files that they name: by nothing, or by others with
 the same rows."""
@@ -62,13 +62,13 @@ _DELTA: Final = "_delta_log"
 
 
 def is_by_partition(mode: str, committer: str) -> bool:
-    """Whether a conflict mode is about touched partitions only, not about the destination as a whole.
+    """Whether a mode is about touched partitions only, not about the destination as a whole.
 
     ``partitioned`` looks only at these, in every mode (Hadoop's ``PartitionedStagingCommitter``).
     """
-    if mode == "replace_partitions" or mode in REMOVALS:
+    if mode == "overwrite_partitions" or mode in REMOVALS:
         return True
-    return mode == "fail" and committer == "partitioned"
+    return mode == "error" and committer == "partitioned"
 
 
 def is_data(key: str, directory: str) -> bool:
@@ -102,7 +102,7 @@ def is_plain(relative: str) -> bool:
 
 
 def is_replaced(key: str, directory: str) -> bool:
-    """Whether ``replace`` removes a key: data, and Parquet's summaries of data that will be gone.
+    """Whether ``overwrite`` removes a key: data, and Parquet's summaries of data that will be gone.
 
     What ``is_reserved`` is never removed, whatever the mode.
     """
@@ -160,14 +160,14 @@ def touched_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...]:
         partition, slash, _ = relative.rpartition("/")
         if not slash:
             raise UsageError(
-                f"{relative} lies at the root of the destination, in no partition; replace_partitions needs "
-                "every file in a partition directory; partition the data, or use conflict='replace'"
+                f"{relative} lies at the root of the destination, in no partition; overwrite_partitions "
+                "needs every file in a partition directory; partition the data, or use mode='overwrite'"
             )
         found.add(partition)
     if len({partition.count("/") for partition in found}) > 1:
         shown = " and ".join(sorted(found, key=lambda one: one.count("/"))[:: max(1, len(found) - 1)])
         raise UsageError(
-            f"files lie in partitions of different depths, such as {shown}; replace_partitions needs one "
+            f"files lie in partitions of different depths, such as {shown}; overwrite_partitions needs one "
             "depth; partition all files by the same columns"
         )
     return tuple(sorted(found))
@@ -185,7 +185,7 @@ def lies_in(key: str, partitions: Collection[str]) -> bool:
 
 
 def partitions_to_check(keys: Iterable[str], directory: str) -> tuple[str, ...] | None:
-    """The partitions that must be free of data for ``fail``, relative to the destination, sorted.
+    """The partitions that must be free of data for ``error``, relative to the destination, sorted.
 
     Partitions of any depth may be mixed: nothing is deleted. A file at the root lies in the partition that
     is the whole destination, so then all of it must be free. (Hadoop's ``PartitionedStagingCommitter`` probes

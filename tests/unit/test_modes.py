@@ -1,4 +1,4 @@
-"""The four conflict modes in memory: what they do about data that is there, and about other jobs."""
+"""The four modes in memory: what they do about data that is there, and about other jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from magicfs.errors import (
 )
 from magicfs.job.job import Job
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import CONFLICTS
+from magicfs.protocol.modes import WRITE_MODES
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from magicfs.transaction import prepare
@@ -31,7 +31,7 @@ from proofs.scenes.job_scene import BUCKET, JobScene
 pytestmark = pytest.mark.sample(most=3)
 
 NEW = {"p=1/a.bin": b"new"}
-MODES = pytest.mark.parametrize("mode", CONFLICTS)
+MODES = pytest.mark.parametrize("mode", WRITE_MODES)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def unchanged_by(scene: JobScene, work: Callable[[], Any], told: str, kind: type
 def test_fail_refuses_data_at_setup_and_changes_nothing(scene: JobScene, there: str) -> None:
     scene.put(there, b"old")
     unchanged_by(
-        scene, lambda: scene.job("fail"), rf"holds data already, such as sales/{there}", OutputExists
+        scene, lambda: scene.job("error"), rf"holds data already, such as sales/{there}", OutputExists
     )
 
 
@@ -78,13 +78,13 @@ def test_fail_refuses_data_at_setup_and_changes_nothing(scene: JobScene, there: 
 )
 def test_fail_does_not_take_for_data_what_engines_do_not(scene: JobScene, there: str) -> None:
     scene.put(there)
-    scene.published(NEW, conflict="fail")
+    scene.published(NEW, mode="error")
     assert scene.bodies() == ([b"", b"new"] if there == "p=1/" else [b"new"])
     assert there == "_SUCCESS" or there in scene.below()
 
 
 def test_fail_looks_again_before_the_commit_point(scene: JobScene) -> None:
-    job = scene.job("fail")
+    job = scene.job("error")
     commits = scene.wrote(job, NEW)
     scene.put("p=1/somebody.bin", b"theirs")
     with pytest.raises(OutputExists, match=r"such as sales/p=1/somebody\.bin.*nothing was changed"):
@@ -96,7 +96,7 @@ def test_fail_looks_again_before_the_commit_point(scene: JobScene) -> None:
 
 
 def test_fail_in_a_with_block_leaves_nothing(scene: JobScene) -> None:
-    job = Job(scene.url, conflict="fail", filesystem=scene.filesystem)
+    job = Job(scene.url, mode="error", filesystem=scene.filesystem)
     with pytest.raises(OutputExists), job:
         with job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.bin", b"new")
@@ -107,7 +107,7 @@ def test_fail_in_a_with_block_leaves_nothing(scene: JobScene) -> None:
 # -- append --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["append", "fail"])
+@pytest.mark.parametrize("mode", ["append", "error"])
 def test_name_that_is_taken_after_the_look_is_refused_by_the_store(scene: JobScene, mode: str) -> None:
     job = scene.job(mode, unique_names=False)
     commits = scene.wrote(job, {**NEW, "p=2/b.bin": b"new 2"})
@@ -155,7 +155,7 @@ GONE = {
 
 def test_replace_removes_data_and_never_what_is_no_data(scene: JobScene) -> None:
     put(scene, {**KEPT, **GONE})
-    job = scene.published(NEW, conflict="replace")
+    job = scene.published(NEW, mode="overwrite")
     assert job.report.files_deleted == len(GONE)
     below = scene.below()
     assert not set(below) & GONE.keys()
@@ -169,14 +169,14 @@ def test_replace_removes_data_and_never_what_is_no_data(scene: JobScene) -> None
 def test_replace_of_more_than_one_chunk(scene: JobScene, number: int) -> None:
     for each in range(number):
         scene.put(f"old-{each:04d}.bin", b"old")
-    job = scene.published(NEW, conflict="replace")
+    job = scene.published(NEW, mode="overwrite")
     assert job.report.files_deleted == number
     assert scene.bodies() == [b"new"]
 
 
 def test_nothing_old_is_removed_before_everything_new_is_visible(scene: JobScene) -> None:
     scene.published({"a.bin": b"old 0"}, {"a.bin": b"old 1"})
-    job = scene.job("replace")
+    job = scene.job("overwrite")
     commits = scene.wrote(job, *({"b.bin": b"new %d" % number} for number in range(3)))
     seen: list[tuple[list[bytes], bool]] = []
     scene.commit(job, commits, traffic=Traffic(after=lambda _: seen.append((scene.bodies(), marked(scene)))))
@@ -194,7 +194,7 @@ def marked(scene: JobScene) -> bool:
 
 def test_file_that_somebody_wrote_anew_stays_and_is_told(scene: JobScene) -> None:
     put(scene, {"a.bin": b"old", "b.bin": b"old"})
-    job = scene.job("replace")
+    job = scene.job("overwrite")
     commits = scene.wrote(job, NEW)
 
     def rewrite(request: Request) -> None:
@@ -218,9 +218,9 @@ def test_neighbour_whose_name_begins_alike_is_untouched(mode: str) -> None:
     neighbour.wrote(waiting, {"p=1/b.bin": b"theirs"})
     theirs = {key: value for key, value in scene.objects().items() if "set10" in key}
     uploads = scene.uploads()
-    first = scene.published(NEW, conflict=mode)
-    if mode != "fail":
-        scene.published({"p=1/b.bin": b"newer"}, conflict=mode)
+    first = scene.published(NEW, mode=mode)
+    if mode != "error":
+        scene.published({"p=1/b.bin": b"newer"}, mode=mode)
     assert {key: value for key, value in scene.objects().items() if "set10" in key} == theirs
     assert scene.uploads() == uploads
     assert first.found.jobs == ()
@@ -230,15 +230,15 @@ def test_neighbour_whose_name_begins_alike_is_untouched(mode: str) -> None:
 def test_whole_bucket_can_be_replaced() -> None:
     scene = JobScene("")
     scene.published({"a.bin": b"old"}, {"x/b.bin": b"old"})
-    scene.published(NEW, conflict="replace")
+    scene.published(NEW, mode="overwrite")
     assert scene.bodies() == [b"new"]
     assert scene.manifest_files() == set(scene.data())
 
 
-# -- replace_partitions --------------------------------------------------------------------------------
+# -- overwrite_partitions --------------------------------------------------------------------------------
 
 
-def test_replace_partitions_removes_what_lies_in_touched_partitions_only(scene: JobScene) -> None:
+def test_overwrite_partitions_removes_what_lies_in_touched_partitions_only(scene: JobScene) -> None:
     gone = {"p=1/q=1/a.bin": b"1", "p=1/q=1/_metadata": b"2", "p=1/q=1/deep/x.bin": b"3"}
     stay = {
         "p=1/q=10/a.bin": b"4",
@@ -251,7 +251,7 @@ def test_replace_partitions_removes_what_lies_in_touched_partitions_only(scene: 
         "_metadata": b"11",
     }
     put(scene, {**gone, **stay})
-    job = scene.published({"p=1/q=1/n.bin": b"new"}, {"p=3/q=1/n.bin": b"new"}, conflict="replace_partitions")
+    job = scene.published({"p=1/q=1/n.bin": b"new"}, {"p=3/q=1/n.bin": b"new"}, mode="overwrite_partitions")
     assert job.report.files_deleted == len(gone)
     assert not set(scene.below()) & gone.keys()
     assert set(scene.below()) >= stay.keys()
@@ -267,7 +267,7 @@ def equal(scene: JobScene) -> tuple[Job, list[Any]]:
     """A job that replaces one file by another of the same name, and one by one of another."""
     put(scene, {"p=1/a.bin": b"old", "p=1/z.bin": b"old z"})
     scene.put("_SUCCESS", b"")
-    job = scene.job("replace", unique_names=False)
+    job = scene.job("overwrite", unique_names=False)
     return job, scene.wrote(job, {"p=1/a.bin": b"new", "p=0/b.bin": b"new b"})
 
 
@@ -346,7 +346,7 @@ def test_table_of_another_format_is_refused(scene: JobScene, mode: str, there: s
 # -- _SUCCESS ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 def test_success_of_old_is_hidden_from_the_commit_point_until_the_end(scene: JobScene, mode: str) -> None:
     first = scene.published({"p=1/old.bin": b"old"})
     job = scene.job(mode)
@@ -368,7 +368,7 @@ def test_success_of_old_is_hidden_from_the_commit_point_until_the_end(scene: Job
     assert seen[-1] == (None, job.id)
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 @pytest.mark.parametrize("body", [b"", b"somebody's own", b"{}"])
 def test_success_of_somebody_else_is_restored_as_it_was(scene: JobScene, mode: str, body: bytes) -> None:
     put(scene, {"p=1/old.bin": b"old", "_SUCCESS": body})
@@ -384,7 +384,7 @@ def test_success_of_somebody_else_is_restored_as_it_was(scene: JobScene, mode: s
 
 @MODES
 def test_job_that_fails_takes_everything_back(scene: JobScene, mode: str) -> None:
-    old = {} if mode == "fail" else {"p=1/old.bin": b"old", "p=2/old.bin": b"old"}
+    old = {} if mode == "error" else {"p=1/old.bin": b"old", "p=2/old.bin": b"old"}
     if old:
         scene.published(old)
     before = scene.data()
@@ -406,7 +406,7 @@ def test_job_that_fails_takes_everything_back(scene: JobScene, mode: str) -> Non
 # -- two jobs ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["fail", "replace", "replace_partitions"])
+@pytest.mark.parametrize("mode", ["error", "overwrite", "overwrite_partitions"])
 def test_job_that_replaces_backs_out_beside_one_that_commits(scene: JobScene, mode: str) -> None:
     other = scene.job("append")
     theirs = scene.wrote(other, {"p=1/theirs.bin": b"theirs"}, {"p=1/more.bin": b"more"})
@@ -422,7 +422,7 @@ def test_job_that_replaces_backs_out_beside_one_that_commits(scene: JobScene, mo
     assert found is not None
     assert (found.deletions, found.equal_keys, found.partitions) == ((), (), None)
     scene.recover()
-    if mode == "fail":
+    if mode == "error":
         with pytest.raises(OutputExists):
             job.commit(commits)
         return
@@ -434,7 +434,7 @@ def test_job_that_replaces_backs_out_beside_one_that_commits(scene: JobScene, mo
 def test_job_that_was_published_between_look_and_commit_point_is_seen(scene: JobScene) -> None:
     """An append that begins and ends between the listing and the announcement."""
     scene.put("old.bin", b"old")
-    job = scene.job("replace")
+    job = scene.job("overwrite")
     commits = scene.wrote(job, NEW)
     other = scene.job("append")
     theirs = scene.wrote(other, {"p=1/theirs.bin": b"theirs"})
@@ -499,7 +499,7 @@ def test_store_without_conditional_writes_is_refused_unless_vouched_for() -> Non
     scene = JobScene(ignores=frozenset({"put_if_absent", "put_if_match"}))
     unchanged_by(scene, scene.job, "ignores conditional writes.*single_driver=True", UsageError)
     for body in (b"old", b"new"):
-        scene.published({"p=1/a.bin": body}, conflict="replace", single_driver=True)
+        scene.published({"p=1/a.bin": body}, mode="overwrite", single_driver=True)
     assert scene.bodies() == [b"new"]
     assert scene.work() == []
 
@@ -510,10 +510,10 @@ def test_store_without_conditional_writes_is_refused_unless_vouched_for() -> Non
 def test_every_mode_on_stores_that_honour_less(mode: str, ignores: str) -> None:
     honoured = {"delete", "bulk_delete"} if ignores == "delete" else {ignores}
     scene = JobScene(ignores=frozenset(honoured))
-    if mode != "fail":
+    if mode != "error":
         scene.published({"p=1/old.bin": b"old"}, {"p=2/old.bin": b"old 2"})
-    scene.published(NEW, conflict=mode)
-    old = {"append": [b"old", b"old 2"], "replace_partitions": [b"old 2"]}.get(mode, [])
+    scene.published(NEW, mode=mode)
+    old = {"append": [b"old", b"old 2"], "overwrite_partitions": [b"old 2"]}.get(mode, [])
     assert scene.bodies() == sorted([b"new", *old])
     assert scene.manifest_files() == set(scene.data())
     assert (scene.work(), scene.uploads()) == ([], [])
@@ -561,7 +561,7 @@ def test_a_job_that_ends_between_two_looks_at_others_is_seen(
     """Jobs are looked for before the pointer is read again: one that has ended in between has moved it."""
     monkeypatch.setattr(prepare, "_PAUSE_S", 0)
     scene.published({"old %+#1.txt": b"old"})
-    rival, job = scene.job(), scene.job("replace")
+    rival, job = scene.job(), scene.job("overwrite")
     commits = scene.wrote(rival, {"p=1/theirs.bin": b"theirs", "p=2/theirs.bin": b"theirs"})
     second = Fault(Kind.CRASH_BEFORE, operation="complete_upload", skip=1)
     assert scene.commit(rival, commits, second) is None
