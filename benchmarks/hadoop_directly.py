@@ -22,6 +22,7 @@ from benchmarks.hadoop_jars import Jars
 from benchmarks.hadoop_turns import Seconds, Side, Turns, check_and_clear, processor_s, say
 from examples.flights.java import require_java
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 __all__ = ["OURS", "Peer", "measure", "s3a_options"]
 
@@ -145,7 +146,7 @@ def _ours(server: Server, url: str, files: int, *, tasks: int, told: Mapping[str
 
     with ThreadPoolExecutor(_THREADS) as threads:
         with lap("setup"):
-            job = magicfs.Job(url, mode="append", storage_options=options, **told).setup()
+            job = magicfs.Job(url, mode="append", storage_options=options, **arranged(**told)).setup()
         with lap("write"):
             written = list(threads.map(write, range(tasks)))
         with lap("task_commits"):

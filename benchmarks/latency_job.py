@@ -21,7 +21,7 @@ from uuid import UUID
 
 from benchmarks.latency_store import BUCKET, LatencyStore, Rates, Server, Tally
 from magicfs.classic.filesystem import FinalFileSystem
-from magicfs.committers.registry import StagingOptions, committer_info, options_of
+from magicfs.committers.registry import StagingOptions, committer_info
 from magicfs.errors import MagicError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.job_options import JobOptions
@@ -220,7 +220,7 @@ class _Program:
             location=paths.parse_url(_URL),
             job=_JOB,
             options=JobOptions(committer=self.subject.committer, mode="append", **self.subject.job),
-            committer_options=options_of(self.subject.committer, given),
+            committer_options=committer_info(self.subject.committer).options(**given),
             filesystem=_Files(self.server),
             **found,
         )

@@ -45,7 +45,11 @@ class Forger:
         options = _without_credentials(self._place)
         url = f"s3://{self._place.bucket}/{where}"
         job = magicfs.Job(
-            url, mode="append", tracking="memory", concurrency=CONCURRENCY, storage_options=options
+            url,
+            mode="append",
+            concurrency=CONCURRENCY,
+            storage_options=options,
+            options={"tracking": "memory"},
         ).setup()
         each = files // tasks
         commits = [
@@ -59,14 +63,16 @@ class Forger:
         assert self._place is not None
         _environment(self._place)
         url, options = f"s3://{self._place.bucket}/{where}", _without_credentials(self._place)
-        self._job = magicfs.Job(url, mode="append", tracking="memory", storage_options=options).setup()
+        self._job = magicfs.Job(
+            url, mode="append", storage_options=options, options={"tracking": "memory"}
+        ).setup()
         Path(told).write_bytes(pickle.dumps(self._job.task(0)))
 
     def partitions(self, clock: Clock, where: str, files: int, partitions: int, tasks: int) -> None:
         """Append to nothing, then replace each of those partitions; in memory."""
         url = f"memory://bench/{where}"
         for mode in ("append", "overwrite_partitions"):
-            job = magicfs.Job(url, mode=cast("Any", mode), tracking="memory").setup()
+            job = magicfs.Job(url, mode=cast("Any", mode), options={"tracking": "memory"}).setup()
             each = files // tasks
             commits = [
                 _commit(

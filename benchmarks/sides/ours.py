@@ -10,6 +10,7 @@ from benchmarks import data
 from benchmarks.clock import Clock
 from benchmarks.place import CONCURRENCY, PART_BYTES, Place
 from benchmarks.sides.fallbacks import Fallbacks
+from proofs.scenes.arranged import arranged
 
 __all__ = ["Ours"]
 
@@ -119,7 +120,7 @@ class Ours:
             mode="append",
             concurrency=CONCURRENCY,
             storage_options=self._place.s3fs_options,
-            **options,
+            **arranged(**options),
         )
 
 

@@ -15,6 +15,7 @@ from torch.distributed.checkpoint import FileSystemWriter, FsspecReader, FsspecW
 
 import magicfs
 from proofs.checkpoints.state import differences, empty, state_of
+from proofs.scenes.arranged import arranged
 
 __all__ = ["played"]
 
@@ -35,7 +36,7 @@ def played(url: str) -> dict[str, list[str]]:
 
 def _xarray(url: str) -> list[str]:
     first = xarray.Dataset({"t": (("x", "y"), np.arange(600.0).reshape(20, 30))}, {"x": np.arange(20)})
-    with magicfs.Job(url, unique_names=False) as job, job.task(0) as task:
+    with magicfs.Job(url, options={"unique_names": False}) as job, job.task(0) as task:
         target = task.url(_NAME).replace("magic+", "magic::")  # xarray takes a URL with "+" for a path
         first.to_zarr(target, storage_options=task.storage_options)
         more = first.assign_coords(x=np.arange(20, 40))
@@ -46,7 +47,7 @@ def _xarray(url: str) -> list[str]:
 
 
 def _zarr(url: str, zarr_format: Any = 3, **options: Any) -> list[str]:
-    with magicfs.Job(url, **options) as job, job.task(0) as task:
+    with magicfs.Job(url, **arranged(**options)) as job, job.task(0) as task:
         way = {"mode": "w", "zarr_format": zarr_format, "storage_options": task.storage_options}
         group = zarr.open_group(task.url(_NAME), **way)
         array = group.create_array("a", shape=(100,), chunks=(10,), dtype="i4")
@@ -63,7 +64,7 @@ def _zarr(url: str, zarr_format: Any = 3, **options: Any) -> list[str]:
 
 
 def _torch(url: str, **options: Any) -> list[str]:
-    with magicfs.Job(url, unique_names=False, **options) as job, job.task(0) as task:
+    with magicfs.Job(url, **arranged(unique_names=False, **options)) as job, job.task(0) as task:
         if "committer" in options:
             writer = FileSystemWriter(f"{task.path}/step 1")
         else:

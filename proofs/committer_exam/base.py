@@ -23,6 +23,7 @@ from magicfs.stores.conditions import Conditions, assume, remembered
 from proofs.committer_exam.bench import Bench
 from proofs.committer_exam.places import Place, place_of
 from proofs.committer_exam.selection import select
+from proofs.scenes.arranged import arranged
 from proofs.scenes.hadoop_form import in_form
 
 __all__ = ["DESTINATION", "Examined", "body", "committed"]
@@ -136,7 +137,7 @@ class Examined:
         form = options.pop("form", {})
         given = {"committer": self.committer, "mode": self.mode, **bench.options(), **options}
         given["committer_options"] = self.place.options() | dict(given.get("committer_options", {}))
-        job = in_form(Job(f"{bench.url}/{destination}", **given), **form)
+        job = in_form(Job(f"{bench.url}/{destination}", **arranged(**given)), **form)
         store, kind = job.spec.store(), type(bench).__name__ + bench.server_name
         if kind in _honoured:
             assume(store, _honoured[kind])

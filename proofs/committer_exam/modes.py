@@ -177,7 +177,7 @@ class ConflictsExam(Examined):
         self.old_state(bench, replacing)
         before = {key: bench.read(key) for key in bench.listed()}
         job = self.job(bench, mode=replacing)
-        with pytest.raises(UsageError, match="pass allow_empty=True if that is meant"):
+        with pytest.raises(UsageError, match="'allow_empty': True"):
             job.commit([])
         job.abort()
         assert {key: bench.read(key) for key in bench.listed()} == before

@@ -24,6 +24,7 @@ from urllib.parse import quote
 import magicfs
 from magicfs.engines.arrow_output import ArrowOutput
 from proofs.engines.order import Order
+from proofs.scenes.arranged import arranged
 
 __all__ = ["DRIVERS", "shell_task"]
 
@@ -125,7 +126,7 @@ def _processes(order: Order) -> dict[str, Any]:
 
 def _map(order: Order, executor: Any) -> dict[str, Any]:
     options: Mapping[str, Any] = {"mode": order.mode, "run_id": order.run_id, "tracking": "memory"}
-    with magicfs.Job(order.url, **options) as job:
+    with magicfs.Job(order.url, **arranged(**options)) as job:
         if order.trouble == "twice":
             _speculate(order, job, executor)
         elif job.found.published is None:
@@ -179,7 +180,7 @@ def _duckdb(order: Order) -> dict[str, Any]:
 
 def _one_task(order: Order, write: Callable[[magicfs.Task], None]) -> dict[str, Any]:
     options: Mapping[str, Any] = {"mode": order.mode, "run_id": order.run_id, "tracking": "memory"}
-    with magicfs.Job(order.url, **options) as job:
+    with magicfs.Job(order.url, **arranged(**options)) as job:
         if job.found.published is None:
             with job.task(0) as task:
                 write(task)

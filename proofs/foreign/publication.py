@@ -51,7 +51,9 @@ class Publication:
         self._published = published
         self._ended = False
         scheme = store.protocol if isinstance(store.protocol, str) else store.protocol[0]
-        self._job = magicfs.Job(f"{scheme}://{bucket}", filesystem=store, mode="append", unique_names=False)
+        self._job = magicfs.Job(
+            f"{scheme}://{bucket}", filesystem=store, mode="append", options={"unique_names": False}
+        )
         with _one_at_a_time:
             self._job.setup()
         self._task = self._job.task(0).setup()

@@ -172,12 +172,11 @@ class Case:
         job = magicfs.Job(
             self.ground.url,
             committer=self.subject.committer,
-            committer_options=options,
             mode="append",
             filesystem=self.ground.filesystem(traffic, actor),
             job_id=self.job_id,
-            attempt=attempt,
             concurrency=1,
+            options={**options, "attempt": attempt},
         )
         return Process(self, job.spec, actor, traffic)
 

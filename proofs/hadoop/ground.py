@@ -23,6 +23,7 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.testing.fault_proxy import FaultProxy
 from proofs.doubles.bucket_view import is_hidden
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 __all__ = [
     "BUCKET",
@@ -213,7 +214,7 @@ class Ground:
     def job(self, place: Place, **how: Any) -> magicfs.Job:
         """A job of ours under the JVM's id, set up."""
         how = {"mode": "append", "job_id": place.job} | how
-        return magicfs.Job(place.url, **how).setup()
+        return magicfs.Job(place.url, **arranged(**how)).setup()
 
     @contextmanager
     def killable(self, **options: str) -> Iterator[tuple[Peer, FaultProxy]]:

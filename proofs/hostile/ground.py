@@ -31,6 +31,7 @@ from magicfs.stores.port import Store
 from magicfs.transaction import prepare
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.doubles.servers import Ministack
+from proofs.scenes.arranged import arranged
 from proofs.scenes.unfinished import died_in
 
 __all__ = ["CANARY", "SCENES", "Ground", "LocalGround", "MemoryGround", "S3Ground", "built", "impatient"]
@@ -205,7 +206,7 @@ def impatient() -> Iterator[None]:
 
 
 def _publish(ground: Ground, dataset: str, body: bytes, **options: Any) -> str:
-    job = magicfs.Job(ground.url(dataset), filesystem=ground.filesystem, **options)
+    job = magicfs.Job(ground.url(dataset), filesystem=ground.filesystem, **arranged(**options))
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/day=1/part.csv", body)
     return str(job.id)

@@ -28,6 +28,7 @@ from magicfs.stores.s3 import options as s3_options
 from proofs.hostile.odd_places import PLACES, Place, everywhere
 from proofs.hostile.part import Found
 from proofs.hostile.searching import Outputs, canary, heard, in_url
+from proofs.scenes.arranged import arranged
 
 __all__ = [
     "by_position",
@@ -65,7 +66,7 @@ def objects_of_python() -> Found:
             made = resolve.filesystem(place.scheme, place.options)
             hows: list[dict[str, Any]] = [{"storage_options": place.options}, {"filesystem": made}]
             for how in hows:
-                job = magicfs.Job(f"{place.scheme}://{_URL}", progress=None, **how)
+                job = magicfs.Job(f"{place.scheme}://{_URL}", progress=None, **arranged(**how))
                 outputs.show("a job", job, job.spec, Task(job.spec, task_id(0)))
             outputs.show_only("a store", resolve.open_store(made, "bucket"))
             outputs.show("staging options", StagingOptions(cluster_storage_options=place.options))

@@ -25,6 +25,7 @@ import magicfs
 from magicfs.cli import main as cli
 from magicfs.errors import MagicError, StoreError
 from magicfs.stores.local.store import LocalStore
+from proofs.scenes.arranged import arranged
 
 __all__ = [
     "CANARY",
@@ -303,7 +304,7 @@ def command_line(*arguments: str) -> None:
 
 
 def _job(found: World, **options: str) -> None:
-    with magicfs.Job(found.url, **options) as job, job.task(0) as task:  # type: ignore[arg-type]
+    with magicfs.Job(found.url, **arranged(**options)) as job, job.task(0) as task:
         write(task, p__new=b"a\n5\n", new=b"a\n6\n")
 
 

@@ -115,9 +115,11 @@ def drive(order: Order, environment: Mapping[str, str], log: str, control: Conne
             order.url,
             committer=order.committer.removesuffix("-v1"),
             mode=order.mode,
-            tracking="store" if order.tracking == "store" else "memory",
-            small_files=_SMALL if order.tracking == "small" else None,
             storage_options=order.storage_options,
+            options={
+                "tracking": "store" if order.tracking == "store" else "memory",
+                "small_files": _SMALL if order.tracking == "small" else None,
+            },
         )
         with job:
             run.tasks(job)

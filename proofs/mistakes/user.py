@@ -30,6 +30,7 @@ from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault
+from proofs.scenes.arranged import arranged
 
 __all__ = ["LocalUser", "Rows", "Seen", "User", "a_local_user", "a_user"]
 
@@ -81,7 +82,7 @@ class User:
 
     def job(self, mode: Any = "append", *, url: str = "", **options: Any) -> magicfs.Job:
         """A job that is not set up."""
-        return magicfs.Job(url or self.url, mode=mode, **options)
+        return magicfs.Job(url or self.url, mode=mode, **arranged(**options))
 
     def publish(self, rows: Mapping[str, str], mode: Any = "append", **options: Any) -> magicfs.Job:
         """Publish files, a row each, in one task: as it is meant."""

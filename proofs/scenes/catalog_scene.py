@@ -19,6 +19,7 @@ from magicfs.catalogs.hive_names import NULL
 from magicfs.catalogs.symlinks import DIRECTORY
 from magicfs.datasets.connection import open_destination
 from magicfs.protocol import paths
+from proofs.scenes.arranged import arranged
 
 __all__ = ["CatalogScene", "parquet"]
 
@@ -60,7 +61,10 @@ class CatalogScene:
 
     def publish(self, files: Mapping[str, bytes], **how: Any) -> str:
         """Publish files by a job of their own; returns its id."""
-        with magicfs.Job(self.url, storage_options=self.options, **how) as job, job.task(0) as task:
+        with (
+            magicfs.Job(self.url, storage_options=self.options, **arranged(**how)) as job,
+            job.task(0) as task,
+        ):
             for name, body in files.items():
                 task.filesystem.pipe_file(f"{task.path}/{name}", body)
         return job.id

@@ -25,6 +25,7 @@ from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault
+from proofs.scenes.arranged import arranged
 from proofs.scenes.hadoop_form import in_form
 
 __all__ = ["BUCKET", "Files", "JobScene"]
@@ -134,7 +135,7 @@ class JobScene:
         self, mode: Any = "append", *, form: Mapping[str, Any] | None = None, **options: Any
     ) -> magicfs.Job:
         """A job of this destination that is set up; ``form`` as for ``in_form``."""
-        job = magicfs.Job(self.url, mode=mode, filesystem=self.filesystem, **options)
+        job = magicfs.Job(self.url, mode=mode, filesystem=self.filesystem, **arranged(**options))
         return in_form(job, **form or {}).setup()
 
     def wrote(self, job: magicfs.Job, *tasks: Files) -> list[TaskCommit]:

@@ -15,6 +15,7 @@ from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import ObjectInfo, Store
+from proofs.scenes.arranged import arranged
 
 __all__ = ["Lake"]
 
@@ -46,7 +47,7 @@ class Lake:
     def job(self, directory: str, mode: str, **options: Any) -> magicfs.Job:
         """A job, not set up yet."""
         how: dict[str, Any] = {"mode": mode, "filesystem": self.filesystem, "concurrency": 1}
-        return magicfs.Job(self.url(directory), **how | options)
+        return magicfs.Job(self.url(directory), **arranged(**how | options))
 
     def write(self, job: magicfs.Job, *names: str, extra: str | None = None) -> TaskCommit:
         """A task that writes files, at the destination or at an extra one."""

@@ -94,12 +94,14 @@ class StagedScene(JobScene):
             mode=cast("Any", spec.options.mode),
             filesystem=filesystem,
             committer=spec.options.committer,
-            committer_options=self.options,
-            unique_names=spec.options.unique_names,
-            part_size=spec.options.part_size,
             concurrency=spec.concurrency,
             job_id=spec.job,
-            attempt=spec.attempt,
+            options={
+                **self.options,
+                "unique_names": spec.options.unique_names,
+                "part_size": spec.options.part_size,
+                "attempt": spec.attempt,
+            },
         )
         other.__setstate__(job.__getstate__() | {"spec": other.spec})  # as a pickle would bring it there
         return other, met

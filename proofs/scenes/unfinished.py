@@ -18,6 +18,7 @@ from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.stores.port import Part
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from proofs.scenes.arranged import arranged
 
 __all__ = ["Bucket", "died_in", "written"]
 
@@ -91,7 +92,7 @@ def written(url: str, *, tasks: int = 3, **options: Any) -> magicfs.Job:
 
     With ``mode="overwrite_partitions"`` each lies in a partition of its own, ``day=<number>``.
     """
-    job = magicfs.Job(url, **{"mode": "append", **options}).setup()
+    job = magicfs.Job(url, **arranged(**{"mode": "append", **options})).setup()
     for number in range(tasks):
         with job.task(number) as task:
             place = f"day={number}/" if job.spec.options.mode == "overwrite_partitions" else ""

@@ -50,7 +50,7 @@ def _play(destination: Path, mode: WriteMode, files: int) -> None:
 def _write(destination: Path, mode: WriteMode, partitions: Mapping[str, int]) -> set[str]:
     """Publish so many files of partitions; writers die beside them before their task commits."""
     before = _data(destination)
-    with magicfs.Job(destination, mode=mode, tracking="store") as job, job.task(0) as task:
+    with magicfs.Job(destination, mode=mode, options={"tracking": "store"}) as job, job.task(0) as task:
         for partition, count in partitions.items():
             for number in range(count):
                 name = f"{partition}/{_ODD[number % len(_ODD)]} {number}.bin"

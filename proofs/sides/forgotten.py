@@ -20,6 +20,7 @@ from magicfs.job.task import Task
 from magicfs.protocol.paths import is_visible
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from proofs.crash.store_models import world_of
+from proofs.scenes.arranged import arranged
 from proofs.scenes.known import forget_job
 from proofs.scenes.memory_scene import BUCKET
 from proofs.scenes.trouble import require
@@ -108,7 +109,7 @@ class Days:
             chosen["filesystem"] = MemoryFileSystem(world=self.world, use_listings_cache=False)
         if "committer_options" in options or options.get("committer") == "directory":
             chosen["committer_options"] = {"work_directory": str(self.directory)}
-        return Job("memory://bucket/sales", **chosen)
+        return Job("memory://bucket/sales", **arranged(**chosen))
 
     def files(self) -> dict[str, bytes]:
         return {key: body for key, body in self.all()[0].items() if is_visible(key, "sales")}

@@ -18,6 +18,7 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from proofs.crash.store_models import world_of
+from proofs.scenes.arranged import arranged
 from proofs.scenes.instead import instead
 from proofs.scenes.trouble import require
 
@@ -167,12 +168,13 @@ def everywhere(kind: str, mode: str, directory: Path, *, every: int = 1, store: 
         options["committer_options"] = {"work_directory": str(directory)}
     counted = CtrlC()
     require(
-        play(magicfs.Job(URL, filesystem=Files(with_old(store), counted), **options)) is None, "nobody did"
+        play(magicfs.Job(URL, filesystem=Files(with_old(store), counted), **arranged(**options))) is None,
+        "nobody did",
     )
     places = [(number, after) for number in range(1, counted.seen + 1) for after in (False, True)]
     for number, after in places[::every]:
         world, hook = with_old(store), CtrlC(number, after=after)
-        job = magicfs.Job(URL, filesystem=Files(world, hook), **options)
+        job = magicfs.Job(URL, filesystem=Files(world, hook), **arranged(**options))
         with instead("magicfs.runtime.interrupt._wait", hook.wait):
             error = play(job)
         at = f"{number} of {counted.seen}, {'after' if after else 'before'} {hook.where}"

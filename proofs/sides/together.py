@@ -19,6 +19,7 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from proofs.crash.store_models import world_of
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.known import forget_job
 from proofs.scenes.trouble import require
@@ -166,7 +167,9 @@ def not_handed_over(store: str = "s3") -> Iterator[int]:
             continue
         scene = JobScene(world=world_of(store))
         with suppress(ProtocolViolation):
-            with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, **options) as job:
+            with magicfs.Job(
+                scene.url, mode="append", filesystem=scene.filesystem, **arranged(**options)
+            ) as job:
                 task = magicfs.Task(job.spec, job.task(0).id).setup()
                 _wrote(task)
                 task.commit()

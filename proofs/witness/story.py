@@ -36,6 +36,7 @@ from magicfs.testing.virtual_time import deterministic, replaced
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.trees import tree_store
 from proofs.crash.writing import START, Clock
+from proofs.scenes.arranged import arranged
 
 __all__ = ["FEATURES", "Account", "committer_and_feature", "play"]
 
@@ -179,7 +180,7 @@ class Story:
         if committer_info(committer).writes == "local files":
             options["committer_options"] = {"work_directory": self.work}
         name = UUID(int=self.draw.getrandbits(128), version=4)
-        job = magicfs.Job(_URL, committer=committer, filesystem=self.fs, job_id=name, **options)
+        job = magicfs.Job(_URL, committer=committer, filesystem=self.fs, job_id=name, **arranged(**options))
         self.first, self.last = self.first or job.id, job.id
         job.setup()
         places = [None, *options.get("extra_destinations", ())]

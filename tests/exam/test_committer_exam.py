@@ -25,6 +25,7 @@ from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
 from proofs.committer_exam.selection import LeftOut
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 # How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so in the
 # gate each body runs in memory for magic, in one of the modes and with each other value once, and for one of
@@ -280,5 +281,5 @@ def test_manifest_committer_is_refused_without_renames(
     for name, value in bench.environment().items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="renames"):
-        magicfs.Job(f"{bench.url}/sales", committer="manifest", **bench.options()).setup()
+        magicfs.Job(f"{bench.url}/sales", committer="manifest", **arranged(**bench.options())).setup()
     assert bench.listed() == []

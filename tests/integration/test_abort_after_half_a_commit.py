@@ -39,7 +39,9 @@ def bucket(ministack: Server, bucket_factory: Any) -> str:
 
 def written(server: Server, url: str, files: int) -> tuple[magicfs.Job, TaskCommit]:
     options = server.storage_options()
-    job = magicfs.Job(url, mode="append", tracking="memory", concurrency=1, storage_options=options)
+    job = magicfs.Job(
+        url, mode="append", concurrency=1, storage_options=options, options={"tracking": "memory"}
+    )
     job.setup()
     task = magicfs.Task(job.spec, job.task(0).id).setup()
     task.filesystem.pipe({f"{task.path}/é {n}%.bin": bytes([n]) for n in range(files)})
@@ -78,10 +80,10 @@ def test_driver_whose_job_was_taken_over_can_neither_abort_nor_commit_it(
     again = magicfs.Job(
         job.url,
         mode="append",
-        tracking="memory",
         concurrency=1,
         job_id=job.id,
         storage_options=ministack.storage_options(),
+        options={"tracking": "memory"},
     ).setup()
     if committing:
         commit_that_dies(ministack, again, commit, 2)
@@ -102,9 +104,9 @@ def test_abort_of_a_job_that_another_process_published_touches_nothing(
     again = magicfs.Job(
         job.url,
         mode="append",
-        tracking="memory",
         job_id=job.id,
         storage_options=ministack.storage_options(),
+        options={"tracking": "memory"},
     )
     again.setup().commit([commit])
     before = ministack.all_keys(bucket)

@@ -32,6 +32,7 @@ from magicfs.stores.port import Part
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.azurite import Azurite
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -47,7 +48,7 @@ def container(azurite: Azurite, bucket_factory: Callable[..., str]) -> str:
 def job(azurite: Azurite, container: str) -> Callable[..., magicfs.Job]:
     def make(**options: Any) -> magicfs.Job:
         given = {"mode": "append", "storage_options": azurite.storage_options(), **options}
-        return magicfs.Job(f"abfs://{container}/sales ü", **given)
+        return magicfs.Job(f"abfs://{container}/sales ü", **arranged(**given))
 
     return make
 

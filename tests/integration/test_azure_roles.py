@@ -19,6 +19,7 @@ import magicfs
 from magicfs.errors import PermissionDenied
 from magicfs.stores.azure import folders as azure_folders
 from proofs.doubles.azurite import Azurite
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.nightly
 
@@ -57,7 +58,7 @@ class Place:
         return {"connection_string": f"BlobEndpoint={endpoint};SharedAccessSignature={sas}"}
 
     def job(self, letters: str, **how: Any) -> magicfs.Job:
-        return magicfs.Job(self.url, storage_options=self.options(letters), progress=None, **how)
+        return magicfs.Job(self.url, storage_options=self.options(letters), progress=None, **arranged(**how))
 
     def work(self, job: magicfs.Job, number: int, letters: str, gives_up: bool = False) -> magicfs.TaskCommit:
         """What a worker does, who finds other credentials than the driver's."""

@@ -36,6 +36,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.azurite import AzureView
+from proofs.scenes.arranged import arranged
 
 NAMES = ("día 1/50% +#ä.csv", "dataset1/x", "dataset10/x", "empty")
 HOUR = dt.timedelta(hours=1)
@@ -106,7 +107,7 @@ class Access:
 
     def job(self, **how: Any) -> magicfs.Job:
         url = f"abfs://{self.container}/sales ü"
-        return magicfs.Job(url, storage_options=self.options, progress=None, **how)
+        return magicfs.Job(url, storage_options=self.options, progress=None, **arranged(**how))
 
     def hear(self, *told: Any) -> None:
         """Remember all that can be shown of something."""

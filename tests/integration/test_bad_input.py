@@ -32,6 +32,7 @@ from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import SeaweedFS, Server
+from proofs.scenes.arranged import arranged
 from proofs.scenes.known import forget_files
 
 pytestmark = pytest.mark.sample(most=1)
@@ -61,7 +62,7 @@ class Place:
     def job(self, destination: str = DESTINATION, **options: Any) -> Job:
         storage_options = options.pop("storage_options", None) or self.options()
         url = f"s3://{self.bucket}/{destination}"
-        return Job(url, mode="append", storage_options=storage_options, **options)
+        return Job(url, mode="append", storage_options=storage_options, **arranged(**options))
 
     def objects(self) -> list[str]:
         return self.server.all_keys(self.bucket)

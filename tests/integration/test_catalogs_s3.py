@@ -14,6 +14,7 @@ import magicfs
 from examples.flights import flights
 from examples.flights.fingerprint import Fingerprint, fingerprint
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 
 # tests/unit/catalogs asks the same in memory.
@@ -39,7 +40,7 @@ def scene(seaweedfs: Server, bucket_factory: Callable[..., str], tmp_path: Path)
 
 def write(scene: CatalogScene, table: pa.Table, mode: str, **how: object) -> str:
     options = {"mode": mode, "storage_options": scene.options, **how}
-    with magicfs.Job(scene.url, **options) as job, job.task(0) as task:  # type: ignore[arg-type]
+    with magicfs.Job(scene.url, **arranged(**options)) as job, job.task(0) as task:  # type: ignore[arg-type]
         ds.write_dataset(
             table,
             task.path,

@@ -9,6 +9,7 @@ import pytest
 
 import magicfs
 from magicfs.stores import resolve
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -34,7 +35,7 @@ def test_files_are_held_against_their_checksums(
     url, how = f"{server.scheme}://{bucket}/{NAME}", {"storage_options": server.storage_options()}
     files = {"p=1/large a.bin": LARGE, "p=2/one.csv": b"n\n1\n"}
     options: dict[str, Any] = {"part_size": 6 * 2**20, "tracking": "memory", "small_files": small}
-    with magicfs.Job(url, checksums=True, **options, **how) as job, job.task(0) as task:
+    with magicfs.Job(url, **arranged(checksums=True, **options, **how)) as job, job.task(0) as task:
         for one, body in files.items():
             task.filesystem.pipe_file(f"{task.path}/{one}", body)
     uploads, puts = BY_STORE[name]

@@ -46,7 +46,7 @@ def few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def publish(server: Server, proxy: EqualPartsProxy, bucket: str, body: bytes, **options: Any) -> None:
     where = {**server.storage_options(), "endpoint_url": proxy.endpoint, **options}
     url = f"s3://{bucket}/sales"
-    job = magicfs.Job(url, mode="append", part_size=5 * 2**20, storage_options=where)
+    job = magicfs.Job(url, mode="append", storage_options=where, options={"part_size": 5 * 2**20})
     with job, job.task(0) as task, task.filesystem.open(f"{task.path}/large.bin", "wb") as file:
         for start in range(0, len(body), 2**20 + 7):
             file.write(body[start : start + 2**20 + 7])

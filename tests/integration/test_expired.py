@@ -18,6 +18,7 @@ from magicfs.stores.azure import folders as azure_folders
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.azurite import Azurite
 from proofs.doubles.gcs_server import GcsDouble
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -98,7 +99,9 @@ class TestTokens:
         return {"connection_string": f"BlobEndpoint={place};SharedAccessSignature={token}"}
 
     def job(self, container: str, options: dict[str, Any], **more: Any) -> magicfs.Job:
-        return magicfs.Job(f"abfs://{container}/sales", mode="append", storage_options=options, **more)
+        return magicfs.Job(
+            f"abfs://{container}/sales", mode="append", storage_options=options, **arranged(**more)
+        )
 
     def test_expired_and_missing_ones_are_refused_before_anything_is_written(
         self, azurite: Azurite, container: str
@@ -140,7 +143,7 @@ def test_object_that_another_writer_puts_at_a_final_name_on_google_stays(
     bucket = bucket_factory(gcs, "rival")
     options = gcs.storage_options()
     how: dict[str, Any] = {"mode": mode, "unique_names": False, "storage_options": options}
-    job = written(magicfs.Job(f"gs://{bucket}/sales", **how), "a.txt", "b.txt")
+    job = written(magicfs.Job(f"gs://{bucket}/sales", **arranged(**how)), "a.txt", "b.txt")
     gcs.write(bucket, "sales/a.txt", b"rival")
     with pytest.raises(magicfs.MagicError, match=r"sales/a\.txt"):
         job.commit()

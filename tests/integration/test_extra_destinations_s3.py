@@ -14,6 +14,7 @@ from s3fs import S3FileSystem
 
 import magicfs
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -36,7 +37,7 @@ def test_tables_are_published_at_both_places_at_once(
     if committer == "directory":
         given["committer_options"] = {"work_directory": str(tmp_path)}
     fs = S3FileSystem(**options, skip_instance_cache=True, use_listings_cache=False)
-    with magicfs.Job(f"s3://{bucket}/dataset1", **given) as job, job.task(0) as task:
+    with magicfs.Job(f"s3://{bucket}/dataset1", **arranged(**given)) as job, job.task(0) as task:
         FRAME.to_parquet(f"{task.path}/main.parquet", filesystem=task.filesystem)
         for place in places:
             table = pa.Table.from_pandas(FRAME)
@@ -72,6 +73,6 @@ def test_an_extra_destination_of_another_bucket_is_refused(
     with pytest.raises(magicfs.UsageError, match="use a job for each bucket"):
         magicfs.Job(
             f"s3://{bucket}/dataset1",
-            extra_destinations=[f"s3://{bucket}-2/other"],
             storage_options=ministack.storage_options(),
+            options={"extra_destinations": [f"s3://{bucket}-2/other"]},
         )

@@ -24,6 +24,7 @@ from magicfs.formats.success import SuccessData
 from magicfs.report import Progress
 from proofs.committer_exam.bench import Bench, LocalBench, ServerBench
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 TASKS = 3
 ROWS = 40
@@ -116,7 +117,9 @@ def algorithm(request: pytest.FixtureRequest) -> int:
 
 def job_of(bench: Bench, algorithm: int, **options: Any) -> magicfs.Job:
     how: dict[str, Any] = {"mode": "append", "committer_options": {"algorithm": algorithm}}
-    return magicfs.Job(f"{bench.url}/sales 1", committer="file", **{**bench.options(), **how, **options})
+    return magicfs.Job(
+        f"{bench.url}/sales 1", committer="file", **arranged(**{**bench.options(), **how, **options})
+    )
 
 
 def table_of(bench: Bench, job: magicfs.Job) -> pa.Table:

@@ -23,6 +23,7 @@ from proofs.committer_exam.drivers import dying, dying_task
 from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.gcs_operations import gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
+from proofs.scenes.arranged import arranged
 
 RENAMING = [("manifest", {}), ("file", {"algorithm": 1}), ("file", {"algorithm": 2})]
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
@@ -56,7 +57,7 @@ class Place:
             f"{self.server.scheme}://{self.bucket}/a b/sales",
             committer=committer,
             storage_options=self.options(endpoint),
-            **settings,
+            **arranged(**settings),
         )
 
     def visible(self) -> dict[str, bytes | None]:

@@ -26,6 +26,7 @@ from magicfs.filesystem import MagicFileSystem, MagicGCS, MagicGS
 from magicfs.job.job import Job
 from magicfs.stores import resolve
 from proofs.doubles.gcs_server import GcsDouble
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -42,7 +43,7 @@ class Place:
         return f"gs://{self.bucket}/{name}"
 
     def job(self, name: str = "sales", **more: Any) -> Job:
-        return Job(self.url(name), **{"mode": "append", "storage_options": self.options, **more})
+        return Job(self.url(name), **arranged(**{"mode": "append", "storage_options": self.options, **more}))
 
     def visible(self, name: str = "sales") -> list[str]:
         return self.server.visible_keys(self.bucket, f"{name}/")

@@ -18,6 +18,7 @@ import pytest
 
 from magicfs.job.job import Job
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 WRITERS = '''
 """What runs in the other processes, which cannot import a test."""
@@ -96,7 +97,9 @@ def make(ministack: Server, bucket_factory: Callable[..., str]) -> Callable[...,
 
     def job(**options: Any) -> Job:
         storage_options = {"endpoint_url": ministack.endpoint, "client_kwargs": {"region_name": "us-east-1"}}
-        return Job(f"s3://{bucket}/sales", mode="append", storage_options=storage_options, **options)
+        return Job(
+            f"s3://{bucket}/sales", mode="append", storage_options=storage_options, **arranged(**options)
+        )
 
     return job
 

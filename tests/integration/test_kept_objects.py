@@ -29,6 +29,7 @@ from magicfs.testing.faults import Action, Rule
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.gcs_operations import gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -75,7 +76,7 @@ class Place(ABC):
         self.hold_all(on=False)
 
     def job(self, **more: Any) -> Job:
-        return Job(self.url, **{"mode": "append", "storage_options": self.options, **more})
+        return Job(self.url, **arranged(**{"mode": "append", "storage_options": self.options, **more}))
 
     def written(self, *names: str, **more: Any) -> Job:
         """A job that has one task, which has written and committed files."""

@@ -19,6 +19,7 @@ import pytest
 import magicfs
 from magicfs.cli.main import main
 from magicfs.stores.local.held import UPLOADS
+from proofs.scenes.arranged import arranged
 from proofs.scenes.java import skip_without_java
 
 pytestmark = pytest.mark.sample(most=1)
@@ -41,7 +42,7 @@ def hidden(destination: Path) -> list[str]:
 
 
 def publish(url: str, name: str, **options: Any) -> None:
-    with magicfs.Job(url, **options) as job, job.task(0) as task:
+    with magicfs.Job(url, **arranged(**options)) as job, job.task(0) as task:
         task.filesystem.makedirs(f"{task.path}/{name}".rpartition("/")[0], exist_ok=True)
         task.filesystem.pipe_file(f"{task.path}/{name}", b"new")
 
@@ -199,7 +200,7 @@ def test_job_that_never_committed_is_discarded_by_the_command_line(tmp_path: Pat
 def test_pandas_writes_to_the_url_of_a_task(tmp_path: Path, committer: str, name: str) -> None:
     frame = pd.DataFrame({"x": [1, 2]})
     options: Any = {"committer": committer, "mode": "append"}
-    with magicfs.Job(f"file://{tmp_path}/d", **options) as job, job.task(0) as task:
+    with magicfs.Job(f"file://{tmp_path}/d", **arranged(**options)) as job, job.task(0) as task:
         frame.to_parquet(task.url(name), storage_options=task.storage_options or None)
     (path,) = data(tmp_path / "d")
     assert path.parent.name == (tmp_path / "d" / name).parent.name

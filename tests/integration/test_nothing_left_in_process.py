@@ -164,9 +164,9 @@ def test_job_leaves_nothing_in_its_process_however_it_ends(
             return Job(
                 f"s3://{bucket}/sales",
                 mode="append",
-                tracking=tracking,
                 concurrency=CONCURRENCY,
                 storage_options=options,
+                options={"tracking": tracking},
             )
 
         succeed(job(), proxy)  # starts what is started once for a process, such as fsspec's own thread

@@ -22,6 +22,7 @@ from magicfs.stores import resolve
 from magicfs.stores.s3 import copy as s3_copy
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -76,7 +77,7 @@ class Wire:
         return {**self.bare, "s3_additional_kwargs": told}
 
     def job(self, told: dict[str, Any], mode: Any = "append", **how: Any) -> magicfs.Job:
-        return magicfs.Job(self.url, mode=mode, storage_options=self.options(told), **how).setup()
+        return magicfs.Job(self.url, mode=mode, storage_options=self.options(told), **arranged(**how)).setup()
 
     def environment(self, **more: str) -> dict[str, str]:
         keys = {"AWS_ACCESS_KEY_ID": self.server.access_key, "AWS_SECRET_ACCESS_KEY": self.server.secret_key}

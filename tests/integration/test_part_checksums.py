@@ -22,7 +22,10 @@ def test_job_with_sha256_of_every_part_is_published_on_a_server_that_checks(
     url = f"s3://{bucket}/checked"
     with (
         magicfs.Job(
-            url, mode="append", tracking=tracking, part_size=6 * 2**20, storage_options=options
+            url,
+            mode="append",
+            storage_options=options,
+            options={"tracking": tracking, "part_size": 6 * 2**20},
         ) as job,
         job.task(0) as task,
     ):

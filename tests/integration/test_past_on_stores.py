@@ -12,6 +12,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import ObjectNotFound, UsageError
+from proofs.scenes.arranged import arranged
 
 NAME = "lake 1/sales +#%ü"
 STORES = (
@@ -32,7 +33,10 @@ class Place:
 
     def publish(self, values: dict[int, int], **how: Any) -> magicfs.Job:
         """A file with a value for each partition."""
-        with magicfs.Job(self.url, **{"mode": "append", **how, **self.how}) as job, job.task(0) as task:
+        with (
+            magicfs.Job(self.url, **arranged(**{"mode": "append", **how, **self.how})) as job,
+            job.task(0) as task,
+        ):
             for part, value in values.items():
                 task.filesystem.pipe_file(f"{task.path}/p={part}/a b.csv", f"n\n{value}\n".encode())
         return job
@@ -141,7 +145,7 @@ def test_partitions_hide_what_a_rollback_has_shown_again(place: Place) -> None:
 def test_a_job_that_is_open_meanwhile_replaces_what_the_rollback_shows(place: Place) -> None:
     first = place.publish({1: 1})
     place.publish({1: 2}, mode="overwrite", keep="1h")
-    job = magicfs.Job(place.url, mode="overwrite", **place.how).setup()
+    job = magicfs.Job(place.url, mode="overwrite", **arranged(**place.how)).setup()
     magicfs.rollback(place.url, to=first.id, keep=None, **place.how)
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/p=1/a.csv", b"n\n5\n")

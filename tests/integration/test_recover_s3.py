@@ -18,6 +18,7 @@ from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -59,7 +60,7 @@ class Place:
 
     def job(self, mode: Any, **options: Any) -> magicfs.Job:
         how = {"concurrency": 1, "storage_options": self.server.storage_options(), **options}
-        return magicfs.Job(self.url, mode=mode, **how).setup()
+        return magicfs.Job(self.url, mode=mode, **arranged(**how)).setup()
 
     def wrote(self, job: magicfs.Job) -> list[TaskCommit]:
         commits = []

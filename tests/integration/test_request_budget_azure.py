@@ -17,6 +17,7 @@ from magicfs.stores.azure import folders as azure_folders
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import CLASSES, azure_operation, classes
 from proofs.doubles.azurite import Azurite
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.nightly
 
@@ -81,7 +82,10 @@ class Wire:
     def job(self, **options: Any) -> Job:
         storage_options = {"connection_string": self.server.connection_string(self.proxy.endpoint)}
         return Job(
-            f"abfs://{self.container}/sales", mode="append", storage_options=storage_options, **options
+            f"abfs://{self.container}/sales",
+            mode="append",
+            storage_options=storage_options,
+            **arranged(**options),
         )
 
     def since(self) -> Counter[str]:

@@ -16,6 +16,7 @@ from magicfs.stores.azure import folders as azure_folders
 from magicfs.testing.fault_proxy import FaultProxy
 from proofs.doubles import azure_operations, gcs_operations
 from proofs.doubles.gcs_server import GcsDouble
+from proofs.scenes.arranged import arranged
 
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
@@ -80,7 +81,9 @@ class Wire:
             if isinstance(self.server, GcsDouble)
             else {"connection_string": self.server.connection_string(self.proxy.endpoint)}
         )
-        job = Job(f"{self.server.scheme}://{self.bucket}/{name}", storage_options=options, **how).setup()
+        job = Job(
+            f"{self.server.scheme}://{self.bucket}/{name}", storage_options=options, **arranged(**how)
+        ).setup()
         with job.task(0) as task:
             for number in range(files):
                 task.filesystem.pipe_file(f"{task.path}/{number}.txt", b"1")

@@ -15,6 +15,7 @@ from magicfs.job.job import Job
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.gcs_operations import classes, gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -58,7 +59,9 @@ class Wire:
 
     def job(self, **options: Any) -> Job:
         storage_options = self.server.plain_options(self.proxy.endpoint)
-        return Job(f"gs://{self.bucket}/sales", mode="append", storage_options=storage_options, **options)
+        return Job(
+            f"gs://{self.bucket}/sales", mode="append", storage_options=storage_options, **arranged(**options)
+        )
 
     def since(self) -> Counter[str]:
         """What was counted since the last call."""

@@ -18,6 +18,7 @@ from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import FaultProxy
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -67,7 +68,7 @@ class Wire:
     def job(self, destination: str = "sales", **options: Any) -> Job:
         storage_options = self.server.storage_options() | {"endpoint_url": self.proxy.endpoint}
         url = f"s3://{self.bucket}/{destination}"
-        return Job(url, mode="append", storage_options=storage_options, **options)
+        return Job(url, mode="append", storage_options=storage_options, **arranged(**options))
 
     def since(self) -> Counter[str]:
         """What was counted since the last call."""

@@ -14,6 +14,7 @@ from proofs.doubles.azurite import Azurite
 from proofs.doubles.gcs_operations import gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -40,7 +41,9 @@ def test_job_commit_on_s3_has_as_many_completes_at_once_as_it_may(
 ) -> None:
     with FaultProxy(ministack.endpoint) as proxy:
         storage_options = ministack.storage_options() | {"endpoint_url": proxy.endpoint}
-        job = Job(f"s3://{bucket_factory(ministack)}/sales", storage_options=storage_options, **options)
+        job = Job(
+            f"s3://{bucket_factory(ministack)}/sales", storage_options=storage_options, **arranged(**options)
+        )
         assert_peak(proxy, "CompleteMultipartUpload", job, at_once)
 
 

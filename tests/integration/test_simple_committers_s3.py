@@ -22,6 +22,7 @@ from s3fs import S3FileSystem
 import magicfs
 from magicfs.errors import CommitFailed
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -84,7 +85,7 @@ def make(running: Server, bucket: str) -> Callable[..., magicfs.Job]:
 
     def job(committer: str, **options: Any) -> magicfs.Job:
         options = {"mode": "append", "storage_options": storage_options, **options}
-        return magicfs.Job(f"s3://{bucket}/sales 1", committer=committer, **options)
+        return magicfs.Job(f"s3://{bucket}/sales 1", committer=committer, **arranged(**options))
 
     return job
 

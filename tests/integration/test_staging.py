@@ -17,6 +17,7 @@ import pytest
 from magicfs.errors import UsageError
 from magicfs.job.job import Job
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -129,7 +130,9 @@ class Place:
     def job(self, committer: str, *, options: dict[str, Any] | None = None, **others: Any) -> Job:
         given: dict[str, Any] = {"mode": "append", "storage_options": self.options} | others
         local = {"work_directory": str(self.work)} | (options or {})
-        return Job(f"s3://{self.bucket}/sales", committer=committer, committer_options=local, **given)
+        return Job(
+            f"s3://{self.bucket}/sales", committer=committer, **arranged(committer_options=local, **given)
+        )
 
     def bodies(self) -> list[bytes]:
         client = self.server.s3_client()

@@ -50,8 +50,8 @@ def test_what_is_written_reads_back_and_a_failure_leaves_neither_files_nor_uploa
                 partition_by="day",
                 tasks=tasks,
                 format="arrow",
-                part_size=5 * 2**20,
                 storage_options=options,
+                options={"part_size": 5 * 2**20},
             )
         assert ministack.all_keys(bucket) == before
         assert not ministack.pending_uploads(bucket)

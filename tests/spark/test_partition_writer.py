@@ -448,7 +448,9 @@ def test_a_file_that_cannot_be_finished_in_the_background_fails_the_write(files:
 
 def test_the_files_of_a_task_become_visible_with_its_job() -> None:
     batch = pa.record_batch({"carrier": ["AA", "é b", None], "id": [1, 2, 3]})
-    with magicfs.Job("memory://partition-writer/data set", mode="append", tracking="memory") as job:
+    with magicfs.Job(
+        "memory://partition-writer/data set", mode="append", options={"tracking": "memory"}
+    ) as job:
         with (
             job.task(7) as task,
             PartitionWriter(

@@ -141,7 +141,7 @@ def test_intervals_of_months_read_back_as_themselves(spark: SparkSession, tmp_pa
     assert found.exceptAll(frame).isEmpty()
     assert frame.exceptAll(found).isEmpty()
     with pytest.raises(UsageError, match="which cannot be written as orc"):
-        magicfs.spark.write(frame, f"file://{tmp_path}/e", committer="manifest", file_format="orc")
+        magicfs.spark.write(frame, f"file://{tmp_path}/e", committer="manifest", format="orc")
 
 
 def test_sorting_leaves_a_task_one_file_for_each_partition(
@@ -203,7 +203,10 @@ def test_what_spark_raised_comes_out_as_it_is_and_nothing_is_left(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "upsert"}, "mode='upsert' is unknown; choose one of append, overwrite, overwrite_partitions"),
+        (
+            {"mode": "upsert"},
+            "mode='upsert' is unknown; choose one of append, overwrite, overwrite_partitions",
+        ),
         ({"sort": True}, "sort=True sorts by the partition columns and there are none"),
         ({"late_writers": "later"}, "'later' is unknown"),
         ({"partition_by": "month"}, "'month', which is not a column of the frame"),

@@ -32,6 +32,7 @@ from magicfs.spark import (
 )
 from magicfs.spark.writers import INLINE_LIMIT
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
@@ -43,7 +44,7 @@ def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> str:
 
 def job_on(server: Server, url: str, **options: Any) -> magicfs.Job:
     given = {"tracking": "memory", "storage_options": server.storage_options()} | options
-    return magicfs.Job(url, mode="append", **given)
+    return magicfs.Job(url, mode="append", **arranged(**given))
 
 
 def lines(server: Server, bucket: str) -> list[str]:
@@ -188,13 +189,7 @@ def test_a_task_counts_only_while_it_writes() -> None:
 def test_every_committer_tells_the_rows(committer: str, tmp_path: Path) -> None:
     options = {"work_directory": str(tmp_path)} if committer == "directory" else {}
     url = f"file://{tmp_path}/d" if committer == "manifest" else f"memory://spark-functions/{committer}"
-    job = magicfs.Job(
-        url,
-        mode="append",
-        committer=committer,
-        committer_options=options,
-        single_driver=True,
-    )
+    job = magicfs.Job(url, mode="append", committer=committer, options={**options, "single_driver": True})
     with job:
         for number in range(2):
             with job.task(number) as task:
@@ -213,7 +208,9 @@ def _with_limit(job: magicfs.Job, limit: int) -> JobSpec:
 
 @pytest.mark.parametrize("tracking", ["memory", "store"])
 def test_above_the_limit_only_the_key_of_a_pending_set_travels(tracking: str) -> None:
-    with magicfs.Job(f"memory://spark-functions/{tracking}", mode="append", tracking=tracking) as job:
+    with magicfs.Job(
+        f"memory://spark-functions/{tracking}", mode="append", options={"tracking": tracking}
+    ) as job:
         for number, limit in enumerate((0, INLINE_LIMIT)):
             with magicfs.Task(_with_limit(job, limit), task_id(number)) as task:
                 task.filesystem.pipe_file(f"{task.path}/x", b"x")

@@ -24,6 +24,7 @@ from magicfs.spark.exiting import ExitSignals, ToldToExit
 from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_row, current_task
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
@@ -49,7 +50,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 def job_on(server: Server, url: str, **options: Any) -> magicfs.Job:
     given = {"tracking": "memory", "storage_options": server.storage_options()} | options
-    return magicfs.Job(url, mode="append", **given)
+    return magicfs.Job(url, mode="append", **arranged(**given))
 
 
 @pytest.mark.parametrize("ended", ["committed", "aborted"])

@@ -16,6 +16,7 @@ from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_batch, commit_row, current_task
 from proofs.doubles.servers import Server
+from proofs.scenes.arranged import arranged
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
@@ -28,7 +29,7 @@ def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> str:
 
 
 def job_on(server: Server, url: str, **options: Any) -> magicfs.Job:
-    return magicfs.Job(url, mode="append", storage_options=server.storage_options(), **options)
+    return magicfs.Job(url, mode="append", storage_options=server.storage_options(), **arranged(**options))
 
 
 def ids(frame: DataFrame) -> list[int]:

@@ -49,7 +49,7 @@ def test_a_path_alone_gives_the_documented_defaults() -> None:
 def test_every_option_is_taken_as_spark_hands_it_over() -> None:
     given = {
         "partitioncols": "year, month",
-        "mode": " Fail ",
+        "mode": " Error ",
         "tracking": "store",
         "uniquenames": "false",
         "runid": "scheduled 2026-11-21T06:00",

@@ -76,7 +76,7 @@ def pushdown(spark: SparkSession) -> Iterator[None]:
 def test_every_format_reads_back_as_what_was_written(spark: SparkSession, url: str, file_format: str) -> None:
     written = frame(spark).drop(*LEFT_OUT.get(file_format, ()))
     codec = {"csv": "gzip", "json": "bzip2"}.get(file_format)
-    magicfs.spark.write(written, url, partition_by=["p", "q"], file_format=file_format, compression=codec)
+    magicfs.spark.write(written, url, partition_by=["p", "q"], format=file_format, compression=codec)
     found = spark.read.schema(written.schema).format("magic").load(url)
     assert rows(found, written.columns) == rows(written, written.columns)
     guessed = load(spark, url)

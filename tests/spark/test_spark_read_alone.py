@@ -308,7 +308,7 @@ def test_a_batch_has_so_many_files_and_whole_jobs() -> None:
 
 def test_a_file_that_was_written_over_is_an_error(tmp_path: Path) -> None:
     def published(number: int) -> None:
-        job = magicfs.Job(tmp_path.as_uri(), mode="overwrite", unique_names=False)
+        job = magicfs.Job(tmp_path.as_uri(), mode="overwrite", options={"unique_names": False})
         with job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.csv", f"n\n{number}\n".encode())
 

@@ -10,6 +10,7 @@ from fsspec.asyn import sync
 
 import magicfs
 from magicfs.datasets.abort import abort
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 
@@ -25,7 +26,7 @@ def test_abort_of_an_ended_job_leaves_what_another_job_writes_under_its_names(de
     url = f"{scene.url}/p=1" if deeper else scene.url
     how: dict[str, Any] = {"filesystem": scene.filesystem, "unique_names": False}
     how |= {"also_overwrite": [scene.url]} if deeper else {}
-    other = magicfs.Job(url, mode="overwrite", **how).setup()
+    other = magicfs.Job(url, mode="overwrite", **arranged(**how)).setup()
     commits = scene.wrote(other, {name.removeprefix("p=1/") if deeper else name: b"2"})
     assert len(scene.uploads()) == 2
 

@@ -16,6 +16,7 @@ from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
 from magicfs.transaction import record
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 pytestmark = pytest.mark.sample(most=2)
@@ -94,7 +95,9 @@ def _stands_still_at(
     Both have an extra destination, where a job's location tells other jobs of it.
     """
     scene = JobScene()
-    first = magicfs.Job(scene.url, filesystem=scene.filesystem, job_id=_JOB, **_extra(scene)).setup()
+    first = magicfs.Job(
+        scene.url, filesystem=scene.filesystem, job_id=_JOB, **arranged(**_extra(scene))
+    ).setup()
     scene.wrote(first, {"p=1/old.bin": b"old"})
     later: list[magicfs.Job] = []
 
@@ -102,7 +105,9 @@ def _stands_still_at(
         if request.number != number or scene.state(first) != "aborting":
             return
         magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
-        again = magicfs.Job(scene.url, filesystem=scene.filesystem, job_id=_JOB, **_extra(scene)).setup()
+        again = magicfs.Job(
+            scene.url, filesystem=scene.filesystem, job_id=_JOB, **arranged(**_extra(scene))
+        ).setup()
         scene.wrote(again, *_FILES)
         later.append(again)
         clock[0] += 60

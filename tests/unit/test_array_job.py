@@ -9,6 +9,7 @@ import pytest
 from magicfs.datasets.array_job import ArrayJob, open_task
 from magicfs.job.job import Job
 from magicfs.protocol import ids
+from proofs.scenes.arranged import arranged
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from magicfs.protocol import ids
     ],
 )
 def test_a_task_is_opened_whatever_else_its_job_was_asked_for(asked: dict[str, Any]) -> None:
-    job = Job("memory://arrays/sales", **asked).setup()
+    job = Job("memory://arrays/sales", **arranged(**asked)).setup()
     task = open_task(ArrayJob(job.url, ids.job_id(job.id)), 0, None).setup()
     task.filesystem.pipe_file(f"{task.path}/part.csv", b"x\n")
     assert job.commit([task.commit()]).files == 1

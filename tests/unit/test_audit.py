@@ -42,6 +42,7 @@ from magicfs.testing.store_faults import Fault, Kind
 from magicfs.transaction import output as job_output
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.extension import Accepted
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 pytestmark = pytest.mark.sample(most=2)
@@ -179,7 +180,9 @@ class TestQuarantine:
     def test_nobody_takes_it_over(self, plain: JobScene):
         a_hundred(plain)
         job = dropped(plain)
-        copy = magicfs.Job(plain.url, mode="overwrite", job_id=job.id, attempt=1, filesystem=plain.filesystem)
+        copy = magicfs.Job(
+            plain.url, mode="overwrite", job_id=job.id, filesystem=plain.filesystem, options={"attempt": 1}
+        )
         with pytest.raises(CommitDenied, match="in quarantine"):
             copy.setup()
         committer = registry.make("magic", job.spec.context, plain.engine(Traffic([])))
@@ -252,8 +255,8 @@ class TestQuarantine:
             mode="append",
             audit=[RowChange(less=0.2)],
             committer=committer,
-            committer_options=options,
             filesystem=scene.filesystem,
+            options={**options},
         )
         with pytest.raises(AuditFailed), job, job.task(0) as task:
             (Path(task.path) / "p=1").mkdir()
@@ -315,13 +318,15 @@ class TestNotJudged:
         a_hundred(scene)
         job = unjudged(scene)
         how = {"mode": "overwrite", "job_id": job.id, "filesystem": scene.filesystem}
-        again = magicfs.Job(scene.url, audit=[RowChange(less=0.2)], **how).setup()
+        again = magicfs.Job(scene.url, audit=[RowChange(less=0.2)], **arranged(**how)).setup()
         with pytest.raises(AuditFailed, match="70 rows after 100"):
             again.commit()
         assert held(scene, again).is_quarantined
         datasets.abort(scene.url, job=job.id, filesystem=scene.filesystem)
         job = unjudged(scene)
-        again = magicfs.Job(scene.url, audit=[RowChange(less=0.5)], **how | {"job_id": job.id}).setup()
+        again = magicfs.Job(
+            scene.url, audit=[RowChange(less=0.5)], **arranged(**how | {"job_id": job.id})
+        ).setup()
         assert held(scene, again).options.audit.rules == ("RowChange(less=0.5, more=None)",)
         again.commit()
         assert rows_shown(scene) == [30, 40]
@@ -508,7 +513,7 @@ class TestAbort:
 
     def test_an_unknown_word_is_refused(self):
         with pytest.raises(UsageError, match="audit_failure"):
-            magicfs.Job("memory://bucket/x", audit_failure="ignore")  # type: ignore[arg-type]
+            magicfs.Job("memory://bucket/x", options={"audit_failure": "ignore"})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("committer", ["file", "direct"])
     def test_committers_without_footers_refuse(self, committer: str):
@@ -534,7 +539,7 @@ class TestPassing:
 
     def test_a_job_pickles_with_its_rules(self, tmp_path: Path):
         url = f"{tmp_path}/d"
-        with magicfs.Job(url, footers=True) as job, job.task(0) as task:
+        with magicfs.Job(url, options={"footers": True}) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(100))
         job = magicfs.Job(url, mode="overwrite", audit=[RowChange(less=0.2)]).setup()
         with job.task(0) as task:
@@ -801,7 +806,7 @@ def _raised(scene: JobScene, work: Any) -> BaseException | None:
 class TestCommands:
     def test_from_the_audit_to_accepting(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         url = f"{tmp_path}/d"
-        with magicfs.Job(url, footers=True) as job, job.task(0) as task:
+        with magicfs.Job(url, options={"footers": True}) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(100))
         job = magicfs.Job(url, mode="overwrite", audit=[RowChange(less=0.2)])
         with pytest.raises(AuditFailed), job, job.task(0) as task:

@@ -13,6 +13,7 @@ import magicfs
 from magicfs.errors import OutputExists, ProtocolViolation
 from magicfs.runtime.interrupt import awaited
 from magicfs.stores.memory.store import World
+from proofs.scenes.arranged import arranged
 from proofs.sides.interrupts import NEW, URL, CtrlC, Files, left, visible, with_old
 
 
@@ -22,7 +23,9 @@ def world() -> World:
 
 
 def make(world: World, hook: CtrlC | None = None, **options: Any) -> magicfs.Job:
-    return magicfs.Job(URL, filesystem=Files(world, hook or CtrlC()), **{"mode": "append", **options})
+    return magicfs.Job(
+        URL, filesystem=Files(world, hook or CtrlC()), **arranged(**{"mode": "append", **options})
+    )
 
 
 async def write(job: magicfs.Job, number: int) -> None:

@@ -42,7 +42,7 @@ CEILINGS: Final = {
     "functions on the spine of one file": 672,
     "lines of the core": 52_405,
     "lines shipped": 75_537,
-    "arguments of Job": 30,
+    "arguments of Job": 14,
     "fields of the job object": 30,
     "fields of a job's context": 6,
     "capabilities of a store": 12,
@@ -126,7 +126,9 @@ FIGURES: Final[dict[str, Callable[[], int]]] = {
     "functions on the spine of one file": lambda: len(one_file.functions()),
     "lines of the core": lines_of_core,
     "lines shipped": lambda: sum(text.count("\n") for text in sources().values()),
-    "arguments of Job": lambda: len(inspect.signature(Job).parameters),
+    "arguments of Job": lambda: (
+        len(inspect.signature(Job).parameters) - 1
+    ),  # and **unknown, which nobody can give,
     "fields of the job object": lambda: len(fields(JobObject)),
     "fields of a job's context": lambda: len(fields(JobContext)),
     "capabilities of a store": lambda: len(fields(Capabilities)),

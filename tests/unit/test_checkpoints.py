@@ -13,6 +13,7 @@ import magicfs.torch
 from magicfs.datasets.connection import open_destination
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.torch.newest import Found, check_name, find
+from proofs.scenes.arranged import arranged
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/run é %+#"
@@ -31,7 +32,7 @@ def write(job: magicfs.Job, name: str, metadata: bytes) -> None:
 
 
 def save(scene: MemoryScene, name: str, mode: Any = "append", **how: Any) -> None:
-    with magicfs.Job(URL, mode=mode, tracking="memory", filesystem=scene.wrapped, **how) as job:
+    with magicfs.Job(URL, mode=mode, filesystem=scene.wrapped, **arranged(tracking="memory", **how)) as job:
         write(job, name, name.encode())
 
 

@@ -27,6 +27,7 @@ from magicfs.protocol.parts import PartLimits
 from magicfs.stores import checksums
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities, Checksums
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"
@@ -220,7 +221,7 @@ class TestTravel:
             "footers": footers,
         }
         large = parquet(700_000)
-        with magicfs.Job(scene.url, mode="append", **how) as job, job.task(0) as task:
+        with magicfs.Job(scene.url, mode="append", **arranged(**how)) as job, job.task(0) as task:
             (Path(task.path) / "p=1").mkdir()
             (Path(task.path) / "p=1" / "a.parquet").write_bytes(large)
             (Path(task.path) / "p=1" / "b.bin").write_bytes(b"")
@@ -228,7 +229,7 @@ class TestTravel:
 
     def test_to_a_local_directory(self, tmp_path: Path):
         url = str(tmp_path / "sales 50% #1")
-        with magicfs.Job(url, checksums=True) as job, job.task(0) as task:
+        with magicfs.Job(url, options={"checksums": True}) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.bin", b"123")
             with task.filesystem.open(f"{task.path}/b.bin", "wb") as file:
                 file.write(b"1" * 100_000)
@@ -267,7 +268,9 @@ class TestTravel:
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct"])
     def test_committers_that_keep_none_refuse(self, committer: str, tmp_path: Path):
         with pytest.raises(UsageError, match="checksums stand in manifests"):
-            magicfs.Job(f"file://{tmp_path}/x", committer=committer, mode="append", checksums=True)
+            magicfs.Job(
+                f"file://{tmp_path}/x", committer=committer, mode="append", options={"checksums": True}
+            )
 
 
 class TestVerifying:
@@ -329,7 +332,7 @@ class TestVerifying:
 
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         url = str(tmp_path / "sales 50% #1")
-        with magicfs.Job(url, checksums=True) as job, job.task(0) as task:
+        with magicfs.Job(url, options={"checksums": True}) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.bin", b"123")
             task.filesystem.pipe_file(f"{task.path}/b.bin", b"1234")
         assert main(["verify", url, "--deep"]) == 0

@@ -277,7 +277,9 @@ class TestPending:
     def test_url_above_the_destinations_finds_the_jobs_below(self, bucket, capsys):
         jobs = []
         for name in ("one", "deep/two"):
-            job = magicfs.Job(f"memory://{bucket}/lake/{name}", mode="append", unique_names=False).setup()
+            job = magicfs.Job(
+                f"memory://{bucket}/lake/{name}", mode="append", options={"unique_names": False}
+            ).setup()
             write_task(job, 0, "k=v/a.parquet")
             jobs.append(job)
         _, document = pending_document(capsys, f"memory://{bucket}")

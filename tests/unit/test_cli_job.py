@@ -192,7 +192,10 @@ def test_path_that_is_a_link_itself_is_what_it_leads_to(bucket, run, job, tmp_pa
 
 
 def test_job_of_a_program_takes_no_tasks(url, run, tmp_path):
-    with pytest.raises(ZeroDivisionError), magicfs.Job(url, mode="append", tracking="memory") as job:
+    with (
+        pytest.raises(ZeroDivisionError),
+        magicfs.Job(url, mode="append", options={"tracking": "memory"}) as job,
+    ):
         code, _, err = run("task", f"{url}/__magic_job-{job.id}", "1", files(tmp_path / "a", a="a"))
         raise ZeroDivisionError
     assert code == 2

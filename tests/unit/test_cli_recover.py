@@ -182,7 +182,7 @@ class TestCommit:
     def test_an_open_job_is_published_from_its_pending_sets(self, bucket, url, run, mode, hadoop):
         if mode != "error":
             bucket.put("sales/old.bin", b"old")
-        first = Job(url, mode=mode, hadoop=hadoop).setup()
+        first = Job(url, mode=mode, options={"hadoop": hadoop}).setup()
         job = written(url, mode=mode, hadoop=hadoop, attempt=3, job_id=first.id)
         code, out, _ = run("commit", url, "--job", job.id)
         assert code == 0

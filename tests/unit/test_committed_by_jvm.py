@@ -126,7 +126,9 @@ def test_driver_adds_the_manifest_and_says_so(scene: JobScene, mode: str, handed
 
 
 def test_with_block_ends_without_an_error(scene: JobScene) -> None:
-    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, hadoop="3.4.1") as job:
+    with magicfs.Job(
+        scene.url, mode="append", filesystem=scene.filesystem, options={"hadoop": "3.4.1"}
+    ) as job:
         for number, files in enumerate(FILES):
             with job.task(number) as task:
                 for name, body in files.items():

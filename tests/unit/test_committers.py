@@ -14,6 +14,7 @@ import magicfs
 from magicfs.committers.registry import committers
 from magicfs.errors import UsageError
 from magicfs.protocol.modes import WRITE_MODES
+from proofs.scenes.arranged import arranged
 
 TEXT = (Path(__file__).parents[2] / "docs" / "committers.md").read_text()
 
@@ -84,10 +85,10 @@ def test_what_cannot_be_is_refused_with_what_can() -> None:
             "committers that have it: magic, part",
         ),
         ({"committer": "manifest"}, "best here is committer='magic'"),
-        ({"committer": "file", "committer_options": {"algoritm": 2}}, "it knows algorithm"),
-        ({"committer": "magic", "committer_options": {"threads": 2}}, "it has none"),
+        ({"committer": "file", "committer_options": {"algoritm": 2}}, "did you mean 'algorithm'?"),
+        ({"committer": "magic", "committer_options": {"threads": 2}}, "no option 'threads'"),
         ({"committer": "file", "committer_options": {"algorithm": 3}}, "choose 1 or 2"),
         ({"committer": "direct", "tracking": "memory"}, "tracking='memory' is for delayed uploads"),
     ):
         with pytest.raises(UsageError, match=re.escape(words)):
-            magicfs.Job("memory://bucket/sales", **arguments)
+            magicfs.Job("memory://bucket/sales", **arranged(**arguments))

@@ -17,6 +17,7 @@ from magicfs.filesystem.upload.memory import LIMIT_VARIABLE, Copy, Share, memory
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.stores.memory.store import MemoryStore
+from proofs.scenes.arranged import arranged
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/sales"
@@ -39,7 +40,7 @@ def one_mib(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def task_on(scene: MemoryScene, tracking: Any = "store", **options: Any) -> tuple[Job, Task]:
     given = {"mode": "append", "tracking": tracking, "filesystem": scene.wrapped, **options}
-    job = Job(URL, **given).setup()
+    job = Job(URL, **arranged(**given)).setup()
     return job, job.task(0).setup()
 
 
@@ -210,7 +211,7 @@ def test_a_child_of_a_fork_does_not_count_the_copies_of_its_parent(scene: Memory
 
 
 def test_files_of_a_machine_are_read_back_from_where_they_lie(tmp_path: Path) -> None:
-    job = magicfs.Job(f"file://{tmp_path}/sales é", mode="error", unique_names=False)
+    job = magicfs.Job(f"file://{tmp_path}/sales é", mode="error", options={"unique_names": False})
     with job, job.task(0) as task:
         fs = task.filesystem
         path, before = f"{task.path}/{NAME}", memory().held

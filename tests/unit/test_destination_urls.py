@@ -131,6 +131,6 @@ def test_a_url_that_does_not_lead_to_the_given_filesystem_is_refused(scene: JobS
 def test_other_names_of_a_scheme_lie_in_the_same_bucket() -> None:
     options = {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s"}
     job = magicfs.Job(
-        "s3://bucket/sales", extra_destinations=["s3a://bucket/other/"], storage_options=options
+        "s3://bucket/sales", storage_options=options, options={"extra_destinations": ["s3a://bucket/other/"]}
     )
     assert job.spec.context.options.places.extra == ("other",)

@@ -29,6 +29,7 @@ from magicfs.protocol.ids import job_id
 from magicfs.protocol.job_state import JobState
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 pytestmark = pytest.mark.sample(most=3)
@@ -440,7 +441,7 @@ async def _tried(engine: Any, place: Any, order: Order) -> str:
 def publish_table(scene: JobScene, values: list[Any], **how: Any) -> None:
     table = pa.table({"n": values, "ratio": [0.5] * len(values), "when": [date(2026, 1, 2)] * len(values)})
     how = {"mode": "append", "footers": True, "filesystem": scene.filesystem} | how
-    magicfs.write(table, scene.url, **how)
+    magicfs.write(table, scene.url, **arranged(**how))
 
 
 @pytest.mark.parametrize(

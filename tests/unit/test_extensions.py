@@ -22,7 +22,7 @@ def test_each_key_that_an_option_needs_is_registered() -> None:
 
 def test_a_job_that_asks_for_nothing_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registered, "load", pytest.fail)
-    with magicfs.Job("memory://extensions/plain", mode="overwrite", allow_empty=True):
+    with magicfs.Job("memory://extensions/plain", mode="overwrite", options={"allow_empty": True}):
         pass
 
 
@@ -95,7 +95,7 @@ def test_what_an_extension_says_at_the_end_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, does: Any, warned: str | None
 ) -> None:
     monkeypatch.setattr(execute, "extensions_of", lambda _: (Ending(does),))
-    with magicfs.Job("memory://extensions/ending", mode="overwrite", allow_empty=True) as job:
+    with magicfs.Job("memory://extensions/ending", mode="overwrite", options={"allow_empty": True}) as job:
         pass
     said = job.report.warnings
     assert (warned is None and not said) or any(warned in one for one in said)  # type: ignore[operator]

@@ -17,6 +17,7 @@ from magicfs.datasets import commit as commit_job
 from magicfs.errors import AuditFailed, UsageError
 from magicfs.formats.audit import carried_by, said_in
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"
@@ -59,7 +60,9 @@ class Staged:
     def job(self, *rules: Any, **how: Any) -> magicfs.Job:
         return magicfs.Job(
             *(self.scene.url,),
-            **{"mode": "append", "audit": rules, "filesystem": self.scene.filesystem, **self.how, **how},
+            **arranged(
+                **{"mode": "append", "audit": rules, "filesystem": self.scene.filesystem, **self.how, **how}
+            ),
         )
 
     def write(self, task: magicfs.Task, files: dict[str, bytes]) -> None:
@@ -192,7 +195,11 @@ def test_a_task_that_did_not_know_the_check_lets_nothing_pass(scene: JobScene, t
     staged = Staged(scene, "directory", tmp_path)
     job = staged.job(FileCheck(unique)).setup()
     plain = magicfs.Job(
-        scene.url, mode="append", filesystem=scene.filesystem, job_id=job.id, footers=True, **staged.how
+        scene.url,
+        mode="append",
+        filesystem=scene.filesystem,
+        job_id=job.id,
+        **arranged(footers=True, **staged.how),
     )
     task = magicfs.Task(plain.spec, job.task(0).id).setup()
     staged.write(task, GOOD)
@@ -271,10 +278,8 @@ def test_what_travels_is_read_back_and_what_is_malformed_counts_for_nothing():
 
 def test_a_task_that_was_pickled_takes_its_checks_along(tmp_path: Path):
     url = f"{tmp_path}/sales 50% #1"
-    job = magicfs.Job(
-        *(url,), committer="directory", committer_options={"work_directory": f"{tmp_path}/work"},
-        audit=[FileCheck(unique)],
-    ).setup()  # fmt: skip
+    work = {"work_directory": f"{tmp_path}/work"}
+    job = magicfs.Job(url, committer="directory", audit=[FileCheck(unique)], options=work).setup()
     task = pickle.loads(pickle.dumps(job.task(0))).setup()
     Path(task.path, "bad.parquet").write_bytes(parquet(7, 7))
     with pytest.raises(AuditFailed, match="a number stands there twice"):

@@ -96,7 +96,7 @@ def committed(job: magicfs.Job, filesystem: OnDisk, number: int) -> TaskCommit:
 def peak_bytes(directory: Path, tasks: int) -> int:
     """Most memory that a job commit takes."""
     filesystem = OnDisk(directory)
-    job = magicfs.Job("memory://bucket/sales", filesystem=filesystem, tracking="memory").setup()
+    job = magicfs.Job("memory://bucket/sales", filesystem=filesystem, options={"tracking": "memory"}).setup()
     commits = [committed(job, filesystem, number) for number in range(tasks)]
     tracemalloc.start()
     try:

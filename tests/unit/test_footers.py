@@ -28,6 +28,7 @@ from magicfs.manifests import footers as lists
 from magicfs.manifests import parts
 from magicfs.manifests.chain import manifest_key
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 from tests.sample import examples
 
@@ -109,7 +110,10 @@ class TestTravel:
         if shared:
             options["cluster_directory"] = f"{tmp_path}/shared"
         how = {"committer": committer, "committer_options": options, "filesystem": scene.filesystem}
-        with magicfs.Job(scene.url, mode="append", footers=True, **how) as job, job.task(0) as task:
+        with (
+            magicfs.Job(scene.url, mode="append", **arranged(footers=True, **how)) as job,
+            job.task(0) as task,
+        ):
             directory = Path(task.path) / "p=1"
             directory.mkdir()
             (directory / "a.parquet").write_bytes(parquet(*range(5), None))
@@ -178,7 +182,7 @@ class TestTravel:
 
     def test_local_destinations(self, tmp_path: Path):
         url = f"file://{tmp_path}/dataset 1"
-        with magicfs.Job(url, footers=True) as job, job.task(0) as task:
+        with magicfs.Job(url, options={"footers": True}) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(1, 2))
             with task.filesystem.open(f"{task.path}/b.csv", "w") as file:
                 for _ in range(100):
@@ -209,7 +213,7 @@ class TestTravel:
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct", "stocator", "task-completing"])
     def test_committers_without_manifests_or_uploads_refuse(self, tmp_path: Path, committer: str):
         with pytest.raises(UsageError, match="footers stand in manifests"):
-            magicfs.Job(f"file://{tmp_path}/x", committer=committer, mode="append", footers=True)
+            magicfs.Job(f"file://{tmp_path}/x", committer=committer, mode="append", options={"footers": True})
 
     def test_other_processes_read_it_from_the_job_object(self, plain: JobScene):
         from proofs.scenes.known import forget_job
@@ -449,7 +453,7 @@ class TestFilesAtTheirPlace:
         pq.write_table(table, raw, use_dictionary=False, compression="none")
         url = (tmp_path / "day=1 %+#").as_uri()
         with (
-            magicfs.Job(url, footers=True, tracking="memory") as job,
+            magicfs.Job(url, options={"footers": True, "tracking": "memory"}) as job,
             job.task(0) as task,
             task.filesystem.open(f"{task.path}/a.parquet", "wb") as file,
         ):
@@ -462,7 +466,10 @@ class TestFilesAtTheirPlace:
 
     def test_what_is_no_parquet_tells_nothing(self, tmp_path: Path):
         bodies = {"a.parquet": b"", "b.parquet": b"PAR1", "c.parquet": b"PAR1" + b"\xff" * 12 + b"PAR1"}
-        with magicfs.Job(tmp_path.as_uri(), footers=True, tracking="memory") as job, job.task(0) as task:
+        with (
+            magicfs.Job(tmp_path.as_uri(), options={"footers": True, "tracking": "memory"}) as job,
+            job.task(0) as task,
+        ):
             for name, body in bodies.items():
                 with task.filesystem.open(f"{task.path}/{name}", "wb") as file:
                     file.write(body)
@@ -567,7 +574,7 @@ class TestCraftedRecords:
 class TestShow:
     def test_manifest_and_lists(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         url = f"{tmp_path}/d"
-        with magicfs.Job(url, footers=True) as job, job.task(0) as task:
+        with magicfs.Job(url, options={"footers": True}) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(1, None))
             task.filesystem.pipe_file(f"{task.path}/b.csv", b"1\n")
         assert main(["show", f"{url}/_magicfs/{job.id}.json"]) == 0

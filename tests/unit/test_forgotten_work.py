@@ -13,6 +13,7 @@ import pytest
 import magicfs
 from magicfs.errors import OutputExists, ProtocolViolation, UsageError
 from magicfs.job.job import Job, Task
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 
@@ -62,7 +63,9 @@ def test_a_job_none_of_whose_tasks_was_committed_is_refused(scene: JobScene) -> 
         write(job.task(1).setup())
     assert (scene.data(), scene.uploads(), scene.work()) == ({}, [], [])
     assert repr(job).endswith("aborted>")
-    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, allow_empty=True) as job:
+    with magicfs.Job(
+        scene.url, mode="append", filesystem=scene.filesystem, options={"allow_empty": True}
+    ) as job:
         job.task(0).setup()
     assert job.report.warnings
 
@@ -94,7 +97,7 @@ def run(scene: JobScene, body: bytes, mode: str = "append", **options: Any) -> J
             mode=mode,
             run_id="day 1",
             filesystem=scene.filesystem,
-            **options,  # type: ignore[arg-type]
+            **arranged(**options),  # type: ignore[arg-type]
         ) as job,
         job.task(0) as task,
     ):
@@ -144,7 +147,7 @@ def test_a_run_is_published_again_in_place_of_the_first(scene: JobScene) -> None
 def test_a_rerun_that_cannot_be_is_refused(scene: JobScene, options: dict[str, Any], match: str) -> None:
     given: dict[str, Any] = {"mode": "append", "run_id": "day 1", **options}
     with pytest.raises(UsageError, match=match):
-        magicfs.Job(scene.url, filesystem=scene.filesystem, **given)
+        magicfs.Job(scene.url, filesystem=scene.filesystem, **arranged(**given))
 
 
 # -- map takes both kinds of functions -----------------------------------------------------------------

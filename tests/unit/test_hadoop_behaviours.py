@@ -13,6 +13,7 @@ import magicfs
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
 from magicfs.protocol.magic import MagicPath, locate
+from proofs.scenes.arranged import arranged
 from proofs.scenes.unfinished import Bucket
 from tests.hadoop_behaviours import BEHAVIOURS
 
@@ -147,7 +148,7 @@ def bucket() -> Bucket:
 
 @pytest.fixture(params=[{}, {"tracking": "memory"}, {"hadoop": "3.5"}, {"hadoop": "3.3"}])
 def job(bucket: Bucket, request: pytest.FixtureRequest) -> magicfs.Job:
-    return magicfs.Job(bucket.url("día 50% + #1/sales"), mode="append", **request.param).setup()
+    return magicfs.Job(bucket.url("día 50% + #1/sales"), mode="append", **arranged(**request.param)).setup()
 
 
 def test_030_and_050_task_without_work_is_aborted(bucket: Bucket, job: magicfs.Job) -> None:

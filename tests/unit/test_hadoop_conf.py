@@ -10,11 +10,13 @@ from uuid import UUID, uuid4
 import pytest
 
 import magicfs
-from magicfs import from_hadoop_conf
 from magicfs.committers.registry import ManifestOptions
 from magicfs.errors import UsageError
+from magicfs.formats.job_options import GIVEN
+from magicfs.hadoop import conf as hadoop_conf
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
+from proofs.scenes.arranged import arranged
 
 NAME = "fs.s3a.committer.name"
 THREADS = "fs.s3a.committer.threads"
@@ -31,6 +33,14 @@ OF_FILE = "mapreduce.fileoutputcommitter."
 OF_MANIFEST = "mapreduce.manifest.committer."
 
 
+def from_hadoop_conf(*given: Any, **how: Any) -> Any:
+    """The arguments, with options side by side; ``committer_options`` holds those of the committer."""
+    made = hadoop_conf.from_hadoop_conf(*given, **how)
+    for name, value in made.pop("options", {}).items():
+        (made if name in GIVEN else made.setdefault("committer_options", {}))[name] = value
+    return made
+
+
 def staged(**options: str) -> dict[str, Any]:
     return from_hadoop_conf({NAME: "directory"} | options)
 
@@ -41,7 +51,9 @@ def refused(conf: dict[str, str], told: str) -> None:
 
 
 def test_it_is_found_in_the_package() -> None:
-    assert magicfs.from_hadoop_conf is from_hadoop_conf
+    assert magicfs.from_hadoop_conf is hadoop_conf.from_hadoop_conf
+    made = hadoop_conf.from_hadoop_conf({NAME: "directory", SIZE: "64M"})
+    assert made == {"committer": "directory", "mode": "append", "options": {"part_size": 64 << 20}}
     assert "from_hadoop_conf" in magicfs.__all__
 
 
@@ -78,7 +90,7 @@ def test_every_option_of_the_staging_committers(tmp_path: Path) -> None:
         },
     }
     filesystem = MemoryFileSystem(world=World(create_buckets=True))
-    job = magicfs.Job("memory://bucket/sales", filesystem=filesystem, **arguments).setup()
+    job = magicfs.Job("memory://bucket/sales", filesystem=filesystem, **arranged(**arguments)).setup()
     assert (job.id, job.spec.concurrency, job.spec.context.options.part_size) == ("job-7", 16, 16 * 2**20)
     with job.task(0) as task:
         Path(task.path, "p=1").mkdir()
@@ -279,7 +291,7 @@ def test_missing_uuid_is_refused_if_it_is_required() -> None:
 def test_generated_id_is_a_uuid() -> None:
     arguments = from_hadoop_conf({"fs.s3a.committer.generate.uuid": "true", NAME: "magic"})
     assert "job_id" not in arguments
-    job = magicfs.Job(f"memory://{uuid4()}/x", **arguments)
+    job = magicfs.Job(f"memory://{uuid4()}/x", **arranged(**arguments))
     assert str(UUID(job.id)) == job.id
 
 
@@ -495,7 +507,7 @@ def test_what_holds_in_a_release_makes_a_job_that_it_could_commit() -> None:
     conf = {NAME: "magic", f"{OF_FILE}marksuccessfuljobs": "false"}
     arguments = from_hadoop_conf(conf, "memory://bucket/x", hadoop="3.4.1")
     filesystem = MemoryFileSystem(world=World(create_buckets=True))
-    job = magicfs.Job("memory://bucket/x", filesystem=filesystem, hadoop="3.4.1", **arguments)
+    job = magicfs.Job("memory://bucket/x", filesystem=filesystem, **arranged(hadoop="3.4.1", **arguments))
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
     assert not filesystem.exists("bucket/x/_SUCCESS")
@@ -720,7 +732,9 @@ def test_job_with_these_options_writes_as_s3a_would() -> None:
         "fs.s3a.encryption.algorithm": "SSE-KMS",
     }
     found = from_hadoop_conf(conf, "s3a://sales/x", hadoop="3.5")
-    job = magicfs.Job("s3://sales/x", hadoop="3.5", storage_options=dict(found.storage_options), **found)
+    job = magicfs.Job(
+        "s3://sales/x", storage_options=dict(found.storage_options), **arranged(hadoop="3.5", **found)
+    )
     assert job.spec.object_settings == {"ServerSideEncryption": "aws:kms"}
     assert "secret-a" not in repr(job.spec)
 

@@ -18,6 +18,7 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities, Checksums
 from magicfs.stores.retrying import RetryingStore
+from proofs.scenes.arranged import arranged
 from proofs.scenes.memory_scene import MemoryScene
 
 TASK = "task_202601010000_0001_m_000003"
@@ -26,7 +27,9 @@ ATTEMPT = TASK.replace("task_", "attempt_") + "_0"
 
 def job_of(world: World | None = None, **options: Any) -> Job:
     filesystem = MemoryFileSystem(world=world or World(create_buckets=True))
-    return Job("memory://bucket/días 50% + #1", filesystem=filesystem, **{"mode": "append", **options})
+    return Job(
+        "memory://bucket/días 50% + #1", filesystem=filesystem, **arranged(**{"mode": "append", **options})
+    )
 
 
 def refused(told: str, **options: Any) -> None:
@@ -122,7 +125,7 @@ def test_job_of_a_staging_committer(committer: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("committer", ["manifest", "file"])
 def test_job_of_a_committer_that_renames(committer: str, tmp_path: Path) -> None:
-    job = Job(tmp_path.as_uri(), hadoop="3.4", committer=committer, mode="append")
+    job = Job(tmp_path.as_uri(), committer=committer, mode="append", options={"hadoop": "3.4"})
     assert settled(job) == ("__magic_job", "string", False)
 
 
@@ -150,7 +153,7 @@ def test_what_tasks_leave_is_where_and_how_that_hadoop_looks_for_it(hadoop: str)
 def test_pickled_job_is_the_same() -> None:
     import pickle
 
-    job = Job("memory://bucket/x", hadoop="3.3", mode="append")
+    job = Job("memory://bucket/x", mode="append", options={"hadoop": "3.3"})
     assert settled(pickle.loads(pickle.dumps(job))) == settled(job)
 
 
@@ -181,7 +184,7 @@ def test_what_a_jvm_could_not_carry_is_refused(options: dict[str, Any], told: st
 
 def test_s3as_committers_are_for_s3(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is S3A's and knows S3 alone, not the store 'file'"):
-        Job(tmp_path.as_uri(), hadoop="3.5", mode="append")
+        Job(tmp_path.as_uri(), mode="append", options={"hadoop": "3.5"})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -224,8 +227,11 @@ def test_store_tells_its_checksums_through_everything_that_is_put_around_it() ->
     assert store.capabilities.checksums.of_parts == "SHA256"
     assert resolve.open_store(plain, "bucket").capabilities.checksums.of_parts is None
     with pytest.raises(UsageError, match=r"Hadoop 3\.3 has no room for checksums"):
-        Job("s3://bucket/sales", hadoop="3.3", mode="append", filesystem=summed)
-    assert Job("s3://bucket/sales", hadoop="3.5", mode="append", filesystem=summed).spec.hadoop == "3.5"
+        Job("s3://bucket/sales", mode="append", filesystem=summed, options={"hadoop": "3.3"})
+    assert (
+        Job("s3://bucket/sales", mode="append", filesystem=summed, options={"hadoop": "3.5"}).spec.hadoop
+        == "3.5"
+    )
 
 
 # -- a filesystem without a job ------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
 from magicfs.runtime import interrupt
 from magicfs.runtime.interrupt import Call, held, run_on
 from magicfs.stores.memory.store import World
+from proofs.scenes.arranged import arranged
 from proofs.sides.interrupts import (
     KINDS,
     NEW,
@@ -62,7 +63,7 @@ def test_a_committer_without_a_commit_point_is_waited_for(
 ) -> None:
     options: dict[str, Any] = {"mode": "append", "committer": committer}
     hook = CtrlC()
-    job = magicfs.Job(URL, filesystem=Files(world, hook), **options).setup()
+    job = magicfs.Job(URL, filesystem=Files(world, hook), **arranged(**options)).setup()
     write(job, 0, NEW[0])
     hook.number = hook.seen + 1
     monkeypatch.setattr(interrupt, "_wait", hook.wait)
@@ -172,7 +173,9 @@ def test_ctrl_c_at_every_request_of_an_abort_is_waited_for_and_says_so(
 ) -> None:
     def opened(hook: CtrlC) -> tuple[World, magicfs.Job]:
         world = with_old()
-        job = magicfs.Job(URL, mode="append", filesystem=Files(world, hook), **KINDS[kind]).setup()
+        job = magicfs.Job(
+            URL, mode="append", filesystem=Files(world, hook), **arranged(**KINDS[kind])
+        ).setup()
         write(job, 0, NEW[0])
         return world, job
 

@@ -34,6 +34,7 @@ from magicfs.report import Progress
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, World, default_world
 from magicfs.stores.port import Capabilities, ObjectInfo, Uploads
+from proofs.scenes.arranged import arranged
 
 SECRET = "s3cr3t-never-to-be-seen"
 
@@ -126,7 +127,7 @@ def silent(operation: str) -> Unavailable:
 
 
 def make(url: str, **options: Any) -> Job:
-    return Job(url, mode="append", **options)
+    return Job(url, mode="append", **arranged(**options))
 
 
 def faulty_job(filesystem: MemoryFileSystem, **options: Any) -> Job:
@@ -472,7 +473,7 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
 )
 def test_argument_that_cannot_be_right_is_refused_by_name(options: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Job("memory://bucket/sales", **({"mode": "append"} | options))
+        Job("memory://bucket/sales", **arranged(**{"mode": "append"} | options))
     assert told in str(caught.value)
 
 
@@ -483,7 +484,7 @@ def test_conflict_that_is_left_out_is_fail() -> None:
 @pytest.mark.parametrize("size", [5 * 2**20 - 1, 5 * 2**30 + 1])
 def test_part_size_that_s3_would_refuse_is_refused_before_any_request(size: int) -> None:
     with pytest.raises(UsageError, match=rf"part_size={size} is outside what the store takes"):
-        Job("s3://bucket/sales", mode="append", part_size=size)
+        Job("s3://bucket/sales", mode="append", options={"part_size": size})
 
 
 @pytest.mark.parametrize(

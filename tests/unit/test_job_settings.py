@@ -19,6 +19,7 @@ from magicfs.formats.pending import Pending
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.magic import PENDING
+from proofs.scenes.arranged import arranged
 from proofs.scenes.known import forget_job
 from proofs.scenes.memory_scene import MemoryScene
 
@@ -31,7 +32,7 @@ def scene() -> MemoryScene:
 
 
 def job_on(scene: MemoryScene, **options: Any) -> Job:
-    return Job(URL, **{"mode": "append", "filesystem": scene.wrapped, **options}).setup()
+    return Job(URL, **arranged(**{"mode": "append", "filesystem": scene.wrapped, **options})).setup()
 
 
 def published(scene: MemoryScene) -> dict[str, bytes]:
@@ -234,7 +235,7 @@ def test_file_of_a_task_that_has_committed_in_memory_is_refused(scene: MemorySce
 @pytest.mark.process
 def test_forked_child_does_not_take_files_that_its_parent_will_not_commit() -> None:
     url = f"memory://{uuid4().hex}/sales"
-    job = Job(url, mode="append", tracking="memory").setup()
+    job = Job(url, mode="append", options={"tracking": "memory"}).setup()
     task = job.task(0).setup()
     child = os.fork()
     if not child:

@@ -21,6 +21,7 @@ from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.stores.s3.store import S3Store
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 pytestmark = pytest.mark.sample(most=2)
@@ -87,7 +88,7 @@ def test_two_jobs_in_every_order_of_their_steps(kind: str, places: tuple[str, st
     for turns in every_order():
         scene = JobScene()
         jobs = [
-            magicfs.Job(url_of(at), mode="append", filesystem=scene.filesystem, **KINDS[kind])
+            magicfs.Job(url_of(at), mode="append", filesystem=scene.filesystem, **arranged(**KINDS[kind]))
             for at in places
         ]
         lives = [
@@ -136,11 +137,13 @@ def test_a_job_beside_another_that_stands_still_before_any_of_its_requests(
         assume(scene.plain, Conditions())  # else the other one waits until the slow one has tried the store
 
         def meanwhile(scene: JobScene = scene) -> None:
-            other = magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, **KINDS[kind])
+            other = magicfs.Job(
+                scene.url, mode="append", filesystem=scene.filesystem, **arranged(**KINDS[kind])
+            )
             whole(other, b"other", published=published)
 
         filesystem = Standing(scene, number, meanwhile)
-        job = magicfs.Job(scene.url, mode="append", filesystem=filesystem, **KINDS[kind])
+        job = magicfs.Job(scene.url, mode="append", filesystem=filesystem, **arranged(**KINDS[kind]))
         whole(job, b"slow", published=True)
         if not filesystem.stood:
             break
@@ -151,7 +154,9 @@ def run_some(scene: JobScene, number: int, wait: Callable[[], Any]) -> None:
     """One job of many, at one of two destinations; each third one is aborted by an error of its body."""
     options = list(KINDS.values())[number % len(KINDS)]
     fails = number % 3 == 2
-    job = magicfs.Job(url_of(f"dataset{number % 2}"), mode="append", filesystem=scene.filesystem, **options)
+    job = magicfs.Job(
+        url_of(f"dataset{number % 2}"), mode="append", filesystem=scene.filesystem, **arranged(**options)
+    )
     try:
         with job:
             for task_number in range(3):
@@ -214,7 +219,9 @@ def test_jobs_of_equal_options_share_a_filesystem_and_nothing_else() -> None:
     bucket = uuid4().hex
     with (
         magicfs.Job(f"memory://{bucket}/one", mode="append") as one,
-        magicfs.Job(f"memory://{bucket}/two", mode="append", unique_names=False, tracking="store") as two,
+        magicfs.Job(
+            f"memory://{bucket}/two", mode="append", options={"unique_names": False, "tracking": "store"}
+        ) as two,
         one.task(0) as of_one,
         two.task(0) as of_two,
     ):
@@ -238,7 +245,13 @@ def test_one_job_id_in_two_stores_whose_buckets_have_one_name(kind: str) -> None
         published = number % 2 == 0
         scenes = JobScene(), JobScene()
         jobs = [
-            magicfs.Job(scene.url, mode="append", job_id=job_id, filesystem=scene.filesystem, **KINDS[kind])
+            magicfs.Job(
+                scene.url,
+                mode="append",
+                job_id=job_id,
+                filesystem=scene.filesystem,
+                **arranged(**KINDS[kind]),
+            )
             for scene in scenes
         ]
         lives = [

@@ -27,6 +27,7 @@ from magicfs.stores.conditions import conditions_of
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from magicfs.transaction import record
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 pytestmark = pytest.mark.sample(most=2)
@@ -204,7 +205,7 @@ class TestKeeping:
     def test_what_cannot_be_kept_is_refused(self, plain: JobScene, options: Any, message: str):
         given = {"mode": "overwrite", "keep": "7d"} | options
         with pytest.raises(UsageError, match=message):
-            magicfs.Job(plain.url, filesystem=plain.filesystem, **given)
+            magicfs.Job(plain.url, filesystem=plain.filesystem, **arranged(**given))
 
     def test_periods_are_read_and_shown(self):
         for text, milliseconds in (("7d", 7 * DAY_MS), ("36h", 129_600_000), ("5m", 300_000), ("1s", 1000)):
@@ -468,7 +469,7 @@ class TestCommands:
         url = str(tmp_path / "sales 50% #1")
 
         def publish(body: bytes, **how: Any) -> str:
-            with magicfs.Job(url, **how) as job, job.task(0) as task:
+            with magicfs.Job(url, **arranged(**how)) as job, job.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/a.csv", body)
             return str(job.id)
 

@@ -18,6 +18,7 @@ from magicfs.past.rollback import roll_back
 from magicfs.protocol import ids, paths
 from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import BUCKET, JobScene
 from tests.sample import Some
 from tests.unit.test_versions import manifest_of, opened, rows, values
@@ -385,7 +386,9 @@ def test_who_reads_by_names_alone_can_go_on(scene: JobScene, how: dict[str, Any]
     scene.published({"a.parquet": rows(1)})
     before = set(scene.data())
     with (
-        magicfs.Job(scene.url, mode="overwrite", keep=ENDED, filesystem=scene.filesystem, **how) as job,
+        magicfs.Job(
+            scene.url, mode="overwrite", keep=ENDED, filesystem=scene.filesystem, **arranged(**how)
+        ) as job,
         job.task(0) as task,
     ):
         task.filesystem.pipe_file(f"{task.path}/a.parquet", rows(2))
@@ -437,7 +440,7 @@ def test_nothing_stays_in_place_for_no_time(scene: JobScene, kind: str) -> None:
 def test_no_job_leaves_files_in_place_for_no_time(scene: JobScene) -> None:
     before = scene.everything()
     with pytest.raises(UsageError, match="keep does not say for how long"):
-        magicfs.Job(scene.url, mode="overwrite", keep_in_place=True, filesystem=scene.filesystem)
+        magicfs.Job(scene.url, mode="overwrite", filesystem=scene.filesystem, options={"keep_in_place": True})
     assert scene.everything() == before
 
 

@@ -196,7 +196,9 @@ def test_requests_are_those_of_the_public_calls(tracking: Any) -> None:
     """What is left out of the model, the thread between caller and loop, makes no request."""
     filesystem = Counting()
     assume(filesystem.store("bucket"), Conditions())
-    job = Job("memory://bucket/sales", mode="append", filesystem=filesystem, tracking=tracking).setup()
+    job = Job(
+        "memory://bucket/sales", mode="append", filesystem=filesystem, options={"tracking": tracking}
+    ).setup()
     commits = []
     for number in range(3):
         task = job.task(number).setup()

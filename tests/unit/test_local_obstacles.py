@@ -15,6 +15,7 @@ import pytest
 import magicfs
 from magicfs.errors import CommitFailed, OutputExists
 from magicfs.stores.local.files import info_of
+from proofs.scenes.arranged import arranged
 
 RENAMING: list[Any] = [("file", {"algorithm": 1}), ("file", {"algorithm": 2}), ("manifest", {})]
 ALL: list[Any] = [*RENAMING, ("direct", {}), ("stocator", {})]
@@ -57,7 +58,7 @@ def write(task: magicfs.Task, written: dict[str, bytes]) -> None:
 def run(destination: Path, committer: str, options: dict[str, Any], *tasks: Any, **how: Any) -> Any:
     url = f"file://{destination}"
     given: Any = {"committer": committer, "committer_options": options, "mode": "append", **how}
-    with magicfs.Job(url, **given) as job:
+    with magicfs.Job(url, **arranged(**given)) as job:
         for number, written in enumerate(tasks):
             with job.task(number) as task:
                 write(task, written)
@@ -116,7 +117,7 @@ def test_copy_to_another_device_replaces_as_a_rename_does(tmp_path: Path, other_
     (destination / "p=1").symlink_to(other_device)
     (other_device / "a").write_bytes(b"old")
     how: Any = {"committer": "file", "committer_options": {"delete_obstacles": True}, "mode": "append"}
-    job = magicfs.Job(f"file://{destination}", unique_names=False, **how).setup()
+    job = magicfs.Job(f"file://{destination}", **arranged(unique_names=False, **how)).setup()
     with job.task(0) as task:
         write(task, {"p=1/a": b"new"})
     (path,) = destination.rglob("*/tasks/**/a")
@@ -184,7 +185,7 @@ def test_a_task_that_is_moved_out_of_the_way_commits_with_its_job(
     destination.mkdir()
     (destination / "a").write_bytes(b"old data")
     how: Any = {"committer": committer, "committer_options": options, "mode": "append"}
-    job = magicfs.Job(f"file://{destination}", unique_names=False, **how).setup()
+    job = magicfs.Job(f"file://{destination}", **arranged(unique_names=False, **how)).setup()
 
     def publish() -> None:
         with job.task(0) as task:
@@ -222,10 +223,9 @@ def test_on_objects_nothing_is_in_the_way_and_old_data_stays(algorithm: int, uni
     job = magicfs.Job(
         "memory://bucket/sales",
         committer="file",
-        committer_options={"algorithm": algorithm},
         mode="append",
-        unique_names=unique,
         filesystem=filesystem,
+        options={"algorithm": algorithm, "unique_names": unique},
     ).setup()
     with job.task(0) as task:
         write(task, {"p=1/a": b"1"})

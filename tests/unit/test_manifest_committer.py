@@ -13,7 +13,7 @@ import pytest
 import magicfs
 from magicfs.cli import main as cli
 from magicfs.committers import registry
-from magicfs.committers.registry import ManifestOptions, options_from
+from magicfs.committers.registry import ManifestOptions
 from magicfs.committers.renaming.manifest import ManifestCommitter
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -33,6 +33,7 @@ from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.testing.store_faults import Crash, Fault, Kind
 from magicfs.transaction.context import JobContext
 from proofs.committer_exam.names import hostile
+from proofs.scenes.arranged import arranged
 from proofs.scenes.manifest_scene import Driver, ManifestScene
 
 
@@ -204,13 +205,13 @@ def test_a_manifest_that_is_gone_is_told(scene: ManifestScene) -> None:
         ({"writer_queue_capacity": 0}, "writer_queue_capacity=0 must be at least 1"),
         ({"save_attempts": 0}, "save_attempts=0 must be at least 1"),
         ({"renames_per_second": -1}, "must not be negative"),
-        ({"target_directories": "delete"}, "use mode='error', 'overwrite' or 'overwrite_partitions'"),
-        ({"colour": "red"}, "it knows validate_output"),
+        ({"target_directories": "delete"}, "say mode='error', 'overwrite' or 'overwrite_partitions'"),
+        ({"colour": "red"}, "no option 'colour'; options are allow_empty"),
     ],
 )
 def test_options_that_cannot_be_right_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        options_from(ManifestOptions, "manifest", options)
+        magicfs.Job("file:///nowhere/sales", committer="manifest", options=options)
 
 
 # -- attempts of a job -----------------------------------------------------------------------------------
@@ -520,7 +521,7 @@ def test_a_run_is_published_once(tmp_path: Path) -> None:
     reports = []
     for _ in range(2):
         how: Any = {"committer": "manifest", "mode": "append", "run_id": "2026-11-25"}
-        with magicfs.Job(url, **how) as job, job.task(0) as task:
+        with magicfs.Job(url, **arranged(**how)) as job, job.task(0) as task:
             task.filesystem.pipe({f"{task.path}/a.txt": b"x"})
         reports.append(job.report)
     assert [report.published_before for report in reports] == [False, True]

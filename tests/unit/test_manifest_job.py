@@ -20,6 +20,7 @@ from magicfs.errors import CommitDenied, CommitOutcomeUnknown, Unavailable
 from magicfs.report import Progress
 from magicfs.stores.local.store import LocalStore
 from magicfs.stores.local.tree import LocalTree
+from proofs.scenes.arranged import arranged
 from proofs.scenes.dataset_tasks import ROWS, fail_at_first, write
 
 TASKS = 4
@@ -45,11 +46,8 @@ def test_a_dataset_that_processes_write_with_arrow(tmp_path: Path) -> None:
         magicfs.Job(
             f"file://{destination}",
             committer="manifest",
-            committer_options={
-                "validate_output": True,
-                "summary_report_directory": f"file://{tmp_path}/reports",
-            },
             progress=seen.append,
+            options={"validate_output": True, "summary_report_directory": f"file://{tmp_path}/reports"},
         ) as job,
     ):
         job.map(fail_at_first, range(TASKS), executor=pool)
@@ -78,7 +76,7 @@ def test_a_job_whose_store_failed_is_committed_elsewhere_from_its_pickle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how: Any = {"committer": "manifest", "unique_names": False}
-    job = magicfs.Job(f"file://{tmp_path}/d", **how).setup()
+    job = magicfs.Job(f"file://{tmp_path}/d", **arranged(**how)).setup()
     with job.task(0) as task:
         task.filesystem.pipe({f"{task.path}/{name}": name.encode() for name in "ab"})
 

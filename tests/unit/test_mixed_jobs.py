@@ -12,6 +12,7 @@ import magicfs
 from magicfs.datasets import abort, commit
 from magicfs.errors import OutputExists
 from magicfs.formats.pendingset import PendingSet
+from proofs.scenes.arranged import arranged
 from proofs.scenes.hadoop_form import in_form
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
@@ -136,7 +137,7 @@ def half_published(
 ) -> tuple[magicfs.Job, list[tuple[str, str, str]], dict[str, bytes]]:
     """A job of ours of which a JVM has completed some files; with its uploads, and what shall be there."""
     how = {"mode": "append", "hadoop": "3.5"} | options
-    job = magicfs.Job(f"memory://{bucket.name}/{DESTINATION}", **how).setup()
+    job = magicfs.Job(f"memory://{bucket.name}/{DESTINATION}", **arranged(**how)).setup()
     uploads = []
     for number in range(4):
         with job.task(number) as task:

@@ -413,9 +413,7 @@ def test_job_that_replaces_backs_out_beside_one_that_commits(scene: JobScene, mo
     job = scene.job(mode)
     commits = scene.wrote(job, NEW)
     scene.commit(other, theirs, Fault(Kind.CRASH_BEFORE, operation="complete_upload"))
-    with pytest.raises(
-        CommitDenied, match=rf"cannot {mode.replace('_', ' ')} now: job {other.id} on .* is committ"
-    ):
+    with pytest.raises(CommitDenied, match=rf"cannot be published now: job {other.id} on .* is committ"):
         job.commit(commits)
     assert (scene.state(job), scene.state(other), scene.bodies()) == ("open", "committing", [])
     found = scene.job_object(job)
@@ -497,7 +495,7 @@ def test_older_driver_that_is_committing_while_a_newer_one_takes_over_stops(
 
 def test_store_without_conditional_writes_is_refused_unless_vouched_for() -> None:
     scene = JobScene(ignores=frozenset({"put_if_absent", "put_if_match"}))
-    unchanged_by(scene, scene.job, "ignores conditional writes.*single_driver=True", UsageError)
+    unchanged_by(scene, scene.job, "ignores conditional writes.*'single_driver': True", UsageError)
     for body in (b"old", b"new"):
         scene.published({"p=1/a.bin": body}, mode="overwrite", single_driver=True)
     assert scene.bodies() == [b"new"]

@@ -11,12 +11,13 @@ import pytest
 import magicfs
 from magicfs.datasets.connection import open_destination
 from magicfs.past.expire import ExpireReport, expire_kept
+from proofs.scenes.arranged import arranged
 
 HOUR_MS = 3_600_000
 
 
 def published(directory: Path, name: str, **how: Any) -> magicfs.Job:
-    with magicfs.Job(directory.as_uri(), **how) as job, job.task(0) as task:
+    with magicfs.Job(directory.as_uri(), **arranged(**how)) as job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/{name}.csv", name.encode())
     return job
 

@@ -153,7 +153,10 @@ def local(tmp_path: Path) -> Path:
 
 
 def published(place: Path, number: int) -> None:
-    with magicfs.Job(place.as_uri(), mode="overwrite", unique_names=False) as job, job.task(0) as task:
+    with (
+        magicfs.Job(place.as_uri(), mode="overwrite", options={"unique_names": False}) as job,
+        job.task(0) as task,
+    ):
         task.filesystem.pipe_file(f"{task.path}/a.parquet", rows(number))
 
 

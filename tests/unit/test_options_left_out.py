@@ -16,6 +16,8 @@ from uuid import UUID
 import pytest
 
 from magicfs.filesystem import MagicFileSystem
+from magicfs.formats.job_options import GIVEN
+from magicfs.job.checks import OWN
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.stores.memory.filesystem import MemoryFileSystem
@@ -75,7 +77,7 @@ def optional(function: Any) -> set[str]:
 
 
 def test_every_option_is_tried() -> None:
-    assert set(OF_JOB) == optional(Job.__init__)
+    assert set(OF_JOB) == {*optional(Job.__init__), *GIVEN, *OWN, "committer_options"} - {"options"}
     assert set(OF_FILESYSTEM) == optional(MagicFileSystem.__init__)
     methods = {name: value for name, value in vars(Task).items() if callable(value) and name[0] != "_"}
     assert set(OF_TASK) == {f"{name}.{one}" for name, method in methods.items() for one in optional(method)}

@@ -18,6 +18,7 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Body, ObjectInfo, Store
 from magicfs.transaction.others import find_unfinished_jobs
+from proofs.scenes.arranged import arranged
 
 _T = TypeVar("_T")
 FILES = 300
@@ -73,7 +74,7 @@ class Recording(MemoryFileSystem):
 
 
 def publish(url: str, how: dict[str, Any]) -> magicfs.Job:
-    with magicfs.Job(url, **how) as job, job.task(0) as task:
+    with magicfs.Job(url, **arranged(**how)) as job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.txt", b"1")
     return job
 
@@ -84,7 +85,7 @@ def test_what_other_jobs_have_written_is_not_listed(hadoop: str | None) -> None:
     url = "memory://bucket/sales"
     how: dict[str, Any] = {"mode": "append", "filesystem": filesystem, "hadoop": hadoop}
     publish(url, how)
-    other = magicfs.Job(url, **how).setup()
+    other = magicfs.Job(url, **arranged(**how)).setup()
     task = other.task(0).setup()
     task.filesystem.pipe({f"{task.path}/{n}.txt": b"1" for n in range(FILES)})
     filesystem.entries.clear()
@@ -104,9 +105,9 @@ def test_unfinished_job_is_found_in_its_newest_state(hadoop: str | None, honours
     filesystem.world.create_bucket("bucket")
     how: dict[str, Any] = {"mode": "append", "filesystem": filesystem, "hadoop": hadoop}
     url = "memory://bucket/a b/sales"
-    first = magicfs.Job(url, **how).setup()
-    second = magicfs.Job(url, job_id=first.id, attempt=1, **how).setup()
-    found = magicfs.Job(url, **how).setup().found.jobs
+    first = magicfs.Job(url, **arranged(**how)).setup()
+    second = magicfs.Job(url, job_id=first.id, **arranged(attempt=1, **how)).setup()
+    found = magicfs.Job(url, **arranged(**how)).setup().found.jobs
     assert [(one.job_id, one.state) for one in found] == [(second.id, "open")]
     assert found[0].changed >= found[0].created > 0
 
@@ -120,9 +121,9 @@ def test_newest_version_is_read_where_its_driver_saw_another_store(tried: bool) 
     how: dict[str, Any] = {"mode": "append", "filesystem": filesystem}
     if tried:
         assume(store, Conditions(put_if_match=False))
-    first = magicfs.Job(url, **how).setup()
+    first = magicfs.Job(url, **arranged(**how)).setup()
     assume(store, Conditions(put_if_match=False))
-    magicfs.Job(url, job_id=first.id, attempt=1, **how).setup()
+    magicfs.Job(url, job_id=first.id, **arranged(attempt=1, **how)).setup()
     assume(store, Conditions())
     found = asyncio.run(find_unfinished_jobs(Engine(store, 4), "sales"))
     assert [one.job and one.job.attempt for one in found] == [1]
@@ -131,7 +132,7 @@ def test_newest_version_is_read_where_its_driver_saw_another_store(tried: bool) 
 def test_cold_driver_says_no_longer_that_versions_may_be_numbered() -> None:
     filesystem = Recording()
     how: dict[str, Any] = {"mode": "append", "filesystem": filesystem}
-    magicfs.Job("memory://bucket/sales", **how).setup()
+    magicfs.Job("memory://bucket/sales", **arranged(**how)).setup()
     first, second = (
         json.loads(body).get("numberedVersions") for body in filesystem.written if b"magicfs.job/1" in body
     )

@@ -174,7 +174,9 @@ def test_record_that_was_moved_is_refused(scene: MemoryScene) -> None:
 def test_path_of_a_job_is_refused_and_the_command_named(
     scene: MemoryScene, hadoop: str | None, call: Callable[..., Any]
 ) -> None:
-    job = Job("memory://bucket/sales", mode="append", filesystem=scene.wrapped, hadoop=hadoop).setup()
+    job = Job(
+        "memory://bucket/sales", mode="append", filesystem=scene.wrapped, options={"hadoop": hadoop}
+    ).setup()
     task = job.task(0).setup()
     task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
     element = "__magic" if hadoop else f"__magic_job-{job.id}"

@@ -98,8 +98,8 @@ def without_posix(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("options", [{}, {"tracking": "memory"}, {"committer": "file"}], ids=str)
-def test_job_on_memory_needs_no_posix(options: dict[str, str]) -> None:
+@pytest.mark.parametrize("options", [{}, {"options": {"tracking": "memory"}}, {"committer": "file"}], ids=str)
+def test_job_on_memory_needs_no_posix(options: dict[str, object]) -> None:
     done = without_posix(f"options = {options!r}\n{_JOB}")
     assert (done.stdout.split()[:1], done.stderr) == (["2"], "")
 

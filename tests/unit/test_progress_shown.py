@@ -13,6 +13,7 @@ import magicfs
 from magicfs.job.bar import Bar, _display, _Lines, _Rich
 from magicfs.job.task import Task
 from magicfs.report import JobReport, Progress
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 
@@ -26,7 +27,7 @@ def write(task: Task) -> None:
 
 
 def run(scene: JobScene, **options: Any) -> magicfs.Job:
-    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, **options) as job:
+    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem, **arranged(**options)) as job:
         for number in range(2):
             with job.task(number) as task:
                 write(task)

@@ -19,6 +19,7 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.testing.counting_store import CountingStore
+from proofs.scenes.arranged import arranged
 from proofs.scenes.known import forget_files, forget_job
 
 PAGE = 1000
@@ -80,7 +81,9 @@ def filesystem() -> CountingFileSystem:
 
 
 def make(filesystem: CountingFileSystem, **options: Any) -> Job:
-    job = Job("memory://bucket/sales", mode="append", filesystem=filesystem, job_id=JOB_ID, **options).setup()
+    job = Job(
+        "memory://bucket/sales", mode="append", filesystem=filesystem, job_id=JOB_ID, **arranged(**options)
+    ).setup()
     filesystem.since()
     return job
 
@@ -112,7 +115,7 @@ def test_task_in_another_process_looks_at_its_job_twice_and_not_for_each_file(
 
 def new(filesystem: CountingFileSystem, url: str = "memory://bucket/sales", **options: Any) -> Job:
     """A job that is not set up yet."""
-    return Job(url, filesystem=filesystem, **{"mode": "append", **options})
+    return Job(url, filesystem=filesystem, **arranged(**{"mode": "append", **options}))
 
 
 def plus(*counts: dict[str, int]) -> dict[str, int]:

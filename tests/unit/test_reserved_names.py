@@ -9,6 +9,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import CommitFailed
+from proofs.scenes.arranged import arranged
 
 RENAMING = [
     {"committer": "file", "committer_options": {"algorithm": 1}},
@@ -37,7 +38,9 @@ def files_of(directory: Path) -> set[str]:
 class TestCommittersThatRename:
     @pytest.mark.parametrize("name", RESERVED)
     def test_a_reserved_name_fails_its_task(self, tmp_path: Path, how: dict[str, Any], name: str) -> None:
-        with magicfs.Job(f"file://{tmp_path}/sales", mode="append", unique_names=False, **how) as job:
+        with magicfs.Job(
+            f"file://{tmp_path}/sales", mode="append", **arranged(unique_names=False, **how)
+        ) as job:
             with pytest.raises(CommitFailed, match=f"{name}'.*committers"), job.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/{name}", b"x")
             with job.task(1) as task:
@@ -45,15 +48,15 @@ class TestCommittersThatRename:
         assert files_of(tmp_path / "sales") == {"_SUCCESS", "a"}
 
     def test_other_names_are_data(self, tmp_path: Path, how: dict[str, Any]) -> None:
-        with magicfs.Job(f"file://{tmp_path}/sales", mode="append", unique_names=False, **how) as job:  # noqa: SIM117
-            with job.task(0) as task:
-                for name in DATA:
-                    task.filesystem.pipe_file(f"{task.path}/{name}", b"x")
+        job = magicfs.Job(f"file://{tmp_path}/sales", mode="append", **arranged(unique_names=False, **how))
+        with job, job.task(0) as task:
+            for name in DATA:
+                task.filesystem.pipe_file(f"{task.path}/{name}", b"x")
         assert files_of(tmp_path / "sales") == {"_SUCCESS", *DATA}
 
     def test_an_empty_reserved_directory_is_left_out(self, tmp_path: Path, how: dict[str, Any]) -> None:
-        with magicfs.Job(f"file://{tmp_path}/sales", mode="append", unique_names=False, **how) as job:  # noqa: SIM117
-            with job.task(0) as task:
-                task.filesystem.makedirs(f"{task.path}/p=1/_temporary/b")
-                task.filesystem.pipe_file(f"{task.path}/p=1/a", b"x")
+        job = magicfs.Job(f"file://{tmp_path}/sales", mode="append", **arranged(unique_names=False, **how))
+        with job, job.task(0) as task:
+            task.filesystem.makedirs(f"{task.path}/p=1/_temporary/b")
+            task.filesystem.pipe_file(f"{task.path}/p=1/a", b"x")
         assert files_of(tmp_path / "sales") == {"_SUCCESS", "p=1/a"}

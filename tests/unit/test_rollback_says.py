@@ -20,6 +20,7 @@ from magicfs.protocol.ids import job_id
 from magicfs.protocol.paths import parse_url
 from magicfs.protocol.period import NOT_SAID
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 DEST = "lake/daily"
@@ -42,7 +43,7 @@ def put(scene: JobScene, day: int, run: str, body: bytes | None = None, **how: A
 
 def put_days(scene: JobScene, days: dict[int, bytes], run: str, **how: Any) -> magicfs.JobReport:
     how = {"mode": "overwrite_partitions", "keep": "7d", **how}
-    job = magicfs.Job(scene.url, run_id=run, filesystem=scene.filesystem, **how).setup()
+    job = magicfs.Job(scene.url, run_id=run, filesystem=scene.filesystem, **arranged(**how)).setup()
     return job.commit(scene.wrote(job, {f"day={day}/a.csv": body for day, body in days.items()}))
 
 

@@ -26,6 +26,7 @@ from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Store
 from magicfs.transaction import prepare, record
+from proofs.scenes.arranged import arranged
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/sales"
@@ -39,7 +40,7 @@ def scene() -> MemoryScene:
 
 def job_on(scene: MemoryScene, **options: Any) -> Job:
     given = {"mode": "append", "tracking": "memory", "small_files": LIMIT, "filesystem": scene.wrapped}
-    return Job(URL, **{**given, **options}).setup()
+    return Job(URL, **arranged(**{**given, **options})).setup()
 
 
 def write(task: Task, files: dict[str, bytes]) -> None:

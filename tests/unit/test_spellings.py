@@ -66,7 +66,9 @@ def test_commands_refuse_it_alike(url: str, command: str, capsys: pytest.Capture
 @pytest.mark.parametrize("url", [*TWICE, VERSION, *KEPT, "memory://bucket", "memory://bucket/a/../b"])
 def test_an_extra_destination_that_could_be_two_places_is_refused(scene: JobScene, url: str) -> None:
     with pytest.raises(UsageError):
-        magicfs.Job("memory://bucket/sales", extra_destinations=[url], filesystem=scene.filesystem)
+        magicfs.Job(
+            "memory://bucket/sales", filesystem=scene.filesystem, options={"extra_destinations": [url]}
+        )
 
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])

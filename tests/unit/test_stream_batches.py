@@ -34,6 +34,7 @@ from magicfs.spark.streaming import batches, sink
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
 pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]
@@ -54,11 +55,10 @@ def job_of(scene: JobScene, batch: int, mode: Any = "append", sink_id: str = SIN
     return magicfs.Job(
         scene.url,
         mode=mode,
-        tracking="memory",
         filesystem=scene.filesystem,
         run_id=run_of(sink_id, batch),
         job_id=job_id_of(scene.url, sink_id, batch),
-        allow_empty=True,
+        options={"tracking": "memory", "allow_empty": True},
     )
 
 
@@ -173,7 +173,7 @@ def test_a_commit_that_died_at_any_request_is_made_good_by_the_replay(mode: str)
 def each_job(scene: JobScene, batch: int, mode: Any) -> magicfs.Job:
     """As the sink of ``foreachBatch`` makes it: its id is its own, and it is set up before its tasks."""
     how = {"mode": mode, "tracking": "memory", "allow_empty": True, "filesystem": scene.filesystem}
-    return magicfs.Job(scene.url, run_id=run_of(SINK, batch), **how).setup()
+    return magicfs.Job(scene.url, run_id=run_of(SINK, batch), **arranged(**how)).setup()
 
 
 def each(scene: JobScene, batch: int, body: bytes, mode: Any = "append") -> bool:

@@ -66,11 +66,11 @@ def test_a_job_that_is_taken_back_restores_the_earlier_one(scene: JobScene) -> N
 
 
 def test_a_pickled_job_knows(scene: JobScene) -> None:
-    made = pickle.loads(pickle.dumps(magicfs.Job("memory://bucket/other", success_marker=False)))
+    made = pickle.loads(pickle.dumps(magicfs.Job("memory://bucket/other", options={"success_marker": False})))
     assert not made.spec.context.options.success_marker
 
 
 @pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])
 def test_committers_that_need_it_refuse(committer: str) -> None:
     with pytest.raises(UsageError, match=r"by which committer=.* knows whether a job is published"):
-        magicfs.Job("memory://bucket/sales", committer=committer, success_marker=False)
+        magicfs.Job("memory://bucket/sales", committer=committer, options={"success_marker": False})

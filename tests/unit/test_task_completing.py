@@ -25,6 +25,7 @@ from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
 from proofs.committer_exam.classic import ClassicExam
+from proofs.scenes.arranged import arranged
 from proofs.scenes.destination_scene import ONE, TWO, DestinationScene
 from proofs.scenes.final_scene import FinalScene
 from proofs.scenes.known import files_of
@@ -59,7 +60,7 @@ class Scene(DestinationScene):
         """A job in a process of its own, whose requests fail as told."""
         files = Files(self.world, Traffic(faults))
         given = {"committer": "task-completing", "mode": "append", "concurrency": 1, **options}
-        return magicfs.Job(URL, filesystem=files, **given)
+        return magicfs.Job(URL, filesystem=files, **arranged(**given))
 
     def again(self, job: magicfs.Job, *faults: Fault) -> magicfs.Job:
         """The same job in another process."""

@@ -42,10 +42,10 @@ def job_of(algorithm: int, *faults: Fault) -> Job:
     return Job(
         f"memory://bucket-{uuid4().hex[:8]}/data",
         committer="file",
-        committer_options=options,
         mode="append",
         filesystem=Files(*faults),
         job_id=JOB,
+        options={**options},
     )
 
 
@@ -185,12 +185,7 @@ def die_while_moving(task: Task) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("algorithm", [1, 2])
 def test_process_that_dies_in_its_commit(algorithm: int, tmp_path: Path) -> None:
-    job = Job(
-        f"file://{tmp_path}/data",
-        committer="file",
-        committer_options={"algorithm": algorithm},
-        mode="append",
-    )
+    job = Job(f"file://{tmp_path}/data", committer="file", mode="append", options={"algorithm": algorithm})
     expected = CommitFailed if algorithm == 2 else BrokenProcessPool
     context = multiprocessing.get_context("spawn")
     with pytest.raises(expected), job, ProcessPoolExecutor(1, mp_context=context) as pool:

@@ -276,10 +276,12 @@ def test_data_without_rows_make_no_file_and_replace_nothing_unless_allowed(url: 
     assert magicfs.dataset(url, schema=empty.schema).count_rows() == 0
     magicfs.write(pa.table(ROWS), url, mode="append", partition_by="day")
     for mode in ("overwrite", "overwrite_partitions"):
-        with pytest.raises(UsageError, match="allow_empty=True"):
+        with pytest.raises(UsageError, match="'allow_empty': True"):
             magicfs.write(empty, url, mode=mode, partition_by="day" if "part" in mode else ())
         assert len(rows(url)) == len(ROWS["n"])
-    assert magicfs.write(empty, url, mode="overwrite", allow_empty=True).files_deleted == len(ROWS["n"])
+    assert magicfs.write(empty, url, mode="overwrite", options={"allow_empty": True}).files_deleted == len(
+        ROWS["n"]
+    )
     with pytest.raises(UsageError, match="the iterable is empty"):
         magicfs.write([], url, mode="append")
     assert magicfs.write([], url, mode="append", schema=empty.schema).files == 0
@@ -381,7 +383,7 @@ def test_files_of_a_dataset_are_split_among_processes(tmp_path: Path) -> None:
 def test_every_kind_of_committer_writes_the_same(committer: str, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/out"
     options = {"work_directory": str(tmp_path / "work")} if committer == "directory" else {}
-    how = {"committer": committer, "committer_options": options}
+    how = {"committer": committer, "options": options}
     magicfs.write(pa.table(ROWS), url, partition_by="day", tasks=2, **how)
     plain = ds.dataset(tmp_path / "out", partitioning="hive").to_table()  # not every committer has a manifest
     assert plain.sort_by("n").to_pylist() == expected()
@@ -407,8 +409,8 @@ def test_moments_and_days_as_partitions_read_back(url: str) -> None:
         ("conflict", "append", "say mode='error', 'append'"),
         ("existing_data_behavior", "delete_matching", "say mode='error', 'append'"),
         ("partition_cols", ["day"], "say partition_by="),
-        ("comitter", "magic", "did you mean committer="),
-        ("partition_bye", "day", "did you mean partition_by="),
+        ("comitter", "magic", "did you mean 'committer'"),
+        ("partition_bye", "day", "did you mean 'partition_by'"),
         ("día 50% + #1", 1, "leave it out"),
     ],
 )

@@ -83,7 +83,7 @@ def misspelt_committer(user: User) -> Rows:
 
 
 def unknown_committer_option(user: User) -> Rows:
-    user.publish({"new.txt": "new"}, committer_options={"cleanup": True})
+    user.publish({"new.txt": "new"}, options={"cleanup": True})
     return ["old", "new"]
 
 

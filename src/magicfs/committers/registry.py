@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -47,8 +47,6 @@ __all__ = [
     "committers",
     "make",
     "maker_of_places",
-    "options_from",
-    "options_of",
 ]
 
 _NAME = re.compile(r"[\w@-][\w.@-]*")
@@ -185,21 +183,6 @@ class ManifestOptions(CommitterOptions):
             raise UsageError(f"renames_per_second={self.renames_per_second} must not be negative")
 
 
-def options_from(kind: type[CommitterOptions], committer: str, given: Mapping[str, Any]) -> CommitterOptions:
-    """The options of a committer from those that a caller named.
-
-    Raises:
-        UsageError: An unknown name, with the known ones; or a value that cannot be right.
-    """
-    known = [one.name for one in fields(kind)]
-    if unknown := sorted(set(given) - set(known)):
-        choices = f"it knows {', '.join(known)}" if known else "it has none"
-        if unknown == ["target_directories"]:
-            choices = "use mode='error', 'overwrite' or 'overwrite_partitions' in its place"
-        raise UsageError(f"committer_options {', '.join(unknown)} of {committer!r} are unknown; {choices}")
-    return kind(**given)
-
-
 GROUP: Final = "magicfs.committers"
 """The group of entry points."""
 
@@ -331,13 +314,6 @@ def _unknown(name: str) -> UsageError:
         f"committer={name!r} is unknown; choose one of {', '.join(committers())}; others come with "
         f"distributions that register them as entry points of {GROUP!r}: install the one that has it"
     )
-
-
-def options_of(name: str, given: Mapping[str, Any]) -> CommitterOptions:
-    """The options of a committer from those that a caller named; unknown ones are refused by name."""
-    options = options_from(committer_info(name).options, name, given)
-    committer_info(name, options)
-    return options
 
 
 _LACKS = {

@@ -18,6 +18,7 @@ from magicfs.engines.arrow_output import ArrowOutput
 from magicfs.engines.arrow_sink import report_of_same_run
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.checks import with_defaults
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.modes import WriteMode
@@ -82,7 +83,7 @@ def to_parquet(
     output = ArrowOutput.of(partition_by, "parquet")
     schema = _schema(ddf, write_index=write_index)
     output.check(schema)
-    with Job(url, mode=mode, run_id=run_id, **{"tracking": "memory", **job}) as made:
+    with Job(url, mode=mode, run_id=run_id, **with_defaults(job, tracking="memory")) as made:
         if (report := report_of_same_run(made)) is not None:
             return report
         if check_schema:

@@ -278,7 +278,8 @@ async def _write(engine: Engine, location: Location) -> Finding:
     if not found.put_if_absent and not found.put_if_match:
         raise UsageError(
             f"the store can be written to, and ignores {', '.join(lacks)}: two drivers could not be told "
-            "apart; use a newer release of the store, or Job(single_driver=True) where one program publishes"
+            "apart; use a newer release of the store, or Job(options={'single_driver': True}) where one "
+            "program publishes"
         )
     if lacks:
         told = f"allowed; of conditional requests it ignores {', '.join(lacks)}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from magicfs.engines.arrow_output import ArrowOutput
+from magicfs.job.checks import with_defaults
 from magicfs.job.job import Job
 from magicfs.job.late_tasks import sweep_again
 from magicfs.job.task import Task
@@ -29,7 +30,7 @@ class ArrowSink:
         file_format: As pyarrow names it: ``parquet``, ``csv``, ``feather`` or ``orc``.
         check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to look first at one
             file that is there, and to refuse rows that do not fit it.
-        **job: What ``magicfs.Job`` takes; ``tracking`` is ``memory`` if it is not given.
+        **job: What ``magicfs.Job`` takes; option ``tracking`` is ``memory`` if it is not given.
 
     Attributes:
         job: The job; its ``report`` says what was published.
@@ -44,7 +45,7 @@ class ArrowSink:
         check_schema: bool = True,
         **job: Any,
     ) -> None:
-        self.job = Job(url, **{"tracking": "memory", **job})
+        self.job = Job(url, **with_defaults(job, tracking="memory"))
         self._output = ArrowOutput.of(partition_by, file_format)
         self._checks = check_schema
 

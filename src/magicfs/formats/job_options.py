@@ -2,7 +2,8 @@
 
 ``job.json`` holds it under the names of its declaration, in camel case. An option that equals its default is
 left out of the file, so a default is never changed. To add an option, declare it here, let its feature read
-it, and describe it in ``docs/job-object.md``.
+it, and describe it in ``docs/job-object.md``. ``docs/job-options.md`` says what
+those mean that a caller gives.
 """
 
 # ruff: noqa: RUF009 - the calls make fields, as ``dataclasses.field`` does
@@ -14,6 +15,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
+from magicfs.errors import UsageError
 from magicfs.formats.document import shown, with_unknown
 from magicfs.formats.fields import Fields
 from magicfs.formats.pending import EtagFormat
@@ -23,6 +25,7 @@ from magicfs.protocol.parts import DEFAULT_PART_SIZE
 
 __all__ = [
     "ALL_NEEDS",
+    "GIVEN",
     "Audits",
     "Collected",
     "Hadoop",
@@ -54,6 +57,7 @@ def choice(choices: tuple[str, ...], found: Fields, name: str) -> str:
 
 
 _FLAG: Final[_Read] = partial(Fields.flag, default=False)
+_TRUE: Final[_Read] = partial(Fields.flag, default=True)
 _SIZE: Final[_Read] = partial(Fields.required_integer, minimum=1)
 _TEXT: Final[_Read] = Fields.required_text
 _TEXTS: Final[_Read] = Fields.texts
@@ -76,15 +80,19 @@ def _read(kind: type[_T], found: Fields) -> _T:
     return kind(**values, unknown=found.rest())
 
 
-def _option(default: Any, read: _Read | None, *, needs: str = "") -> Any:
+def _option(default: Any, read: _Read | None, *, needs: str = "", given: str = "") -> Any:
     """An option of a job.
 
     Args:
         default: What it is if nobody asks for it.
         read: Reads it from its group in the job object; None keeps it out of that, in this process.
         needs: What an older magicfs has to know to carry out a job that asks for it; see ``requires``.
+        given: Its name in ``Job(options={…})``; empty if no caller gives it there.
     """
-    return field(default=default, metadata={"read": read, "needs": needs})
+    return field(
+        default=default,
+        metadata={"read": read, "needs": needs, "given": given},
+    )
 
 
 def _group(kind: type) -> Any:
@@ -121,16 +129,15 @@ class Keep(_Group):
 
     ms: int | None = _option(None, _SIZE, needs="keep")
     """For how many milliseconds they stay; None if they are deleted."""
-    in_place: bool = _option(False, _FLAG)
-    """Whether they stay where they are although the bucket would keep them by their versions."""
+    in_place: bool = _option(False, _FLAG, given="keep_in_place")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected(_Group):
     """What is kept of the files that a job publishes."""
 
-    footers: bool = _option(False, _FLAG)  # what they report of themselves
-    checksums: bool = _option(False, _FLAG)  # a checksum of each
+    footers: bool = _option(False, _FLAG, given="footers")
+    checksums: bool = _option(False, _FLAG, given="checksums")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +151,8 @@ class Audits(_Group):
 class Places(_Group):
     """Directories apart from the destination, as keys of its bucket without a slash at their end."""
 
-    extra: tuple[str, ...] = _option((), _TEXTS)  # further ones that tasks write to
-    also_overwrite: tuple[str, ...] = _option((), _TEXTS)  # of other datasets whose files the job may delete
+    extra: tuple[str, ...] = _option((), _TEXTS, given="extra_destinations")
+    also_overwrite: tuple[str, ...] = _option((), _TEXTS, given="also_overwrite")
     own_path: str | None = _option(None, _TEXT)
     """A user's own magic path whose files the job publishes: their uploads are not the job's."""
 
@@ -179,18 +186,13 @@ class JobOptions(_Group):
 
     run_id: str | None = _option(None, _TEXT)  # name of the run, by which a second one finds the first
     rerun: Rerun = _option("skip", _one_of(get_args(Rerun)))  # what to do if that run is published already
-    allow_empty: bool = _option(False, None)  # whether a job without files may replace what is there
-    success_marker: bool = _option(True, partial(Fields.flag, default=True))
-    """Whether the job's end writes ``_SUCCESS``."""
-    single_driver: bool = _option(False, None)
-    """Whether the caller promises that nobody else moves the job, where the store cannot."""
-
-    unique_names: bool = _option(True, partial(Fields.flag, default=True))
-    """Whether final names carry task and job."""
-    tracking: Tracking = _option("store", _one_of(get_args(Tracking)))
-    part_size: int = _option(DEFAULT_PART_SIZE, _SIZE)  # bytes of the first parts of every upload
-    small_files: int | None = _option(None, _SIZE)
-    """Bytes of the largest file that a task keeps in a bundle; None if every file is an upload."""
+    allow_empty: bool = _option(False, None, given="allow_empty")
+    success_marker: bool = _option(True, _TRUE, given="success_marker")
+    single_driver: bool = _option(False, None, given="single_driver")
+    unique_names: bool = _option(True, _TRUE, given="unique_names")
+    tracking: Tracking = _option("store", _one_of(get_args(Tracking)), given="tracking")
+    part_size: int = _option(DEFAULT_PART_SIZE, _SIZE, given="part_size")
+    small_files: int | None = _option(None, _SIZE, given="small_files")
     inline_limit: int | None = _option(None, None)
     """Bytes of the largest pending set inside a task commit; None for the default."""
 
@@ -200,6 +202,22 @@ class JobOptions(_Group):
     places: Places = _group(Places)
     rollback: Rollback = _group(Rollback)
     hadoop: Hadoop = _group(Hadoop)
+
+    @classmethod
+    def asked(cls, given: Mapping[str, Any], **named: Any) -> JobOptions:
+        """What a caller gave by the names of ``GIVEN``, and fields of this class, which come first."""
+        groups: dict[type[_Group], dict[str, Any]] = {}
+        for name, value in given.items():
+            one = GIVEN[name]
+            if type(value) is not bool and type(one.default) is bool:
+                raise UsageError(f"options={{{name!r}: {value!r}}} is no truth value; write True or False")
+            groups.setdefault(one.group, {})[one.field] = value
+        own = groups.pop(cls, {})
+        of_groups = {
+            one.name: one.default_factory for one in fields(cls) if one.default_factory is not MISSING
+        }
+        made = {name: kind(**groups[kind]) for name, kind in of_groups.items() if kind in groups}
+        return cls(**made | own | named)
 
     @classmethod
     def of(cls, found: Fields) -> JobOptions:
@@ -231,6 +249,23 @@ def _recorded(kind: type[_Group]) -> tuple[_Recorded, ...]:
 _RECORDED: Final[Mapping[type[_Group], tuple[_Recorded, ...]]] = {
     kind: _recorded(kind) for kind in (Keep, Collected, Audits, Places, Rollback, Hadoop, JobOptions)
 }
+
+
+class Given(NamedTuple):
+    """An option that a caller gives in ``Job(options={…})``."""
+
+    group: type[_Group]
+    field: str
+    default: object
+
+
+GIVEN: Final[Mapping[str, Given]] = {
+    name: Given(kind, one.name, one.default)
+    for kind in _RECORDED
+    for one in fields(kind)
+    if (name := one.metadata.get("given"))
+}
+"""By the name that the caller uses."""
 
 ALL_NEEDS: Final = frozenset(one.needs for group in _RECORDED.values() for one in group if one.needs)
 """What options may need of whoever carries a job out."""

@@ -37,8 +37,8 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "s3committer": {
         "committer": "directory",
         "mode": "error",
-        "part_size": 10 * 2**20,
         "concurrency": 8,
+        "options": {"part_size": 10 * 2**20},
     },
 }
 """Arguments under a name. ``s3committer``: the defaults of Netflix's committer, Hadoop's ancestor."""
@@ -141,14 +141,14 @@ def from_hadoop_conf(
 def _add(found: _Arguments, committer: str) -> None:
     options, marker = found.options, f"{FILE}marksuccessfuljobs"
     if options.get(marker) and not options.is_true(marker):
-        found.made["success_marker"] = False
+        found.set_option("success_marker", False)
     if committer in S3AS:
         found.add("concurrency", f"{S3A}threads", _threads)
     if committer in STAGED:
-        found.add("part_size", "fs.s3a.multipart.size", size)
+        found.add_option("part_size", "fs.s3a.multipart.size", size)
         _add_staging(found, committer)
     if committer == "magic":
-        found.add("part_size", options.name_in_filesystem("fs.s3a.multipart.size"), size)
+        found.add_option("part_size", options.name_in_filesystem("fs.s3a.multipart.size"), size)
         _add_tracking(found)
     if committer == "file":
         found.add_option("algorithm", f"{FILE}algorithm.version", integer)
@@ -165,7 +165,7 @@ def _add_tracking(found: _Arguments) -> None:
             "job commit of Hadoop would lose every file; give both the same value"
         )
     if options.is_true(_MEMORY):
-        found.made["tracking"] = "memory"
+        found.set_option("tracking", "memory")
 
 
 @dataclass
@@ -180,17 +180,21 @@ class _Arguments:
         if value := self.options.get(name):
             self.made[argument] = read(name, value)
 
-    def add_option(self, argument: str, name: str, read: _Reader) -> None:
-        """Make an option of the committer of one of Hadoop's, if that is given."""
+    def add_option(self, option: str, name: str, read: _Reader) -> None:
+        """Make a member of ``options`` of one of Hadoop's, if that is given."""
         if value := self.options.get(name):
-            self.made.setdefault("committer_options", {})[argument] = read(name, value)
+            self.set_option(option, read(name, value))
+
+    def set_option(self, option: str, value: object) -> None:
+        """Make a member of ``options``."""
+        self.made["options"] = {**self.made.get("options", {}), option: value}
 
 
 def _add_staging(found: _Arguments, committer: str) -> None:
     found.add("mode", f"{STAGING}conflict-mode", _mode)
     if committer == "partitioned" and found.made["mode"] == "overwrite":
         found.made["mode"] = "overwrite_partitions"
-    found.add("unique_names", f"{STAGING}unique-filenames", flag)
+    found.add_option("unique_names", f"{STAGING}unique-filenames", flag)
     found.add_option("work_directory", "fs.s3a.buffer.dir", local_directory)
     found.add_option(
         "cluster_directory", f"{STAGING}tmp.path", lambda _, value: cluster_url(found.options, value)

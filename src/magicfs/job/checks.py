@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, get_args
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from magicfs.committers.registry import CommitterOptions, StagingOptions, committer_info, committers
 from magicfs.errors import UsageError
 from magicfs.formats.audit import OnFailure
-from magicfs.formats.job_options import Hadoop, JobOptions, Keep, Rerun, Tracking
+from magicfs.formats.job_options import GIVEN, Hadoop, JobOptions, Keep, Rerun, Tracking
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.protocol.hadoop_release import HadoopRelease
 from magicfs.protocol.ids import JobId
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from magicfs.stores.port import Store
 
 __all__ = [
+    "OWN",
     "RUN_ID_MAX",
-    "check_audit_failure",
     "check_choice",
     "check_destination",
     "check_file_checks",
@@ -40,8 +42,11 @@ __all__ = [
     "check_manifest",
     "check_options",
     "check_storage_class",
+    "check_words",
+    "given_options",
     "keep_of",
     "settled",
+    "with_defaults",
 ]
 
 _STAGED: Final = frozenset({"directory", "partitioned"})
@@ -93,7 +98,7 @@ def check_hadoops_store(spec: JobSpec, store: Store) -> None:
     if isinstance(options, StagingOptions) and options.cluster_directory is None:
         raise UsageError(
             f"{begin}committer={spec.options.committer!r} of Hadoop looks for pending sets in the cluster's "
-            "filesystem; give committer_options={'cluster_directory': …}, its "
+            "filesystem; give options={'cluster_directory': …}, its "
             "fs.s3a.committer.staging.tmp.path"
         )
     HadoopRelease.of(spec.hadoop).check_checksum(store.capabilities.checksums.of_parts)
@@ -288,12 +293,6 @@ def check_file_checks(checks: Sequence[ContentCheck], asked: JobOptions) -> None
         )
 
 
-def check_audit_failure(given: OnFailure) -> OnFailure:
-    """Raise UsageError for what can become of no job."""
-    check_choice("audit_failure", given, ("abort", "quarantine"))
-    return given
-
-
 def check_known(rules: Iterable[object], checks: Collection[ContentCheck]) -> None:
     """Raise UsageError for a check of the content of files that the tasks of the job did not know."""
     for one in rules:
@@ -350,3 +349,89 @@ def _check_keep(asked: JobOptions) -> None:
 
 def _driven() -> list[str]:
     return [name for name, other in committers().items() if other.driven]
+
+
+OWN: Final[Mapping[str, object]] = {
+    "attempt": 0,
+    "audit_failure": "quarantine",
+    "hadoop": None,
+    "is_current_driver": None,
+}
+"""Options that ``JobOptions`` does not hold, and their defaults."""
+
+_MODE: Final = "say mode='error', 'append', 'overwrite' or 'overwrite_partitions'"
+_PARTITIONS: Final = "say partition_by=['day']"
+_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("conflict", "save_mode", "if_exists", "existing_data_behavior", "overwrite", "append"), _MODE
+    ),
+    **dict.fromkeys(("partition_cols", "partition_on", "partitionBy", "partition_columns"), _PARTITIONS),
+    **dict.fromkeys(("file_format", "file_type"), "say format='parquet'"),
+    **dict.fromkeys(("max_records_per_file", "max_rows_by_file", "rows_per_file"), "say max_rows_per_file="),
+    "codec": "say compression='zstd'",
+    "delete_matching": "say mode='overwrite_partitions'",
+    "keep_replaced": "say keep='7d'",
+    "path": "give the URL first: s3://bucket/sales",
+    "target_directories": "say mode='error', 'overwrite' or 'overwrite_partitions'",
+    "write_index": "say index=",
+}
+"""Words of other libraries for what has another name here."""
+
+
+def check_words(call: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise UsageError for arguments that a call does not have, with what to write in their place."""
+    known = [*known]
+    for name in given:
+        if name in known:
+            continue
+        word = _WORDS.get(name)
+        if word is None and name in {*GIVEN, *OWN, "committer_options"}:
+            word = (
+                f"write options={{{name!r}: …}}"
+                if name in {*GIVEN, *OWN}
+                else "they go into options={…}, too"
+            )
+        word = word or _close(name, known) or "leave it out"
+        raise UsageError(f"{name}= is no argument of {call}; {word}; nothing was changed")
+
+
+_Values: TypeAlias = dict[str, Any]
+
+
+def with_defaults(job: Mapping[str, Any], **options: object) -> _Values:
+    """Arguments of ``Job`` with options that hold where the caller gives none."""
+    return {**job, "options": {**options, **(job.get("options") or {})}}
+
+
+def given_options(
+    given: Mapping[str, object] | None, committer: str
+) -> tuple[_Values, _Values, CommitterOptions]:
+    """What a caller gave in ``options``: what ``GIVEN`` names, all of ``OWN``, and the committer's.
+
+    None stands for the default. Raises UsageError for a name that nothing has, and for a wrong truth value.
+    """
+    kind = committer_info(committer).options
+    asked: _Values = {}
+    own: _Values = {**OWN}
+    rest: _Values = {one.name: None for one in fields(kind)}
+    for name, value in (given or {}).items():
+        if not (
+            found := [group for names, group in ((GIVEN, asked), (OWN, own), (rest, rest)) if name in names]
+        ):
+            raise _no_option(name, committer, {*GIVEN, *OWN, *rest})
+        if value is not None:
+            found[0][name] = value
+    check_choice("audit_failure", own["audit_failure"], get_args(OnFailure))
+    options = kind(**{name: value for name, value in rest.items() if value is not None})
+    committer_info(committer, options)
+    return asked, own, options
+
+
+def _no_option(name: str, committer: str, known: Collection[str]) -> UsageError:
+    hint = _WORDS.get(name) or _close(name, known) or f"options are {', '.join(sorted(known))}"
+    return UsageError(f"committer={committer!r} has no option {name!r}; {hint}; nothing was changed")
+
+
+def _close(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, [*known], 1)
+    return f"did you mean {close[0]!r}?" if close else ""

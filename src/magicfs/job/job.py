@@ -7,18 +7,18 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 from uuid import UUID, uuid4
 
-from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
-from magicfs.formats.job_options import Audits, Collected, JobOptions, Places, Rerun, Tracking
+from magicfs.formats.job_options import Audits, JobOptions, Places, Rerun
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import commit as job_catalogs
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
-from magicfs.job.checks import check_audit_failure, keep_of, settled
+from magicfs.job.checks import check_words, given_options, keep_of, settled
 from magicfs.job.commit import log_found
 from magicfs.job.map import Maps
 from magicfs.job.spec import (
@@ -32,7 +32,6 @@ from magicfs.job.spec import (
 )
 from magicfs.job.task import OpenAttempts, Task
 from magicfs.protocol import ids
-from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.runtime.interrupt import Call
 from magicfs.runtime.twins import Twins
@@ -41,9 +40,7 @@ from magicfs.transaction.context import JobSetup
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    from magicfs.formats.audit import OnFailure
     from magicfs.job.commit import GivenRule
-    from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = ["Job", "Task"]
 
@@ -63,78 +60,40 @@ class Job(Twins[JobReport], Maps):
     Args:
         url: The destination directory, such as ``s3://bucket/sales``, or a path of ``pathlib`` or
             ``upath``.
-        committer: Name of the committer; ``"auto"`` takes the best that the store can carry, and
-            ``spec.reason`` and the log ``magicfs`` say why.
-        committer_options: Options of that committer by name: see ``magicfs.committers.registry``.
         mode: What to do about data that is there already. ``error`` publishes only where there is none,
             ``append`` leaves it as it is, ``overwrite`` removes all of it once the new files are visible,
             ``overwrite_partitions`` what lies in the partitions that the job writes to.
-        unique_names: Put task and job into the final file names. Without it, files of equal names replace
-            each other, and uploads of lost tasks can be found only while their records last.
-        tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
-            write and commit in one process.
         run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
             begun to publish, else aborted; ``rerun`` says what happens if the run is published.
         rerun: What to do if the run is published already, which ``found.published`` tells: ``skip`` discards
             what the tasks write, and report and log say so; ``overwrite``, with ``mode="overwrite"`` or
             ``"overwrite_partitions"``, publishes again, and what the run published before goes; ``error``
             raises at setup. A run that a later rollback or drop has taken back is not published.
-        attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
-        part_size: Bytes of the first parts of every upload; by default 8 MiB, and the very first part of a
-            file that is streamed sets out as soon as it has 5 MiB.
-        small_files: Bytes of the largest file that a task keeps in memory, and in a *bundle* with others,
-            until the job commit puts it at its key: one paid write a file in place of three. Needs
-            ``tracking="memory"``. By default every file is an upload.
-        concurrency: Most requests at once, in tasks and in the job commit. With the default the job commit
-            only starts so: it sends more at once as long as that is faster, and fewer where the store
-            throttles.
-        extra_destinations: URLs of further directories of the bucket, for which tasks write below
-            ``task.path_to(url)``. Files are only ever added there, whatever the mode.
-        also_overwrite: URLs of other datasets below the destination or above it, one by one, whose files this
-            job may delete. Without it, a job that would is refused. One below the destination goes whole,
-            with its manifests or its log.
-        keep: For how long replaced files stay where they are, such as ``"7d"``: so long readers of
-            manifests can go on with an older list of files, read the dataset ``as_of`` then, and
-            ``magicfs.rollback`` leads back to it. ``magicfs.expire`` deletes them afterwards. Until then who
-            lists the destination sees them beside the new files; on a bucket of S3 with versions the bucket
-            keeps them out of sight. By default they are deleted at once.
-        keep_in_place: Whether they stay where they are on a bucket with versions, too, for readers who know
-            names and no versions, such as those of Iceberg and Delta tables. With ``catalogs`` they do. Only
-            with ``keep``.
+        keep: For how long replaced files stay, such as ``"7d"``: so long readers of manifests can go on with
+            an older list of files, read the dataset ``as_of`` then, and a rollback leads back to it.
+            ``magicfs.expire`` deletes them afterwards. Until then a listing of the destination shows them
+            next to the new files; on a bucket of S3 with versions the bucket keeps them out of sight. By
+            default they are deleted at once.
+        audit: Rules of ``magicfs.audit``, and functions, of what must be true of the files before they are
+            published, by what they say of themselves: ``docs/audit.md``. They imply option ``footers``. A job
+            that is pickled takes them along. The job object knows of them: a job whose driver died before
+            they had judged it is published only by one that has rules, or by ``magicfs commit --accept``.
         catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
             ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
             report, for the job is published. They are the driver's, and not pickled. If the driver dies
             before, ``magicfs recover`` registers those that can be found by name.
-        footers: Whether the manifest keeps what files say of themselves: rows, schema, and the nulls, least
-            and greatest values of columns, of Parquet; rows of CSV and JSON lines. ``magicfs.footers`` reads
-            them. They are taken from the bytes that tasks write; nothing is read a second time.
-        checksums: Whether the manifest keeps a checksum of each file, made of the bytes that its task wrote:
-            ``magicfs.verify(deep=True)`` compares it with what the store holds, without reading the file
-            where the store tells the same checksum. It costs the task a pass over its bytes.
-        audit: Rules of ``magicfs.audit``, and functions, of what must be true of the files before they are
-            published, by what they say of themselves: ``docs/audit.md``. They imply ``footers``. A job that
-            is pickled takes them along. The job object knows of them: a job whose driver died before they
-            had judged it is published only by one that has rules, or by ``magicfs commit --accept``.
-        audit_failure: What becomes of a job whose audit fails. ``"quarantine"`` leaves it for somebody to
-            accept, by ``magicfs commit --accept``, or to discard, by ``magicfs abort``; ``"abort"`` discards
-            it. Nothing is published either way.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
+        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
+        committer: Name of the committer; ``"auto"`` takes the best that the store can carry, and
+            ``spec.reason`` and the log ``magicfs`` say why.
+        concurrency: Most requests at once, in tasks and in the job commit. With the default the job commit
+            only starts so: it sends more at once as long as that is faster, and fewer where the store
+            throttles.
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick. True
             shows a bar of tasks and files on stderr: by rich or tqdm if one is there, else by plain lines.
-        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
         job_id: An id that the engine has chosen, never used again; by default a random UUID.
-        hadoop: Release of Hadoop whose tasks may join the job, and whose driver may commit or abort it:
-            ``"3.3"``, ``"3.4"`` (3.4.2 and later) or ``"3.5"``, or a patch release such as ``"3.4.1"``. It
-            settles where tasks work, the form of part ETags, and whether pending sets are copied to where its
-            committer of the same name looks for them. What such a job commit could not carry is refused:
-            ``docs/hadoop.md``.
-        success_marker: Whether the job's end writes ``_SUCCESS``, for which readers of Hadoop's family wait.
-            Without it the one of an earlier job is deleted all the same, as it would speak of other files.
-        allow_empty: Let a job that has no files replace what is there, that is, delete it, and a job publish
-            nothing although tasks were set up.
-        single_driver: Promise that nobody else publishes here, on a store that ignores conditional writes.
-        is_current_driver: Asked before a job commit or an abort changes anything, in a thread: whether the
-            engine still wants this driver to end it. False or an exception leaves it to another. Not pickled.
+        options: Everything else, by name, such as ``{"footers": True, "part_size": 64 << 20}``: what
+            ``docs/job-options.md`` lists, and the options of the committer.
 
     Raises:
         UsageError: An argument cannot be right. Nothing was changed.
@@ -144,78 +103,63 @@ class Job(Twins[JobReport], Maps):
         self,
         url: str | os.PathLike[str],
         *,
-        committer: str = "magic",
-        committer_options: Mapping[str, Any] | None = None,
         mode: WriteMode = "error",
-        unique_names: bool = True,
-        tracking: Tracking = "store",
         run_id: str | None = None,
         rerun: Rerun = "skip",
-        attempt: int = 0,
-        part_size: int | None = None,
-        small_files: int | None = None,
-        concurrency: int = 32,
-        extra_destinations: Sequence[str] = (),
-        also_overwrite: Sequence[str] = (),
         keep: Period | None = None,
-        keep_in_place: bool = False,
-        catalogs: Sequence[job_catalogs.ShowsDatasets] = (),
-        footers: bool = False,
-        checksums: bool = False,
         audit: Sequence[GivenRule] = (),
-        audit_failure: OnFailure = "quarantine",
+        catalogs: Sequence[job_catalogs.ShowsDatasets] = (),
         storage_options: Mapping[str, Any] | None = None,
-        progress: ProgressCallback | bool | None = None,
         filesystem: AbstractFileSystem | None = None,
+        committer: str = "magic",
+        concurrency: int = 32,
+        progress: ProgressCallback | bool | None = None,
         job_id: UUID | str | None = None,
-        hadoop: str | None = None,
-        success_marker: bool = True,
-        allow_empty: bool = False,
-        single_driver: bool = False,
-        is_current_driver: IsCurrentDriver | None = None,
+        options: Mapping[str, Any] | None = None,
+        **unknown: Never,
     ) -> None:
-        location, options = destination_of(url, storage_options, filesystem)
-        committer, reason = choose_committer(committer, location, options, filesystem)
+        if unknown:
+            check_words("magicfs.Job", unknown, signature(Job).parameters)
+        location, of_store = destination_of(url, storage_options, filesystem)
+        committer, reason = choose_committer(committer, location, of_store, filesystem)
+        given, own, of_committer = given_options(options, committer)
         job = ids.job_id(uuid4() if job_id is None else job_id)
-        found_by_name = unique_names and ids.is_random(job)
-        asked = JobOptions(
+        found_by_name = given.get("unique_names", True) and ids.is_random(job)
+        extra, others = given.pop("extra_destinations", ()), given.pop("also_overwrite", ())
+        in_place = given.pop("keep_in_place", False)
+        asked = JobOptions.asked(
+            given | ({"footers": True} if audit else {}),
             committer=committer,
             mode=mode,
             run_id=run_id,
             rerun=rerun,
-            allow_empty=allow_empty,
-            success_marker=success_marker,
-            single_driver=single_driver,
-            unique_names=unique_names,
-            tracking=tracking,
-            part_size=DEFAULT_PART_SIZE if part_size is None else part_size,
-            small_files=small_files,
-            keep=keep_of(keep, in_place=keep_in_place, has_catalogs=bool(catalogs)),
-            collect=Collected(footers=footers or bool(audit), checksums=checksums),
+            keep=keep_of(keep, in_place=in_place, has_catalogs=bool(catalogs)),
             audit=Audits(rules=job_commit.names_of(audit)),
             places=Places(
-                extra=keys_of(extra_destinations, location, committer, uploads_found_by_name=found_by_name),
-                also_overwrite=other_keys_of(also_overwrite, location, mode),
+                extra=keys_of(extra, location, committer, uploads_found_by_name=found_by_name)
+                if extra
+                else (),
+                also_overwrite=other_keys_of(others, location, mode) if others else (),
             ),
-            hadoop=settled(hadoop, committer),
+            hadoop=settled(own["hadoop"], committer),
         )
         self.spec = JobSpec(
             location=location,
             job=job,
             options=asked,
-            attempt=attempt,
+            attempt=own["attempt"],
             concurrency=concurrency,
-            hadoop=hadoop,
+            hadoop=own["hadoop"],
             file_checks=job_commit.content_checks(audit),
-            committer_options=options_of(committer, committer_options or {}),
+            committer_options=of_committer,
             reason=reason,
-            storage_options=options,
+            storage_options=of_store,
             filesystem=filesystem,
         )
         self._catalogs = job_catalogs.check_catalogs(catalogs, self.spec)
-        self._audit, self._audit_failure = tuple(audit), check_audit_failure(audit_failure)
+        self._audit, self._audit_failure = tuple(audit), own["audit_failure"]
         self._bar, self._progress = bar_of(progress)
-        self._is_current_driver = is_current_driver
+        self._is_current_driver = own["is_current_driver"]
         self._state: job_commit.JobState = "new"
         self._process: int | None = None  # the one that set the job up, or loaded it from a pickle
         self._call: Call[JobReport] | None = None  # the last commit

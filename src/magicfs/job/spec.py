@@ -70,8 +70,6 @@ def other_keys_of(urls: Sequence[str], location: Location, mode: WriteMode) -> t
 
     Raises UsageError if a URL cannot be right, or the job deletes nothing.
     """
-    if not urls:
-        return ()
     if isinstance(urls, str):
         raise UsageError("also_overwrite is one text; give a list of URLs")
     if not mode.startswith("overwrite"):
@@ -106,8 +104,6 @@ def keys_of(
     ``uploads_found_by_name``: whether every upload of the job can be recognized by its name. Raises
     UsageError if a URL cannot be right, or the job cannot have any.
     """
-    if not urls:
-        return ()
     if isinstance(urls, str):
         raise UsageError("extra_destinations is one text; give a list of URLs")
     info = committer_info(committer)

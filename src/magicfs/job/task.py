@@ -72,8 +72,8 @@ class OpenAttempts:
             return
         raise ProtocolViolation(
             f"no task of job {job} was committed, and {_named(forgotten)} set up; nothing was published; "
-            "commit each task (use with job.task(…) as task), or abort it; pass allow_empty=True to Job if "
-            "nothing is to be published"
+            "commit each task (use with job.task(…) as task), or abort it; pass "
+            "options={'allow_empty': True} to Job to publish nothing"
         )
 
 

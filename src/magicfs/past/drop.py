@@ -166,7 +166,7 @@ class Order:
         if partitions is None and jobs is None and where is None:
             raise UsageError(
                 "nothing says what to drop; give partitions, jobs or where; a job with mode='overwrite' "
-                "and allow_empty=True empties a dataset"
+                "and options={'allow_empty': True} empties a dataset"
             )
         return cls(
             partition_names(partitions) or (),

@@ -10,7 +10,7 @@ import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from magicfs.errors import UsageError
 from magicfs.protocol.modes import WRITE_MODES, WriteMode
@@ -322,6 +322,9 @@ def _json_of(option: str, value: str, kind: type[_T]) -> _T:
         raise UsageError(f"{option} is not valid JSON for {shape}; use json.dumps to write it")
     return parsed
 
+
+OF_JOB: Final = ("allow_empty", "also_overwrite", "keep_in_place", "part_size", "tracking", "unique_names")
+"""What ``WriteOptions`` holds of ``Job(options={…})`` under its own name."""
 
 _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "path": ("path", text_of),

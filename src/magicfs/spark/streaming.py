@@ -76,6 +76,7 @@ def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], N
     """
     check_sink(sink_id)
     location_of(url)
+    from magicfs.job.checks import with_defaults
     from magicfs.spark.writing import write
 
     known = set(inspect.signature(write).parameters) - {"df", "url", "run_id", "job_id"}
@@ -90,7 +91,8 @@ def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], N
             f"mode={mode!r} would be about the batches before; use 'append', or 'overwrite' for a query of "
             "output mode complete"
         )
-    return _Sink(url, sink_id, {"allow_empty": mode == "overwrite", **options, "mode": mode})
+    options = with_defaults(options, allow_empty=mode == "overwrite")
+    return _Sink(url, sink_id, options | {"mode": mode})
 
 
 @dataclass(frozen=True)

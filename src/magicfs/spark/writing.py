@@ -28,7 +28,7 @@ from magicfs.job.task import Task
 from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.spark import late_writers as late
-from magicfs.spark import options
+from magicfs.spark import options as write_options
 from magicfs.spark.options import LateWriters, WriteOptions
 from magicfs.spark.worker_python import check_worker_python
 from magicfs.spark.writers import COMMIT_SCHEMA, batch_of, collect_commits, current_task
@@ -99,26 +99,22 @@ def write(
     partition_by: str | Sequence[str] = (),
     mode: Mode = "error",
     sort: bool = False,
-    file_format: str = "parquet",
+    format: str = "parquet",  # noqa: A002 - as in pyarrow
     compression: str | None = None,
     row_group_size: int | None = None,
-    max_records_per_file: int | None = None,
+    max_rows_per_file: int | None = None,
     max_open_files: int = 64,
     committer: str = "magic",
-    committer_options: Mapping[str, Any] | None = None,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
-    part_size: int | None = None,
     concurrency: int = 32,
     late_writers: LateWriters = "background",
     storage_options: Mapping[str, Any] | None = None,
     worker_storage_options: Mapping[str, Any] | None = None,
     progress: ProgressCallback | None = None,
-    allow_empty: bool = False,
     check_schema: bool = True,
-    also_overwrite: Sequence[str] = (),
     keep: str | None = None,
-    keep_in_place: bool = False,
+    options: Mapping[str, Any] | None = None,
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
 
@@ -134,16 +130,14 @@ def write(
             commit. ``overwrite_partitions`` replaces what lies in the partitions that you write, and so does
             ``overwrite`` if ``spark.sql.sources.partitionOverwriteMode`` is ``dynamic``.
         sort: Sort every partition of the frame by the partition columns, so that a task has one file open.
-        file_format: ``parquet``, ``csv``, ``json``, ``orc`` or ``arrow``.
+        format: ``parquet``, ``csv``, ``json``, ``orc`` or ``arrow``.
         compression: Spark's name of the codec; None for the format's default.
         row_group_size: Rows of a row group; None for the format's default.
-        max_records_per_file: Most rows of one file.
+        max_rows_per_file: Most rows of one file.
         max_open_files: Most partition files that a task has open.
         committer: Name of the committer.
-        committer_options: Its options.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
         job_id: The job's id; by default a new one.
-        part_size: Bytes of the first parts of every upload.
         concurrency: Most requests at once, in tasks and in the job commit.
         late_writers: What becomes of attempts that go on after the job's end: ``background`` looks for
             their uploads some seconds later, in a thread that the process waits for before it exits; ``wait``
@@ -152,13 +146,11 @@ def write(
         worker_storage_options: The same for the tasks; by default ``storage_options``, secrets included,
             which then travel with the function. ``{}`` lets executors find their own.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
-        allow_empty: Whether a frame without rows may replace what is there.
         check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to look first at one
             file that is there, and to refuse rows that do not fit it: a column that has another type or does
             not come, other partition columns.
-        also_overwrite: URLs of other datasets below the destination or above it whose files may be deleted.
-        keep: For how long replaced files stay where they are, such as ``7d``: ``docs/history.md``.
-        keep_in_place: Whether they stay there on a bucket with versions, too.
+        keep: For how long replaced files stay, such as ``7d``: ``docs/history.md``.
+        options: What else the job is asked for, and options of its committer: ``docs/job-options.md``.
 
     Raises:
         UsageError: An argument or a column is wrong, or the rows do not fit those that stay; no task has run.
@@ -174,29 +166,28 @@ def write(
     if sort and not columns:
         raise UsageError("sort=True sorts by the partition columns and there are none; name partition_by")
     meant = _meant(df, mode, partitioned=bool(columns))
-    chosen = options.build(
+    rest = dict(options or {})
+    named = {name: rest.pop(name) for name in write_options.OF_JOB if name in rest}
+    chosen = write_options.build(
         df.columns,
         overwrite=meant.startswith("overwrite"),
         path=url,
         partition_cols=columns,
         mode=meant,
         run_id=run_id,
-        allow_empty=allow_empty,
         check_schema=check_schema,
-        also_overwrite=also_overwrite,
         keep=keep,
-        keep_in_place=keep_in_place,
-        part_size=part_size,
         concurrency=concurrency,
-        file_format=file_format,
+        file_format=format,
         compression=compression,
         row_group_size=row_group_size,
-        max_records_per_file=max_records_per_file,
+        max_records_per_file=max_rows_per_file,
         max_open_files=max_open_files,
         committer=committer,
-        committer_options=dict(committer_options or {}),
+        committer_options=rest,
         late_writers=late_writers,
         storage_options=dict(storage_options or {}),
+        **named,
     )
     from magicfs.spark import schema
 
@@ -233,17 +224,19 @@ def job_of(
     return Job(
         chosen.path,
         committer=chosen.committer,
-        committer_options=chosen.committer_options,
         mode=chosen.mode,
-        unique_names=chosen.unique_names,
-        tracking=chosen.tracking if delayed else "store",
         run_id=chosen.run_id,
-        allow_empty=chosen.allow_empty,
-        also_overwrite=chosen.also_overwrite,
         keep=chosen.keep,
-        keep_in_place=chosen.keep_in_place,
-        part_size=chosen.part_size,
         concurrency=chosen.concurrency,
+        options={
+            "unique_names": chosen.unique_names,
+            "tracking": chosen.tracking if delayed else "store",
+            "allow_empty": chosen.allow_empty,
+            "also_overwrite": chosen.also_overwrite,
+            "keep_in_place": chosen.keep_in_place,
+            "part_size": chosen.part_size,
+            **chosen.committer_options,
+        },
         storage_options=chosen.storage_options,
         progress=progress,
         job_id=job_id,

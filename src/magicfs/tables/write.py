@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
+from magicfs.job.checks import check_words, with_defaults
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.modes import WriteMode
@@ -35,19 +35,6 @@ __all__ = ["FileFormat", "write"]
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "arrow"]
 _TASKS_MAX = 10_000
-_MODE: Final = "say mode='error', 'append', 'overwrite' or 'overwrite_partitions'"
-_PARTITIONS: Final = "say partition_by=['day']"
-_WORDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        ("conflict", "save_mode", "if_exists", "existing_data_behavior", "overwrite", "append"), _MODE
-    ),
-    **dict.fromkeys(("partition_cols", "partition_on", "partitionBy", "partition_columns"), _PARTITIONS),
-    "delete_matching": "say mode='overwrite_partitions'",
-    "file_format": "say format='parquet'",
-    "keep_replaced": "say keep='7d'",
-    "codec": "say compression='zstd'",
-}
-"""Words of other libraries for what has another name here."""
 
 
 def write(
@@ -69,7 +56,6 @@ def write(
     tasks: int = 1,
     executor: Executor | None = None,
     run_id: str | None = None,
-    allow_empty: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
     progress: ProgressCallback | None = None,
@@ -82,7 +68,7 @@ def write(
     the same ``run_id`` it finds the first one's files, reads no row and says ``published_before``.
 
     Data without rows make no file. ``overwrite`` and ``overwrite_partitions`` refuse them, for a failed query
-    would delete what is there: ``allow_empty=True`` says that this is meant.
+    would delete what is there: ``options={"allow_empty": True}`` says that you mean it.
 
     Args:
         data: A DataFrame of pandas, a DataFrame or LazyFrame of Polars, a relation of DuckDB, a table,
@@ -113,11 +99,10 @@ def write(
         executor: Runs the tasks elsewhere, each with a part of the files of a ``pyarrow.dataset``: a process
             pool, or anything with ``submit``. A failed task is tried again.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
-        allow_empty: Whether data without rows may replace what is there, that is, delete it.
         storage_options: Options of the store's filesystem, as for fsspec.
         filesystem: That filesystem itself, in place of options.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
-        **job: What else ``Job`` takes: ``committer``, ``rerun``, ``publish``, ``small_files`` …
+        **job: What else ``Job`` takes: ``rerun``, ``keep``, ``audit``, ``committer``, ``options`` …
 
     Raises:
         UsageError: An argument, a column or a value cannot be right, the rows do not fit those that
@@ -130,7 +115,7 @@ def write(
         Exception: What the data raised while they were read; nothing is visible.
     """
     _require_pyarrow(data)
-    _check_job(job)
+    check_words("magicfs.write", job, [*signature(write).parameters, *signature(Job).parameters])
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by or ())
     _check(partitioning, tasks, max_rows_per_file, max_bytes_per_file, max_open_files, row_group_size)
     from magicfs.tables.sources import source_of
@@ -156,7 +141,6 @@ def write(
         url,
         mode=mode,
         run_id=run_id,
-        allow_empty=allow_empty,
         storage_options=storage_options,
         filesystem=filesystem,
         progress=progress,
@@ -374,26 +358,13 @@ def _write_part(
     files.write(fragment_batches(dataset, schema, int(task.id), count), task)
 
 
-def _check_job(job: Mapping[str, Any]) -> None:
-    """Refuse what ``Job`` does not take, and say what another library's word is here."""
-    known = [*signature(write).parameters, *signature(Job).parameters]
-    for name in job:
-        if name in known:
-            continue
-        if (word := _WORDS.get(name)) is None:
-            close = get_close_matches(name, known, 1)
-            word = f"did you mean {close[0]}=?" if close else "leave it out"
-        raise UsageError(f"{name}= is no argument of magicfs.write; {word}; nothing was changed")
-
-
 def _with_tracking(job: Mapping[str, Any]) -> dict[str, Any]:
     """Every task writes and commits in one process, so that nothing needs to be recorded in the store."""
-    named = job.get("unique_names", True) and job.get("job_id") is None
-    committer = job.get("committer", "magic")
-    if named and "tracking" not in job and committer != "auto":
+    options, committer = job.get("options") or {}, job.get("committer", "magic")
+    if options.get("unique_names", True) and job.get("job_id") is None and committer != "auto":
         with suppress(UsageError):  # of an unknown committer, which the job refuses
             if committer_info(committer).writes == "delayed uploads":
-                return {"tracking": "memory", **job}
+                return with_defaults(job, tracking="memory")
     return dict(job)
 
 

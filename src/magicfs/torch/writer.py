@@ -66,7 +66,7 @@ class StorageWriter(FileSystemWriter):
             visible.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
-        job_options: Other arguments of ``magicfs.Job``, such as ``part_size`` or ``concurrency``.
+        job_options: Other arguments of ``magicfs.Job``, such as ``concurrency`` or ``options``.
         single_file_per_rank: As for torch's ``FileSystemWriter``, like all that follow.
         thread_count: Files of a rank, each written by a thread.
         per_thread_copy_ahead: Bytes to copy from the accelerator ahead of writing them.
@@ -107,7 +107,8 @@ class StorageWriter(FileSystemWriter):
         self.path = ""
         access = {"storage_options": storage_options, "filesystem": filesystem}
         # Ranks need not share what they remember: what a rank has written travels with its results.
-        self._options = {**(job_options or {}), **access, "mode": mode, "tracking": "memory"}
+        self._options = {**access, "mode": mode, **(job_options or {})}
+        self._options["options"] = {**(self._options.get("options") or {}), "tracking": "memory"}
         self._job: Job | None = None  # the coordinator's, while it is open
         self._last_job = ""
         self._new_job()  # so that a wrong argument is known at once

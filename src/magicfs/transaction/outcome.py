@@ -110,7 +110,7 @@ def has_no_files(context: JobContext) -> UsageError:
         would = "has no partition to replace then"
     return UsageError(
         f"job {context.job} has no files, and mode={context.options.mode!r} {would}; nothing was "
-        "changed; pass allow_empty=True if that is meant"
+        "changed; pass options={'allow_empty': True} if you mean it"
     )
 
 

@@ -151,8 +151,8 @@ async def _claimed(
             await record.remove(created)
         raise UsageError(
             f"the store {store.name!r} ignores conditional writes, so two drivers of one job could not be "
-            "told apart; use another store, or pass single_driver=True if nothing else will ever move this "
-            "job or publish here at the same time"
+            "told apart; use another store, or pass options={'single_driver': True} if nothing else "
+            "will ever move this job or publish here at the same time"
         )
     if context.options.places.extra:
         await _put_job_location(engine, context, record, created)

@@ -33,7 +33,9 @@ class Work:
     """A job, the commits of its tasks, and what each task saw below its path before it committed."""
 
     def __init__(self) -> None:
-        self.job = magicfs.Job(URL, mode="append", tracking=TRACKING, storage_options=OPTIONS).setup()
+        self.job = magicfs.Job(
+            URL, mode="append", storage_options=OPTIONS, options={"tracking": TRACKING}
+        ).setup()
         self.commits: list[magicfs.TaskCommit] = []
         self.seen: set[str] = set()
 

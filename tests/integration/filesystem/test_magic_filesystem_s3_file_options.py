@@ -92,7 +92,9 @@ def test_options_of_a_file_travel_with_its_upload_and_are_its_objects(
 ) -> None:
     scene.put("old/source", BODY, old="1")
     sent = Creations(scene.wrapped)
-    job = Job(f"s3://{scene.bucket}/d", mode="append", filesystem=scene.wrapped, tracking=tracking)
+    job = Job(
+        f"s3://{scene.bucket}/d", mode="append", filesystem=scene.wrapped, options={"tracking": tracking}
+    )
     with job, job.task(0) as task:
         for way, write in WAYS.items():
             write(task.filesystem, f"{task.path}/{way}/{NAME}", source, **OPTIONS)

@@ -152,7 +152,7 @@ class TestEveryKind:
     def test_no_data_any_more(self, scene: CatalogScene, kind: str):
         publish_state(scene, 0)
         scene.register(kind)
-        with magicfs.Job(scene.url, mode="overwrite", allow_empty=True):
+        with magicfs.Job(scene.url, mode="overwrite", options={"allow_empty": True}):
             pass
         assert scene.register(kind).removed == 2
         assert scene.table_rows(kind) == []
@@ -237,7 +237,7 @@ class TestTables:
             scene.register(kind)
 
     def test_an_empty_dataset_makes_no_table(self, scene: CatalogScene, kind: str):
-        with magicfs.Job(scene.url, mode="overwrite", allow_empty=True):
+        with magicfs.Job(scene.url, mode="overwrite", options={"allow_empty": True}):
             pass
         with pytest.raises(UsageError, match="no files"):
             scene.register(kind)

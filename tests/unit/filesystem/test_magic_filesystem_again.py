@@ -64,7 +64,9 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[MemoryScene, MagicFi
         yield scene, scene.filesystem, OWN
         return
     scene = MemoryScene()
-    job = Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, tracking=tracking)
+    job = Job(
+        "memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, options={"tracking": tracking}
+    )
     job.setup()
     task: Task = job.task(0)
     task.setup()

@@ -83,7 +83,9 @@ def test_source_that_changes_fails_the_copy_and_nothing_is_recorded(
 def test_task_whose_copy_failed_commits_without_it(scene: MemoryScene) -> None:
     restless = MemoryScene(lambda store: Restless(store, [1], CHANGES["replaced"]))  # type: ignore[arg-type]
     restless.put(SOURCE, b"0123456789")
-    job = Job("memory://bucket/dataset1", mode="append", filesystem=restless.wrapped, part_size=3)
+    job = Job(
+        "memory://bucket/dataset1", mode="append", filesystem=restless.wrapped, options={"part_size": 3}
+    )
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/b.csv", b"1")
         with pytest.raises(PreconditionFailed):

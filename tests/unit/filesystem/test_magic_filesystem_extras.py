@@ -272,7 +272,7 @@ def test_rsync_brings_a_task_up_to_date(
     for name in ("a", "d e/b%", "d e/c"):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_bytes(name.encode())
-    job = magicfs.Job(f"memory://{bucket}/sales", mode="append", tracking=tracking)
+    job = magicfs.Job(f"memory://{bucket}/sales", mode="append", options={"tracking": tracking})
     with job, job.task(0) as task:
         fs, target = task.filesystem, task.filesystem.unstrip_protocol(task.path)
         how = way(fs)

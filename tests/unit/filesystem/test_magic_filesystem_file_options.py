@@ -158,7 +158,9 @@ def test_what_of_gcsfs_and_adlfs_no_upload_can_have_is_refused(
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_options_of_a_file_of_a_task_are_those_of_its_object(scene: MemoryScene, tracking: Any) -> None:
-    job = Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, tracking=tracking)
+    job = Job(
+        "memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, options={"tracking": tracking}
+    )
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.csv", BODY, **OPTIONS)
     info = scene.run(scene.wrapped.store("bucket").head(f"dataset1/a-000000-{job.id}.csv"))

@@ -56,7 +56,12 @@ def full(scene: MemoryScene) -> MemoryScene:
 
 @pytest.fixture(params=["store", "memory"])
 def task(full: MemoryScene, request: pytest.FixtureRequest) -> Iterator[Task]:
-    job = Job("memory://bucket/dataset1", mode="append", filesystem=full.wrapped, tracking=request.param)
+    job = Job(
+        "memory://bucket/dataset1",
+        mode="append",
+        filesystem=full.wrapped,
+        options={"tracking": request.param},
+    )
     job.setup()
     task = job.task(0)
     task.setup()

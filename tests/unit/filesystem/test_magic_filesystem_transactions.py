@@ -256,9 +256,8 @@ def test_dataset_without_a_transaction_is_not_drawn_into_that_of_another_task(
         "memory://bucket/dataset1",
         mode="append",
         filesystem=scene.wrapped,
-        unique_names=False,
-        hadoop="3.3",
         job_id=JOB,
+        options={"unique_names": False, "hadoop": "3.3"},
     ).setup()
     attempts = [job.task(n).setup().path for n in range(2)]
     fs = scene.filesystem

@@ -219,7 +219,9 @@ def test_same_path_written_twice_leaves_the_last(scene: MemoryScene) -> None:
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_first_write_of_a_path_is_aborted_when_its_task_commits(scene: MemoryScene, tracking: Any) -> None:
-    job = Job("memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, tracking=tracking)
+    job = Job(
+        "memory://bucket/dataset1", mode="append", filesystem=scene.wrapped, options={"tracking": tracking}
+    )
     with job, job.task(0) as task:
         for body in (b"first", b"second", b"last"):
             task.filesystem.pipe_file(f"{task.path}/day=1/a.csv", body)

@@ -215,7 +215,7 @@ class RenamingCommitter(DrivenCommitter):
 
 def in_the_way(key: str, wanted: str, there: str = "file") -> CommitFailed:
     """Why a job may not publish: old data lies where it has a file or a directory."""
-    how = "; committer_options={'delete_obstacles': True} has it deleted, as by Hadoop"
+    how = "; options={'delete_obstacles': True} has it deleted, as by Hadoop"
     return CommitFailed(
         f"{key} is a {there} that was there before, and the job has a {wanted} of that name; nothing "
         f"was published; move it away and commit again, or use other names{how if there == 'file' else ''}",

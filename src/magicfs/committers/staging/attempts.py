@@ -82,7 +82,7 @@ def begin(work_directory: str | None, job: str, attempt: str) -> None:
     except OSError as error:
         raise UsageError(
             f"the attempt's local directory {directory} cannot be made: {error}; make room there, or choose "
-            "another by committer_options={'work_directory': …}"
+            "another by options={'work_directory': …}"
         ) from error
 
 

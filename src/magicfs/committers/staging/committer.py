@@ -333,5 +333,5 @@ def _left_out(number: int) -> str:
     files = "1 local file was" if number == 1 else f"{number} local files were"
     return (
         f"{files} left out, for readers skip names that begin with _ or a dot; rename what is data, or give "
-        "the job committer_options={'hidden_files': 'data'}"
+        "the job options={'hidden_files': 'data'}"
     )

@@ -28,7 +28,6 @@ _OPTIONS = (
     "max_bytes_per_file",
     "tasks",
     "run_id",
-    "allow_empty",
 )
 """Arguments that ``magicfs.write`` takes by the same names."""
 _OUTPUTS = ("parquet", "csv", "json", "orc", "arrow")
@@ -91,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         _preview(arguments, data)
         return _FOUND
     how = {name: getattr(arguments, name) for name in _OPTIONS}
+    how["options"] = {"allow_empty": arguments.allow_empty}
     how["partition_by"] = [one.strip() for one in arguments.partition_by.split(",") if one.strip()]
     try:
         how["check_schema"] = not arguments.any_schema
