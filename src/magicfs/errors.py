@@ -121,22 +121,22 @@ class StoreError(MagicError, OSError):
         self.operation = operation
         self.key = key
         self.problem = problem
-        self.hint = hint or self.default_hint
-        self.errno = self.code
+        self.hint: str = hint or self.default_hint
+        self.errno: int = self.code
 
 
 class ObjectNotFound(StoreError, FileNotFoundError):
     """No object at this key, or no such bucket."""
 
     default_hint = "check the bucket and the key"
-    code = errno.ENOENT
+    code: ClassVar[int] = errno.ENOENT
 
 
 class ObjectExists(StoreError, FileExistsError):
     """A create-only write met an object."""
 
     default_hint = "choose another name, or allow overwriting"
-    code = errno.EEXIST
+    code: ClassVar[int] = errno.EEXIST
 
 
 class PermissionDenied(StoreError, PermissionError):
@@ -145,7 +145,7 @@ class PermissionDenied(StoreError, PermissionError):
     default_hint = (
         "check the credentials (environment, profile, role or storage_options) and the policy of the bucket"
     )
-    code = errno.EACCES
+    code: ClassVar[int] = errno.EACCES
 
 
 class PreconditionFailed(StoreError):
@@ -164,7 +164,7 @@ class Unsupported(StoreError):
     """The store has no such operation."""
 
     default_hint = "use another store, or another committer"
-    code = errno.ENOTSUP
+    code: ClassVar[int] = errno.ENOTSUP
 
 
 class Unavailable(StoreError):
@@ -175,7 +175,7 @@ class Unavailable(StoreError):
     """
 
     default_hint = "try again later"
-    code = errno.EAGAIN
+    code: ClassVar[int] = errno.EAGAIN
     retryable = True
     throttled = False
 
@@ -214,9 +214,9 @@ class CommitError(MagicError):
         not_started: Iterable[str] = (),
     ) -> None:
         super().__init__(message)
-        self.done = tuple(done)
-        self.failed = tuple(failed)
-        self.not_started = tuple(not_started)
+        self.done: tuple[str, ...] = tuple(done)
+        self.failed: tuple[str, ...] = tuple(failed)
+        self.not_started: tuple[str, ...] = tuple(not_started)
 
 
 class OutputExists(CommitError):

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from magicfs.audit.rules import Audited, AuditedFile, Previous, Rule, as_rule, name_of, plain
 from magicfs.engine import Engine
@@ -60,7 +60,7 @@ class Judge(Extension):
         self._rules = rules
         self._on_failure: OnFailure = on_failure
 
-    named = staticmethod(name_of)
+    named: Final = staticmethod(name_of)
 
     def at_setup(self, context: JobContext, job: JobObject) -> None:
         _refuse_quarantined(context, job)

@@ -5,7 +5,7 @@ still as it was read. So of two calls at once none takes a table back, and a cal
 catalog is in a module of its own, and imports its library when it is used.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from magicfs.runtime.lazy_names import lazy_names
 
@@ -46,4 +46,4 @@ __all__ = [
     "catch_up",
     "register",
 ]
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Final = lazy_names(__name__, _HOMES)

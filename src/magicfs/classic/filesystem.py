@@ -60,7 +60,7 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ) -> None:
         super().__init__(**kwargs)
         self.fs = fs
-        self.root = self._strip_protocol(root)
+        self.root: str = self._strip_protocol(root)
         self._suffix = suffix
         label, job = suffix or ("", "")
         store = resolve.open_store(fs, self.root.partition("/")[0])

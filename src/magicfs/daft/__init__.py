@@ -23,8 +23,8 @@ try:
     from daft import DataType, Schema
     from daft.io.sink import DataSink, WriteResult
     from daft.recordbatch import MicroPartition
-except ImportError as error:
-    raise ImportError("magicfs.daft needs Daft: pip install 'magicfs[daft]'") from error
+except ImportError as _error:
+    raise ImportError("magicfs.daft needs Daft: pip install 'magicfs[daft]'") from _error
 
 if TYPE_CHECKING:
     from daft import DataFrame

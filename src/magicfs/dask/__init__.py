@@ -27,8 +27,8 @@ from magicfs.report import JobReport
 try:
     import dask
     from dask.base import get_scheduler
-except ImportError as error:
-    raise ImportError("magicfs.dask needs Dask: pip install 'magicfs[dask]'") from error
+except ImportError as _error:
+    raise ImportError("magicfs.dask needs Dask: pip install 'magicfs[dask]'") from _error
 
 if TYPE_CHECKING:
     from dask.dataframe import DataFrame

@@ -17,7 +17,7 @@ below a user's own magic path, and ``path_turns`` lets one caller at a time do s
 Names are loaded when they are first used: who reads a dataset, such as a task of Spark, needs none of them.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from magicfs.runtime.lazy_names import lazy_names
 
@@ -48,4 +48,4 @@ _HOMES = {
 __all__ = list(_HOMES)
 
 
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Final = lazy_names(__name__, _HOMES)

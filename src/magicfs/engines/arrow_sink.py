@@ -45,7 +45,7 @@ class ArrowSink:
         check_schema: bool = True,
         **job: Any,
     ) -> None:
-        self.job = Job(url, **with_defaults(job, tracking="memory"))
+        self.job: Job = Job(url, **with_defaults(job, tracking="memory"))
         self._output = ArrowOutput.of(partition_by, file_format)
         self._checks = check_schema
 

@@ -59,7 +59,8 @@ class MagicFileSystem(Writing):
         wrapped, *_ = resolve.protocols(self.fs)
         return f"<{type(self).__name__} around {wrapped}, tracking {self._settings.options.tracking}>"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         """Write an empty file; under a magic path a delayed one.

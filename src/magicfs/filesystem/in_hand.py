@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
+from fsspec.spec import AbstractFileSystem
 from fsspec.utils import isfilelike
 
 from magicfs.errors import ObjectNotFound, UsageError
@@ -248,9 +249,11 @@ class Reader(io.BytesIO):
 
     mode = "rb"
 
-    def __init__(self, held: bytes, fs: Any, path: str) -> None:
+    def __init__(self, held: bytes, fs: AbstractFileSystem, path: str) -> None:
         super().__init__(held)
-        self.fs, self.path, self.size = fs, path, len(held)
+        self.fs = fs
+        self.path = path
+        self.size: int = len(held)
 
     @property
     def loc(self) -> int:
@@ -279,7 +282,10 @@ class AsyncReader:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self.fs, self.path, self.size, self.mode = reader.fs, reader.path, reader.size, reader.mode
+        self.fs: AbstractFileSystem = reader.fs
+        self.path: str = reader.path
+        self.size: int = reader.size
+        self.mode: str = reader.mode
 
     @property
     def loc(self) -> int:

@@ -40,8 +40,8 @@ class Sink(io.RawIOBase):
         super().__init__()
         self.path = path
         self.mode = mode
-        self.state = "open"
-        self.opened_during = sys.exception()  # what was being handled when the file was opened
+        self.state: str = "open"
+        self.opened_during: BaseException | None = sys.exception()  # what was handled when it was opened
         self._position = 0
         self._pid = os.getpid()
         self._file: Callable[[], WriteOnlyFile | None] = lambda: None
@@ -106,7 +106,7 @@ class WriteOnlyFile(io.BufferedWriter):
     def __init__(self, sink: Sink, buffer_max: int = _BUFFER_BYTES) -> None:
         super().__init__(sink, min(buffer_max, _BUFFER_BYTES))
         sink.belong_to(self)
-        self.path = sink.path
+        self.path: str = sink.path
 
     @property
     def raw(self) -> NoReturn:  # type: ignore[override]

@@ -31,7 +31,7 @@ class Fields:
     __slots__ = ("_members", "_prefix", "_taken", "path")
 
     def __init__(self, path: str, members: dict[str, Any], prefix: str = "") -> None:
-        self.path = path
+        self.path: str = path
         self._members = members
         self._prefix = prefix
         self._taken: set[str] = set()

@@ -37,9 +37,9 @@ class HadoopOptions:
         """``defaults``: what holds where nothing is given. ``bucket``: whose own options may count."""
         found = {name.removeprefix(_SPARK): conf[name] for name in conf if name.startswith(_SPARK)}
         found |= {name: conf[name] for name in conf if not name.startswith(_SPARK)}
-        self.names = sorted(found)
+        self.names: list[str] = sorted(found)
         self.read: set[str] = set()
-        self.of_bucket = f"fs.s3a.bucket.{bucket}." if bucket else None
+        self.of_bucket: str | None = f"fs.s3a.bucket.{bucket}." if bucket else None
         self._given = {name: str(value).strip() for name, value in ({**(defaults or {}), **found}).items()}
 
     def get(self, name: str) -> str:

@@ -143,7 +143,7 @@ class Job(Twins[JobReport], Maps):
             ),
             hadoop=settled(own["hadoop"], committer),
         )
-        self.spec = JobSpec(
+        self.spec: JobSpec = JobSpec(
             location=location,
             job=job,
             options=asked,

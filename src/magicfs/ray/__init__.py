@@ -24,8 +24,8 @@ try:
     import ray
     from ray.data import Datasink
     from ray.data.block import BlockAccessor
-except ImportError as error:
-    raise ImportError("magicfs.ray needs Ray Data: pip install 'magicfs[ray]'") from error
+except ImportError as _error:
+    raise ImportError("magicfs.ray needs Ray Data: pip install 'magicfs[ray]'") from _error
 
 if TYPE_CHECKING:
     from ray.data import Dataset

@@ -102,7 +102,7 @@ class Call(Generic[_T]):
         self._results: list[_T] = []
         self._error: BaseException | None = None
         self._has_begun = False
-        self.interrupted = False  # whether the thread that waited was interrupted
+        self.interrupted: bool = False  # whether the thread that waited was interrupted
 
     @property
     def ended(self) -> bool:

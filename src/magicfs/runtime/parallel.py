@@ -97,8 +97,8 @@ class Pace:
     """Slots for requests, as many as the store takes; ``parallel.drained`` acquires and releases them."""
 
     def __init__(self, limit_max: int, *, start: int = START) -> None:
-        self.limit = min(start, limit_max)
-        self.in_flight = 0
+        self.limit: int = min(start, limit_max)
+        self.in_flight: int = 0
         self._most = 0  # at once in this round
         self._limit_max = limit_max
         self._waiting: deque[asyncio.Future[None]] = deque()

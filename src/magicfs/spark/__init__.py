@@ -10,7 +10,7 @@ Spark finds the format by the package ``pyspark_magic``; nothing needs to be reg
 package imports neither pyspark nor pyarrow: names are loaded when first used.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from magicfs.runtime.lazy_names import lazy_names
 
@@ -60,4 +60,4 @@ __all__ = [
     "sink",
     "write",
 ]
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Final = lazy_names(__name__, _HOMES)

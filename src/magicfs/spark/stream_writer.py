@@ -80,7 +80,7 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, settings: WriteOptions, frame: StructType) -> None:
         self.settings = settings
         self.frame = frame
-        self.sink_id = _sink_of(settings)
+        self.sink_id: str = _sink_of(settings)
 
     def job(self, batch_id: int) -> Job:
         """The job of a batch, not set up. No request is made."""

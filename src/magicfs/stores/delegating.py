@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial, wraps
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from magicfs.stores import object_settings
 from magicfs.stores.folder_port import Folders
@@ -142,7 +142,10 @@ _Port = TypeVar("_Port")
 
 
 class _Part(Generic[_Port]):
-    """Passes on the port of a part of a store, through the hook of that."""
+    """Passes on the port of a part of a store, through the hook of that.
+
+    What it asks is ``Final``: only then do all type checkers infer its type.
+    """
 
     def __init__(self, inner: _Port, store: DelegatingStore) -> None:
         self.inner = inner
@@ -167,38 +170,38 @@ class DelegatingTree(_Part[Tree]):
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
         return await rename_one_by_one(self, files, concurrency)
 
-    make_directory = _request(Tree.make_directory)
-    look = _request(Tree.look)
-    entries = _listing(Tree.entries)
-    rename = _request(Tree.rename)
-    delete = _request(Tree.delete)
-    delete_tree = _request(Tree.delete_tree)
-    write = _request(Tree.write)
-    read = _request(Tree.read)
+    make_directory: Final = _request(Tree.make_directory)
+    look: Final = _request(Tree.look)
+    entries: Final = _listing(Tree.entries)
+    rename: Final = _request(Tree.rename)
+    delete: Final = _request(Tree.delete)
+    delete_tree: Final = _request(Tree.delete_tree)
+    write: Final = _request(Tree.write)
+    read: Final = _request(Tree.read)
 
 
 class DelegatingFolders(_Part[Folders]):
     """Passes the whole port of folders on, through the hook of a store."""
 
-    exist = _request(Folders.exist, "folders_exist")
-    look = _request(Folders.look)
-    entries = _listing(Folders.entries)
-    make = _request(Folders.make, "make_directory")
-    move = _request(Folders.move, "rename")
-    rename = _request(Folders.rename)
-    delete = _request(Folders.delete, "delete_directory")
-    delete_tree = _request(Folders.delete_tree)
+    exist: Final = _request(Folders.exist, "folders_exist")
+    look: Final = _request(Folders.look)
+    entries: Final = _listing(Folders.entries)
+    make: Final = _request(Folders.make, "make_directory")
+    move: Final = _request(Folders.move, "rename")
+    rename: Final = _request(Folders.rename)
+    delete: Final = _request(Folders.delete, "delete_directory")
+    delete_tree: Final = _request(Folders.delete_tree)
 
 
 class DelegatingVersions(_Part[Versions]):
     """Passes the whole port of versions on, through the hook of a store."""
 
-    are_kept = _request(Versions.are_kept, "versions_kept")
-    head = _request(Versions.head, "head_version")
-    get_range = _request(Versions.get_range, "get_version")
-    copy_part = _request(Versions.copy_part)
-    delete = _request(Versions.delete, "delete_versions")
-    list = _listing(Versions.list, "list_versions")
+    are_kept: Final = _request(Versions.are_kept, "versions_kept")
+    head: Final = _request(Versions.head, "head_version")
+    get_range: Final = _request(Versions.get_range, "get_version")
+    copy_part: Final = _request(Versions.copy_part)
+    delete: Final = _request(Versions.delete, "delete_versions")
+    list: Final = _listing(Versions.list, "list_versions")
 
 
 class Steps(AsyncIterator[_T], Generic[_T]):

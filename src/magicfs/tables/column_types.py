@@ -28,7 +28,7 @@ class ColumnTypes:
         flat = _changed(source, _without_views)
         keeps = file_format == "parquet"
         change = _without_codes if keeps or file_format != "json" else _for_json
-        self.schema = _changed(flat, change, set(partition_by) if keeps else None)
+        self.schema: pa.Schema = _changed(flat, change, set(partition_by) if keeps else None)
         # One step after the other: there is no cast that does both.
         self._steps = tuple(
             step for step, before in ((flat, source), (self.schema, flat)) if not step.equals(before)

@@ -74,7 +74,7 @@ class FileWriter:
     """Writes tables of one schema as one file of a format. Made by ``open_writer``, for one thread."""
 
     def __init__(self, kind: Format, sink: _CountingSink, encoder: _Encoder) -> None:
-        self.rows = 0
+        self.rows: int = 0
         self._kind = kind
         self._sink = sink
         self._encoder = encoder
@@ -125,7 +125,7 @@ class _CountingSink:
     closed = False
 
     def __init__(self, sink: Sink) -> None:
-        self.count = 0
+        self.count: int = 0
         self.dead = False
         self._sink = sink
 

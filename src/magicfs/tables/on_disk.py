@@ -14,7 +14,7 @@ from magicfs.errors import UsageError
 
 __all__ = ["INPUT_FORMATS", "find_files", "open_files"]
 
-INPUT_FORMATS: Final = {
+INPUT_FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "parquet": ("parquet",),
     "csv": ("csv",),
     "json": ("json", "jsonl", "ndjson"),

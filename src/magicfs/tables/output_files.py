@@ -79,7 +79,7 @@ class Finishers:
     """
 
     def __init__(self, threads: int) -> None:
-        self.bytes = 0
+        self.bytes: int = 0
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
         self._futures: deque[Future[int]] = deque()

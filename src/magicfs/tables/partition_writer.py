@@ -68,8 +68,8 @@ class PartitionWriter:
         buffer_bytes: int = BUFFER_BYTES,
         numbers: Mapping[str, int] | None = None,  # of files that directories have already
     ) -> None:
-        self.rows = 0  # taken in
-        self.files = 0  # begun
+        self.rows: int = 0  # taken in
+        self.files: int = 0  # begun
         self._open_file = open_file
         self._name = name
         self._partition_by = tuple(partition_by)

@@ -28,7 +28,7 @@ class FrameStream:
         partitions_max: int,
         errors: list[BaseException],
     ) -> None:
-        self.rows = 0
+        self.rows: int = 0
         self.left: Iterator[pl.DataFrame] = iter(())
         self.errors = errors
         self._columns = held[0].schema

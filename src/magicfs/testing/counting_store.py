@@ -28,7 +28,7 @@ class CountingStore(DelegatingStore):
     def __init__(self, inner: Store, counts: Counter[str], bytes_copied: Counter[str] | None = None) -> None:
         super().__init__(inner)
         self.counts = counts
-        self.bytes_copied = Counter[str]() if bytes_copied is None else bytes_copied
+        self.bytes_copied: Counter[str] = Counter() if bytes_copied is None else bytes_copied
 
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:
         await self._count(operation)

@@ -72,7 +72,7 @@ class Traffic:
     ) -> None:
         self.page = page
         self.stale = stale
-        self.count = 0
+        self.count: int = 0
         self.log: list[Request] = []
         self.met: list[tuple[Fault, Request]] = []
         self.late: set[asyncio.Task[None]] = set()

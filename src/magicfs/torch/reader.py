@@ -41,7 +41,7 @@ class StorageReader(FileSystemReader):
         super().__init__(".")
         self.url = url
         self.fs: Files = NoFiles()
-        self.path = ""
+        self.path: str = ""
         self._access = (storage_options, filesystem)
         self._destination()  # so that a wrong argument is known at once
 

@@ -135,7 +135,7 @@ class JobTransaction:
     """One job's life. Any process may have one, several at once; the job object decides."""
 
     def __init__(self, engine: Engine, context: JobContext) -> None:
-        self.engine = engine
+        self.engine: Engine = engine
         self.context = context
         self._cleanup = engine.for_cleanup()
 

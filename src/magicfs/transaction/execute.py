@@ -65,7 +65,7 @@ class Executor:
         self.cleaner = cleaner
         self.context = context
         self.record = record
-        self.fresh = False
+        self.fresh: bool = False
         """Whether no other process has completed a file yet, as a driver knows that has just reached the
         commit point; otherwise every file is looked at."""
         self.settled: set[str] = set()

@@ -325,7 +325,7 @@ class Taking:
     """Takes pending sets in, one by one, and checks them."""
 
     def __init__(self, engine: Engine, context: JobContext) -> None:
-        self.output = JobOutput()
+        self.output: JobOutput = JobOutput()
         self._context = context
         self._keys = _keys_of(engine, context)
         self._statistics: list[Statistics] = []

@@ -194,8 +194,8 @@ class JobRecord:
     def __init__(self, store: Store, layout: WorkLayout, conditions: Conditions) -> None:
         self.store = store
         self.layout = layout
-        self.created = False  # whether it was this process that set the job up
-        self.keeps_versions = False
+        self.created: bool = False  # whether it was this process that set the job up
+        self.keeps_versions: bool = False
         """Whether the bucket kept versions when the job's object was last written, as far as was seen."""
         self.use(conditions)
         self._silence = Silence()

@@ -114,7 +114,7 @@ class TaskManifests:
         self._context = context
         self._tree = tree_of(engine.store)
         place = paths.parse_url(context.url)
-        self.places = Places(place.scheme, engine.store.bucket, context.temporary)
+        self.places: Places = Places(place.scheme, engine.store.bucket, context.temporary)
         self.obstacles: set[str] = set()
 
     # -- one task --------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.runtime.interrupt import hold
+from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput
@@ -44,14 +45,14 @@ _TRIES = 5
 class RenamingCommitter(DrivenCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract."""
 
-    save_attempts = 1  # how often saving a manifest is tried
-    pause_s = 0.5  # after the n-th failure to save a manifest it waits n times so long
-    deletes_obstacles = False  # whether old files in the places of directories go
+    save_attempts: int = 1  # how often saving a manifest is tried
+    pause_s: float = 0.5  # after the n-th failure to save a manifest it waits n times so long
+    deletes_obstacles: bool = False  # whether old files in the places of directories go
     skips_success = False  # whether a task's own ``_SUCCESS`` is left out
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
         super().__init__(context, engine)
-        self.tree = tree_of(engine.store)
+        self.tree: Tree = tree_of(engine.store)
         self._sets = self._manifests = TaskManifests(engine, self.context)
 
     # -- the job ---------------------------------------------------------------------------------------

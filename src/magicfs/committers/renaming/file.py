@@ -41,7 +41,7 @@ class FileCommitter(RenamingCommitter):
         options = given if isinstance(given, FileOptions) else FileOptions()
         settings = RenameSettings(overwrites=options.delete_obstacles, at_task_commit=self.at_task_commit)
         super().__init__(replace(context, renames=settings), engine)
-        self.deletes_obstacles = options.delete_obstacles
+        self.deletes_obstacles: bool = options.delete_obstacles
 
     async def _scanned(self, task: TaskId, attempt: AttemptId, counters: Counters | None) -> TaskManifest:
         counted = {**(counters or {}), "committer_tasks_completed": 1}

@@ -33,8 +33,8 @@ class ManifestCommitter(RenamingCommitter):
         given = context.committer_options
         self._options = given if isinstance(given, ManifestOptions) else ManifestOptions()
         super().__init__(replace(context, renames=_settings(engine, context, self._options)), engine)
-        self.save_attempts = self._options.save_attempts
-        self.deletes_obstacles = self._options.delete_obstacles
+        self.save_attempts: int = self._options.save_attempts
+        self.deletes_obstacles: bool = self._options.delete_obstacles
 
     # -- the job ---------------------------------------------------------------------------------------
 

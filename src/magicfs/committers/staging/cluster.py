@@ -52,7 +52,7 @@ class ClusterSets:
         self._context = context
         self._options = options
         self._number = context.layout.attempt
-        self.layout = ClusterLayout(options.cluster_user, context.job)
+        self.layout: ClusterLayout = ClusterLayout(options.cluster_user, context.job)
 
     # -- the job's directory ---------------------------------------------------------------------------
 

@@ -24,12 +24,12 @@ class AsyncDelayedFile:
         self._upload = upload
         self.autocommit = autocommit
         self.fs = fs
-        self.path = path or upload.path
+        self.path: str = path or upload.path
         self.mode = mode
-        self.blocksize = upload.next_part_size
+        self.blocksize: int = upload.next_part_size
         self._buffer: Buffer | None = None
         self._position = 0
-        self.closed = False
+        self.closed: bool = False
 
     async def open(self) -> Self:
         """Create the upload."""

@@ -67,7 +67,7 @@ class Copy:
 
     def __init__(self, content: Content, options: Mapping[str, Any]) -> None:
         self.options = options
-        self.size = _size_of(content) + _OVERHEAD
+        self.size: int = _size_of(content) + _OVERHEAD
         self._content: Content | None = content
         self._shared, self._own = memory(), _copies_of_this_process()
         self._shared.change(self.size)
@@ -180,8 +180,8 @@ class Memory:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.held = 0
-        self.flying = 0
+        self.held: int = 0
+        self.flying: int = 0
         self._changes: deque[tuple[int, int]] = deque()
         self._waiting: deque[_Waiter] = deque()
         self._lock = threading.Lock()
@@ -249,7 +249,7 @@ class Share:
     """What one upload holds. Given back when the upload ends, or is collected."""
 
     def __init__(self) -> None:
-        self.memory = memory()
+        self.memory: Memory = memory()
         self._taken = 0  # counted by the writer
         self._given_back = 0  # counted on the store's loop
         self._ended = False

@@ -175,7 +175,7 @@ class Upload:
         limits = store.capabilities.parts
         limits.check(first_part_size)
         self.key = key
-        self.path = f"{store.bucket}/{key}"
+        self.path: str = f"{store.bucket}/{key}"
         self._store = store
         self._limits = limits
         self._first_part_size = first_part_size

@@ -44,7 +44,7 @@ class DelayedFile(WriteOnlyFile):
     ) -> None:
         self.autocommit = autocommit
         self.fs = fs
-        self.blocksize = upload.next_part_size
+        self.blocksize: int = upload.next_part_size
         self._sink = _UploadSink(upload, loop, path or upload.path, mode)
         super().__init__(self._sink, buffer_max=self.blocksize)
 

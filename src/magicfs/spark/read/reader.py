@@ -63,7 +63,7 @@ class MagicReader(DataSourceReader):
         schemas.arrow_schema(schema)
         self.options = options
         self.frame = schema
-        self.filters: Sequence[Any] = ()
+        self.filters: Sequence[object] = ()
         self._job = job
 
     def partitions(self) -> list[InputPartition]:
@@ -84,5 +84,5 @@ class PruningReader(MagicReader):
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's
         """Keep the filters; Spark applies all of them to the rows, too."""
-        self.filters = tuple(filters)
+        self.filters: Sequence[object] = tuple(filters)
         return filters

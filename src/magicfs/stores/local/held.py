@@ -56,9 +56,9 @@ class Held:
     __slots__ = ("descriptor", "name", "place")
 
     def __init__(self, place: int, name: str, descriptor: int) -> None:
-        self.place = place
-        self.name = name
-        self.descriptor = descriptor
+        self.place: int = place
+        self.name: str = name
+        self.descriptor: int = descriptor
 
     def __del__(self) -> None:
         os.close(self.descriptor)

@@ -22,7 +22,7 @@ class PlacedFile:
     write to whatever file got its number.
     """
 
-    opened = 0
+    opened: int = 0
     """How many of this process are open: each has a descriptor."""
 
     def __init__(self, descriptor: int, path: str, read_all: Callable[[], bytes]) -> None:

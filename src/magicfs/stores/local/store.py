@@ -83,7 +83,7 @@ class LocalStore:
     """
 
     name = "file"
-    capabilities = Capabilities(
+    capabilities: Capabilities = Capabilities(
         rename="atomic",
         metadata=False,
         directories=True,

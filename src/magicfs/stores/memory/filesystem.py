@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class MemoryFileSystem(AsyncFileSystem):
 
     def __init__(self, *, world: World | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.world = world or default_world()
+        self.world: World = world or default_world()
 
     def store(self, bucket: str) -> Store:
         """The store behind one bucket."""
@@ -152,14 +153,14 @@ class MemoryFileSystem(AsyncFileSystem):
         if "/" not in self._strip_protocol(path):
             self.world.delete_bucket(self._strip_protocol(path))
 
-    rmdir = sync_wrapper(_rmdir)
+    rmdir: Callable[..., None] = sync_wrapper(_rmdir)
 
     async def _touch(self, path: str, truncate: bool = True, **_: Any) -> None:
         """Write an empty object, or with ``truncate=False`` only where nothing is."""
         if truncate or not await self._exists(path):
             await self._pipe_file(path, b"")
 
-    touch = sync_wrapper(_touch)
+    touch: Callable[..., None] = sync_wrapper(_touch)
 
     def created(self, path: str) -> dt.datetime:
         """When the object was last written; the store keeps no other time."""

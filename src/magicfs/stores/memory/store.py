@@ -47,14 +47,14 @@ class World:
         clock: Callable[[], float] = time.time,
         ignores: frozenset[str] = frozenset(),
     ) -> None:
-        self.capabilities = capabilities or Capabilities(
+        self.capabilities: Capabilities = capabilities or Capabilities(
             parts=PartLimits(size_min=1),
             uploads=port.Uploads(options=frozenset({METADATA, *DESCRIPTION})),
             versions=True,
         )
         self.clock = clock
         self.ignores = ignores
-        self.number = next(_numbers)
+        self.number: int = next(_numbers)
         self._create_buckets = create_buckets
         self._buckets: dict[str, Bucket] = {}
         self._uploads_opened = 0
@@ -119,7 +119,7 @@ class MemoryStore:
 
     def __init__(self, bucket: str, world: World | None = None) -> None:
         self.bucket = bucket
-        self.world = world or default_world()
+        self.world: World = world or default_world()
 
     @property
     def identity(self) -> str:

@@ -85,11 +85,13 @@ class S3Store:
         self._own: OwnRequests | None = None
         self._twin: S3Store | None = None
         options = filesystem.s3_additional_kwargs
-        self.object_settings = object_settings.of_options(options) if settings is None else settings
+        self.object_settings: ObjectSettings = (
+            object_settings.of_options(options) if settings is None else settings
+        )
         self._arguments = object_settings.arguments(self.object_settings, options)
         records = object_settings.of_records(self.object_settings)
         self._arguments_of_records = object_settings.arguments(records, options)
-        self.capabilities = Capabilities(
+        self.capabilities: Capabilities = Capabilities(
             parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size) or is_r2(filesystem)),
             uploads=port.Uploads(options=_UPLOAD_OPTIONS),
             # What is put is a record, unless records are what files are.

@@ -11,14 +11,7 @@ from magicfs.protocol.magic import MAGIC
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.folder_port import Folders
 from magicfs.stores.port import PutMode, Store
-from magicfs.stores.tree_port import (
-    Entry,
-    Renamed,
-    Tree,
-    check_path,
-    in_order,
-    rename_one_by_one,
-)
+from magicfs.stores.tree_port import Entry, Renamed, Tree, check_path, in_order, rename_one_by_one
 
 __all__ = ["BucketTree", "FolderTree", "prune"]
 
@@ -36,7 +29,8 @@ class FolderTree:
     """
 
     def __init__(self, store: Store, folders: Folders) -> None:
-        self.name, self.bucket = store.name, store.bucket
+        self.name: str = store.name
+        self.bucket: str = store.bucket
         self._store = store
         self._folders = folders
 

@@ -10,14 +10,7 @@ from magicfs.protocol import paths
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.folder_port import FolderStore
 from magicfs.stores.port import ObjectInfo, PutMode, Store
-from magicfs.stores.tree_port import (
-    Entry,
-    Renamed,
-    Tree,
-    TreeStore,
-    in_order,
-    rename_one_by_one,
-)
+from magicfs.stores.tree_port import Entry, Renamed, Tree, TreeStore, in_order, rename_one_by_one
 from magicfs.stores.trees.folders import BucketTree, FolderTree
 
 __all__ = ["ObjectTree", "tree_of"]
@@ -72,7 +65,8 @@ class ObjectTree:
     """
 
     def __init__(self, store: Store, concurrency: int = CONCURRENCY) -> None:
-        self.name, self.bucket = store.name, store.bucket
+        self.name: str = store.name
+        self.bucket: str = store.bucket
         self._store = store
         self._concurrency = concurrency
 

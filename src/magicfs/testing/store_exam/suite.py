@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from magicfs.testing.store_exam.absences import (
     IgnoredConditionalCompletesExam,
@@ -100,6 +100,8 @@ both, so that nothing can be left out in silence."""
 
 class _CommonExam(PutExam, ReadExam, CopyExam, ListExam, ListDirectoriesExam, DeleteExam, ConditionsExam):
     """What every store is asked."""
+
+    without: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

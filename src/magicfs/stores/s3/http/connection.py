@@ -144,11 +144,11 @@ class Connection:
         on_closed: Callable[[Connection], None],
     ) -> None:
         self.address = address
-        self.idle_since = 0.0
-        self.is_closed = False
-        self.silent_ticks = 0
-        self.busy_ticks = 0
-        self.patience_s = 0.0
+        self.idle_since: float = 0.0
+        self.is_closed: bool = False
+        self.silent_ticks: int = 0
+        self.busy_ticks: int = 0
+        self.patience_s: float = 0.0
         self._loop = loop
         self._socket = connected
         self._number = connected.fileno()

@@ -28,7 +28,7 @@ Engine = Literal["auto", "own", "aiobotocore"]
 _PLACE = "_magicfs_lines"
 _log = logging.getLogger(__name__)
 
-counts = {"own": 0, "aiobotocore": 0}
+counts: dict[str, int] = {"own": 0, "aiobotocore": 0}
 """Requests of this process by who sent them. A benchmark looks whether any fell back."""
 
 
