@@ -206,7 +206,7 @@ def test_no_secret_is_anywhere(access: Access, caplog: pytest.LogCaptureFixture)
     commits = [write(running, 0, *NAMES)]
     task = running.task(1)
     access.hear(running, running.spec, running.found, task, commits[0], task.setup().filesystem)
-    access.said.append(json.dumps(running.spec.magic_filesystem().to_dict(), default=repr))
+    access.said.append(json.dumps(running.spec._magic_filesystem().to_dict(), default=repr))
     if "connection_string" in access.options:  # another process finds that one by itself
         copy = pickle.loads(pickle.dumps(running))
         commits.append(write(copy, 2, "from a pickle"))

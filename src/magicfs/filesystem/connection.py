@@ -97,7 +97,7 @@ def on_stripped_path(method: Callable[..., Any], strip: Callable[[str], str]) ->
 
 
 class MagicTransaction(Transaction):
-    """fsspec's, known to its filesystem's ``Transactions`` while it is open.
+    """fsspec's, known to its filesystem's ``_Transactions`` while it is open.
 
     ``scopes``: what its own thread has looked at, by the names that the tracker uses. ``ended``: whether
     files can no longer join.
@@ -108,12 +108,12 @@ class MagicTransaction(Transaction):
     def __init__(self, fs: Any, **kwargs: Any) -> None:
         super().__init__(fs, **kwargs)
         self.scopes: set[str] = set()
-        self.ended = False
+        self.ended: bool = False
 
     def start(self) -> None:
         super().start()
         self.ended = False
-        self.fs.transactions.opened(self)
+        self.fs._transactions.opened(self)
 
     def complete(self, commit: bool = True) -> None:
         """Record every file, or abort every one; after one that fails, the others are aborted.
@@ -121,7 +121,7 @@ class MagicTransaction(Transaction):
         fsspec's own leaves them, and the transaction open, before release 2026.9.
         """
         self.ended = True
-        self.fs.transactions.closed(self)
+        self.fs._transactions.closed(self)
         try:
             while self.files:
                 if commit:
@@ -139,7 +139,7 @@ class MagicTransaction(Transaction):
             self.fs = None
 
 
-class Transactions:
+class _Transactions:
     """The transactions of one filesystem instance."""
 
     def __init__(self) -> None:
@@ -209,8 +209,7 @@ class either(Generic[_T]):  # noqa: N801 - a decorator, as classmethod
 
 def has_buckets(instance_or_class: Any) -> bool:
     """Whether paths begin with a bucket; a class cannot know, and takes it for so."""
-    found = getattr(instance_or_class, "_has_buckets", True)
-    return bool(found)
+    return bool(getattr(instance_or_class, "_has_buckets", True))
 
 
 def stripped(path: Any, buckets: bool) -> Any:
@@ -295,7 +294,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         target = options.with_kept_secrets(target, secrets_of)
         options.check_choice("tracking", tracking, get_args(Tracking))
         release = options.release_of(hadoop, tracking=tracking, unique_names=unique_names)
-        self.transactions = Transactions()
+        self._transactions = _Transactions()
         self._wrapped = options.wrapped(
             fs, target_protocol, target, asynchronous=own.get("asynchronous", False)
         )
@@ -304,7 +303,8 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
             own["loop"] = resolve.loop_of(self._wrapped)
         super().__init__(**own)
         self.protocol = ("magic", *(f"magic+{one}" for one in resolve.protocols(self._wrapped)))
-        self.root_marker, self.blocksize = self._wrapped.root_marker, self._wrapped.blocksize
+        self.root_marker: str = self._wrapped.root_marker
+        self.blocksize: int = self._wrapped.blocksize
         self._has_buckets = resolve.has_buckets(self._wrapped)
         self._chains_with_slash = resolve.chains_with_slash(self._wrapped)
         self._given = fs is not None
@@ -476,7 +476,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         located = locate(inside, self._dialect)
         if located is not None:
             paths.parse_path(inside, has_buckets=self._has_buckets)
-            self.transactions.looked_at(located.scope)
+            self._transactions.looked_at(located.scope)
         return located
 
     def _magic(self, path: str) -> MagicPath:
@@ -552,16 +552,16 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     @property
     def _intrans(self) -> bool:
-        return self.transactions.active.get()
+        return self._transactions.active.get()
 
     @_intrans.setter
     def _intrans(self, value: bool) -> None:
-        self.transactions.active.set(value)
+        self._transactions.active.set(value)
 
     @property
     def _transaction(self) -> MagicTransaction | None:
-        return self.transactions.current.get()
+        return self._transactions.current.get()
 
     @_transaction.setter
     def _transaction(self, value: MagicTransaction | None) -> None:
-        self.transactions.current.set(value)
+        self._transactions.current.set(value)

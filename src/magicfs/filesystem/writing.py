@@ -28,10 +28,7 @@ from magicfs.runtime.process_end import shared_with_threads
 from magicfs.stores import object_settings
 from magicfs.stores.port import Store
 
-__all__ = [
-    "Writing",
-    "guessed",
-]
+__all__ = ["Writing", "guessed"]
 
 
 def guessed(store: Store, path: str) -> dict[str, str]:
@@ -71,10 +68,10 @@ class Writing(Reading):
         if magic is None or "r" in mode:
             return super().open(path, mode, block_size, cache_options, compression, **kwargs)
         kwargs["compression"] = compression
-        joined = self.transactions.to_join(magic.scope, magic.path)
+        joined = self._transactions.to_join(magic.scope, magic.path)
         if joined is None:
             return self._open_delayed(magic, mode, kwargs)
-        with self.transactions.joined(joined, magic.scope):
+        with self._transactions.joined(joined, magic.scope):
             file = self._open_delayed(magic, mode, kwargs)
         if joined.ended:
             file.abort()

@@ -273,7 +273,7 @@ class JobSpec:
                 path = f"{bucket}/{self.work_layout.work_directory(attempt)}"
                 nested = {scheme: options} if options else {}
                 chained = None if options is None else self.magic_options() | nested
-                return WorkPlace(path, f"magic+{scheme}://", self.magic_filesystem, chained)
+                return WorkPlace(path, f"magic+{scheme}://", self._magic_filesystem, chained)
             case "local files":
                 from magicfs.committers.staging import attempts
 
@@ -311,10 +311,10 @@ class JobSpec:
         if self.filesystem is None:
             return resolve.filesystem(self.location.scheme, self.storage_options)
         if committer_info(self.options.committer).writes == "delayed uploads":
-            return self.magic_filesystem().fs
+            return self._magic_filesystem().fs
         return self.filesystem
 
-    def magic_filesystem(self) -> MagicFileSystem:
+    def _magic_filesystem(self) -> MagicFileSystem:
         """The filesystem that tasks write through; one instance serves all tasks of a process."""
         from magicfs.filesystem import MagicFileSystem
 
