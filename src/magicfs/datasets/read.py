@@ -27,7 +27,7 @@ from magicfs.protocol.paths import Location
 from magicfs.transaction.others import find_unfinished_jobs
 
 if TYPE_CHECKING:
-    import pyarrow.dataset
+    import pyarrow.dataset as ds
 
 __all__ = ["current_view", "dataset", "files_of_dataset", "read_manifest", "read_manifest_of", "shown_files"]
 
@@ -67,7 +67,7 @@ def dataset(
     partitioning: Any = "hive",
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
-) -> pyarrow.dataset.Dataset:
+) -> ds.Dataset:
     """The dataset as it is at this moment, or was: the visible files of all published jobs, and no others.
 
     Files that become visible, or are replaced, afterwards are no part of it. Where a later job has replaced
