@@ -96,7 +96,7 @@ def on_stripped_path(method: Callable[..., Any], strip: Callable[[str], str]) ->
     return work
 
 
-class MagicTransaction(Transaction):
+class _MagicTransaction(Transaction):
     """fsspec's, known to its filesystem's ``_Transactions`` while it is open.
 
     ``scopes``: what its own thread has looked at, by the names that the tracker uses. ``ended``: whether
@@ -143,17 +143,17 @@ class _Transactions:
     """The transactions of one filesystem instance."""
 
     def __init__(self) -> None:
-        self.current: contextvars.ContextVar[MagicTransaction | None]
+        self.current: contextvars.ContextVar[_MagicTransaction | None]
         self.current = contextvars.ContextVar("transaction", default=None)
         self.active = contextvars.ContextVar("in_transaction", default=False)
-        self._open: list[MagicTransaction] = []
+        self._open: list[_MagicTransaction] = []
         self._lock = threading.Lock()
 
-    def opened(self, transaction: MagicTransaction) -> None:
+    def opened(self, transaction: _MagicTransaction) -> None:
         with self._lock:
             self._open.append(transaction)
 
-    def closed(self, transaction: MagicTransaction) -> None:
+    def closed(self, transaction: _MagicTransaction) -> None:
         """A second call does nothing."""
         with self._lock, contextlib.suppress(ValueError):
             self._open.remove(transaction)
@@ -163,7 +163,7 @@ class _Transactions:
         if self.active.get() and (current := self.current.get()) is not None:
             current.scopes.add(scope)
 
-    def to_join(self, scope: str, path: str) -> MagicTransaction | None:
+    def to_join(self, scope: str, path: str) -> _MagicTransaction | None:
         """The transaction to which a file belongs that a thread of unknown origin opens; None for none.
 
         Raises UsageError if it could be any of several.
@@ -182,7 +182,7 @@ class _Transactions:
         return candidates[0] if candidates else None
 
     @contextlib.contextmanager
-    def joined(self, transaction: MagicTransaction, scope: str) -> Iterator[None]:
+    def joined(self, transaction: _MagicTransaction, scope: str) -> Iterator[None]:
         """Run as a part of another thread's transaction, to open a file of a scope."""
         transaction.scopes.add(scope)
         current, active = self.current.set(transaction), self.active.set(True)
@@ -268,7 +268,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
     """What ``MagicFileSystem`` is before it reads or writes; see there for the arguments."""
 
     protocol: str | tuple[str, ...] = "magic"  # of an instance also those of its URLs, which DuckDB asks for
-    transaction_type = MagicTransaction
+    transaction_type: type[Transaction] = _MagicTransaction
     _pid: int
     _strip_tokenize_options = ("fo",)
 
@@ -559,9 +559,9 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         self._transactions.active.set(value)
 
     @property
-    def _transaction(self) -> MagicTransaction | None:
+    def _transaction(self) -> _MagicTransaction | None:
         return self._transactions.current.get()
 
     @_transaction.setter
-    def _transaction(self, value: MagicTransaction | None) -> None:
+    def _transaction(self, value: _MagicTransaction | None) -> None:
         self._transactions.current.set(value)

@@ -36,7 +36,7 @@ class TaskMessage(WriterCommitMessage):
     commit: TaskCommit
 
 
-def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) -> MagicWriter:
+def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) -> DataSourceArrowWriter:
     """Check everything that can be checked before a task runs, the destination included.
 
     ``overwrite``: whether ``mode("overwrite")`` was asked for. Raises UsageError for a wrong option, column
@@ -77,7 +77,7 @@ class MagicWriter(DataSourceArrowWriter):
             assume(job.spec.store(), self._conditions)
         return job
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one partition of the frame; called on an executor, once for every attempt of its task."""
         return TaskMessage(write_partition(self.job().spec, self.settings, self.frame, iterator))
 

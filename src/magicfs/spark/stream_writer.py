@@ -29,7 +29,9 @@ __all__ = ["MagicStreamWriter", "make_stream_writer"]
 _BATCH = "streaming.sql.batchId"
 
 
-def make_stream_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) -> MagicStreamWriter:
+def make_stream_writer(
+    given: Mapping[str, str], frame: StructType, overwrite: bool
+) -> DataSourceStreamArrowWriter:
     """Check everything that can be checked without a request. Raises UsageError; no task has run.
 
     ``overwrite``: whether the output mode is ``complete``.
@@ -87,7 +89,7 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
         chosen = replace(self.settings, run_id=batch_jobs.run_of(self.sink_id, batch_id))
         return job_of(chosen, job_id=batch_jobs.job_id_of(chosen.path, self.sink_id, batch_id))
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one partition of a batch; called on an executor, once for every attempt of its task. Raises
         ProtocolViolation if Spark does not say which batch it is.
         """

@@ -9,6 +9,7 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.filesystem import FileSystemBase
 from torch.distributed.checkpoint.metadata import Metadata
 
 from magicfs.datasets.connection import Destination, open_destination
@@ -40,7 +41,7 @@ class StorageReader(FileSystemReader):
     ) -> None:
         super().__init__(".")
         self.url = url
-        self.fs: Files = NoFiles()
+        self.fs: FileSystemBase = NoFiles()
         self.path: str = ""
         self._access = (storage_options, filesystem)
         self._destination()  # so that a wrong argument is known at once

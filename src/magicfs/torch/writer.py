@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from fsspec.spec import AbstractFileSystem
 from torch.distributed.checkpoint import FileSystemWriter
+from torch.distributed.checkpoint.filesystem import FileSystemBase
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
@@ -103,7 +104,7 @@ class StorageWriter(FileSystemWriter):
         )
         self.url = url
         self.report: JobReport | None = None
-        self.fs: Files = NoFiles()
+        self.fs: FileSystemBase = NoFiles()
         self.path = ""
         access = {"storage_options": storage_options, "filesystem": filesystem}
         # Ranks need not share what they remember: what a rank has written travels with its results.
