@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import magicfs
+from magicfs.cli.main import main
 from magicfs.errors import UsageError
 from magicfs.formats.job_options import GIVEN, JobOptions
 from magicfs.job.checks import OWN
@@ -71,3 +72,11 @@ def test_none_is_the_default() -> None:
 def test_what_nothing_has_is_refused_with_what_to_write(how: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         magicfs.Job(URL, **how)
+
+
+def test_a_label_is_kept_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = magicfs.Job(f"file://{tmp_path}/sales", options={"label": "airflow: nightly, 3 May"}).setup()
+    [path] = tmp_path.rglob("job.json")
+    assert main(["show", str(path)]) == 0
+    assert "airflow: nightly, 3 May" in capsys.readouterr().out
+    job.abort()

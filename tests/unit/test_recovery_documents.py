@@ -37,6 +37,7 @@ FULL = JobObject(
         mode="append",
         run_id="r",
         rerun="overwrite",
+        label="l",
         success_marker=False,
         unique_names=False,
         tracking="memory",

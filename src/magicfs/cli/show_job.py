@@ -53,6 +53,7 @@ def _state(job: JobObject) -> list[tuple[str, object]]:
     return [
         ("job", job.job_id),
         ("run", job.options.run_id),
+        ("label", job.options.label),
         ("state", f"{job.state}: {MEANING[job.state]}"),
         ("reason", job.reason),
         ("quarantine", "yes: it waits to be accepted or aborted" if job.is_quarantined else None),

@@ -186,6 +186,7 @@ class JobOptions(_Group):
 
     run_id: str | None = _option(None, _TEXT)  # name of the run, by which a second one finds the first
     rerun: Rerun = _option("skip", _one_of(get_args(Rerun)))  # what to do if that run is published already
+    label: str = _option("", _TEXT, given="label")  # what people read who find the job unfinished
     allow_empty: bool = _option(False, None, given="allow_empty")
     success_marker: bool = _option(True, _TRUE, given="success_marker")
     single_driver: bool = _option(False, None, given="single_driver")
