@@ -71,6 +71,16 @@ def test_what_lacks_is_refused_before_a_file_is_visible(monkeypatch: pytest.Monk
     assert len(files.glob("extensions/lacking/a*")) == 1
 
 
+def test_small_files_are_said_at_the_end() -> None:
+    url = "memory://extensions/small"
+    for least, warnings in ((4, 0), (5, 1)):
+        with magicfs.Job(url, mode="append", options={"warn_below": least}) as job, job.task(0) as task:
+            task.filesystem.pipe({f"{task.path}/a": b"123", f"{task.path}/b": b"12345"})
+        assert job.report is not None
+        assert len(job.report.warnings) == warnings
+    assert "2 files of 4 B on average were published, less than warn_below" in job.report.warnings[0]
+
+
 class Ending(Extension):
     def __init__(self, does: Any) -> None:
         self._does = does

@@ -38,6 +38,7 @@ FULL = JobObject(
         run_id="r",
         rerun="overwrite",
         label="l",
+        warn_below=1,
         success_marker=False,
         unique_names=False,
         tracking="memory",

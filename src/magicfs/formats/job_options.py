@@ -194,6 +194,7 @@ class JobOptions(_Group):
     tracking: Tracking = _option("store", _one_of(get_args(Tracking)), given="tracking")
     part_size: int = _option(DEFAULT_PART_SIZE, _SIZE, given="part_size")
     small_files: int | None = _option(None, _SIZE, given="small_files")
+    warn_below: int | None = _option(None, _SIZE, needs="sizes", given="warn_below")  # mean bytes of a file
     inline_limit: int | None = _option(None, None)
     """Bytes of the largest pending set inside a task commit; None for the default."""
 
