@@ -692,7 +692,7 @@ _OF_PORTS: Final[dict[int, Behaviour]] = {
         "a job abort that purges nothing leaves uploads of committed tasks",
         f"{_ABORTS}test_aborted_job_leaves_nothing",
         f"{_JVM_COMMITS}_aborted_by_a_jvm_that_purges_nothing",
-        otherwise="an abort of ours goes through the sets; after one of Hadoop's magicfs abort does",
+        otherwise="an abort of ours goes through the sets; after Hadoop's magicfs recover --abort does",
     ),
 }
 

@@ -80,19 +80,17 @@ def _print(report: Report) -> None:
     if killed is not None:
         victim = f"process {killed.pid} at task {killed.task}, attempt {attempts.of_task(killed.task)}"
     print_fields(
-        [
-            ("engine", report.engine),
-            ("server", " ".join(str(value) for value in report.server.values() if value is not None)),
-            ("rows", f"{main.expected.rows} in, {main.found.content.rows} out, in {main.found.files} files"),
-            ("content", _equal(main.content_equal)),
-            ("before the job commit", f"{main.visible_before_commit} files visible in {main.looks} looks"),
-            (
-                "pending uploads",
-                f"{main.pending_before_commit} before, {main.pending_after} after the job commit",
-            ),
-            ("killed (SIGKILL)", victim),
-            ("task attempts", f"{len(attempts.killed)} killed, {attempts.retried} retried"),
-        ]
+        ("engine", report.engine),
+        ("server", " ".join(str(value) for value in report.server.values() if value is not None)),
+        ("rows", f"{main.expected.rows} in, {main.found.content.rows} out, in {main.found.files} files"),
+        ("content", _equal(main.content_equal)),
+        ("before the job commit", f"{main.visible_before_commit} files visible in {main.looks} looks"),
+        (
+            "pending uploads",
+            f"{main.pending_before_commit} before, {main.pending_after} after the job commit",
+        ),
+        ("killed (SIGKILL)", victim),
+        ("task attempts", f"{len(attempts.killed)} killed, {attempts.retried} retried"),
     )
     write_line("")
     rows = [

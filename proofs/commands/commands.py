@@ -122,7 +122,7 @@ async def abort(engine: Engine, place: Place) -> None:
 
 
 async def sweep(engine: Engine, place: Place) -> None:
-    """``magicfs abort`` of a job that has ended, of which a task goes on."""
+    """``magicfs recover --abort`` of a job that has ended, of which a task goes on."""
     await abort_job(engine, place.location, job=place.ended.id)
 
 

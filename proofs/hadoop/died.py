@@ -18,10 +18,10 @@ __all__: list[str] = []
 def _all_tasks_committed(ground: Ground) -> None:
     place = ground.place("a")
     ground.runs("magic", place, end="none")
-    does("commit", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     place.holds(rows_of("jvm", range(4)), "commit")
     does("verify", place.url)
-    status, text = said("commit", place.url, "--job", place.job, "--driver-is-dead")
+    status, text = said("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     place.holds(rows_of("jvm", range(4)), f"second commit, status {status}: {text[:200]}")
 
 
@@ -29,7 +29,7 @@ def _all_tasks_committed(ground: Ground) -> None:
 def _aborted(ground: Ground) -> None:
     place = ground.place("a")
     ground.runs("magic", place, end="none")
-    does("abort", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--abort", place.url, "--job", place.job, "--driver-is-dead")
     place.holds([], "abort")
 
 
@@ -39,7 +39,7 @@ def _two_tasks_of_four_committed(ground: Ground) -> None:
     ground.runs("magic", place, tasks="0-1", end="none")
     ground.runs("magic", place, tasks="2-3", setup=False, taskcommit=False, end="none")
     check(len(place.uploads()), 8, "uploads before")
-    does("commit", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     place.holds(rows_of("jvm", range(2)), "commit")
 
 
@@ -48,10 +48,10 @@ def _promise_is_asked_for(ground: Ground) -> None:
     place = ground.place("a")
     ground.runs("magic", place, end="none")
     before = place.below()
-    for words in (("commit",), ("abort",)):
-        status, text = said(*words, place.url, "--job", place.job)
+    for end in ("--commit", "--abort"):
+        status, text = said("recover", end, place.url, "--job", place.job)
         if status != 2 or "--driver-is-dead" not in text:
-            raise Wrong(f"{words}: status {status}: {text}")
+            raise Wrong(f"{end}: status {status}: {text}")
     check(place.below(), before, "objects")
     check(len(place.uploads()), 8, "uploads")
 
@@ -60,7 +60,7 @@ def _promise_is_asked_for(ground: Ground) -> None:
 def _seen_by_pending(ground: Ground) -> None:
     place = ground.place("a")
     ground.runs("magic", place, end="none")
-    status, text = said("pending", place.url)
+    status, text = said("uploads", place.url)
     check((status, place.job in text), (1, True), "pending")
 
 
@@ -74,7 +74,7 @@ def _tracked_in_memory_in_second_job_attempt(ground: Ground) -> None:
         found = ground.run("magic", place, peer, tasks="0-1", attempt=1, end="none")
         check(found.get("failed"), None, "the JVM's job")
     check(len(place.uploads()), 4, "uploads")
-    does("commit", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     place.holds(rows_of("jvm", range(2)), "commit")
 
 
@@ -87,7 +87,7 @@ def _parts_with_checksums(ground: Ground) -> None:
             found = ground.run("magic", place, peer, tasks="0-0", pad=4 * 2**20, files=1, end="none")
             check(found.get("failed"), None, "the JVM's job")
         check([len(one.commits[0].parts) for one in place.sets()], [3], "parts")
-        does("commit", place.url, "--job", place.job, "--driver-is-dead")
+        does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
         check([len(row) for row in place.rows()], [len("jvm,0,0,0") + 4 * 2**20] * 3, f"rows, {algorithm}")
         place.is_clean(algorithm)
 
@@ -96,7 +96,7 @@ def _parts_with_checksums(ground: Ground) -> None:
 def _driver_lives_after_all_and_commits_too(ground: Ground) -> None:
     place = ground.place("a")
     ground.runs("magic", place, end="none")
-    does("commit", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     ground.run("magic", place, tasks="none", setup=False)
     check(place.rows(), rows_of("jvm", range(4)), "rows")
 
@@ -113,7 +113,7 @@ def _killed_after_five_of_sixteen_completes(ground: Ground) -> None:
     check(status, 1, "recover")
     is_told(text, place, "8 tasks, 16 files", "5 of the files, by its driver", "11 uploads that are open")
     check((place.below(), place.uploads()), before, "after recover")
-    does("commit", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     place.holds(rows_of("jvm", _EIGHT), "commit")
     check(set(published) < set(place.rows()), True, "rows that were published before are among them")
     check(said("recover", place.url)[0], 0, "recover afterwards")
@@ -124,12 +124,12 @@ def _killed_after_five_of_sixteen_completes(ground: Ground) -> None:
 def _half_published_is_never_swept(ground: Ground) -> None:
     place = _half_published(ground)
     before = place.below(), place.uploads(), place.rows()
-    status, text = said("abort", place.url, "--job", place.job, "--driver-is-dead")
+    status, text = said("recover", "--abort", place.url, "--job", place.job, "--driver-is-dead")
     check(status, 4, "abort")
-    is_told(text, place, "5 of 16 files", "magicfs commit")
+    is_told(text, place, "5 of 16 files", "magicfs recover --commit")
     check((place.below(), place.uploads(), place.rows()), before, "after an abort that was denied")
     fsspec.filesystem("s3").rm([f"{place.bucket}/{place.key}/{name}" for name in place.files()])
-    does("abort", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--abort", place.url, "--job", place.job, "--driver-is-dead")
     place.holds([], "abort once its files were deleted")
 
 
@@ -144,10 +144,10 @@ def _purged_by_a_neighbour(ground: Ground) -> None:
     ground.runs("magic", neighbour, tasks="8-8", **purge)
     check(place.uploads(), set(), "uploads")
     before = place.below()
-    status, text = said("commit", place.url, "--job", place.job, "--driver-is-dead")
+    status, text = said("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     check((status, "fs.s3a.committer.abort.pending.uploads" in text), (3, True), text[:300])
     check(place.below(), before, "after a commit that was refused")
-    does("abort", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--abort", place.url, "--job", place.job, "--driver-is-dead")
     place.holds(rows_of("jvm", [8]), "abort")
 
 
@@ -160,9 +160,11 @@ def _staging_job(ground: Ground) -> None:
             ground.runs(committer, place, parts=parts, end="none")
             named = ("--job", place.job, "--cluster-directory", ground.cluster)
             is_told(said("recover", place.url, *named)[1], place, "4 tasks, 8 files", "8 uploads")
-            check(said("abort", place.url, "--job", place.job)[0], 2, "abort without the promise")
-            check(said(end, place.url, *named)[0], 2, f"{end} without the promise")
-            does(end, place.url, *named, "--driver-is-dead")
+            check(
+                said("recover", "--abort", place.url, "--job", place.job)[0], 2, "abort without the promise"
+            )
+            check(said("recover", f"--{end}", place.url, *named)[0], 2, f"{end} without the promise")
+            does("recover", f"--{end}", place.url, *named, "--driver-is-dead")
             place.holds(rows_of("jvm", range(4)) if end == "commit" else [], f"{committer}, {end}")
             check(said("recover", place.url, *named[2:])[0], 0, "recover afterwards")
 
@@ -174,9 +176,9 @@ def _staging_job_killed_after_five_of_sixteen_completes(ground: Ground) -> None:
     is_told(
         said("recover", place.url, *named)[1], place, "8 tasks, 16 files", "5 of the files, by its driver"
     )
-    status, text = said("abort", place.url, *named, "--driver-is-dead")
+    status, text = said("recover", "--abort", place.url, *named, "--driver-is-dead")
     check((status, "5 of 16 files" in text), (4, True), "abort")
-    does("commit", place.url, *named, "--driver-is-dead")
+    does("recover", "--commit", place.url, *named, "--driver-is-dead")
     place.holds(rows_of("jvm", _EIGHT), "commit")
     does("verify", place.url)
 

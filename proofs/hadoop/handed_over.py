@@ -119,8 +119,8 @@ def _aborted_by_a_jvm_that_purges_nothing(ground: Ground) -> None:
     write(job, _TASKS)
     purge = {"fs__s3a__committer__abort__pending__uploads": False}
     ground.runs("magic", place, tasks="none", setup=False, end="abort", **purge)
-    said("abort", place.url, "--job", place.job, "--driver-is-dead")
-    place.holds([], "magicfs abort after that of the JVM")
+    said("recover", "--abort", place.url, "--job", place.job, "--driver-is-dead")
+    place.holds([], "magicfs recover --abort after that of the JVM")
 
 
 @case("b")
@@ -153,6 +153,6 @@ def _kill_after(ground: Ground, number: int, **how: object) -> None:
             driver.result(60)
     ground.counts["kills"] += 1
     check(len(place.files()), number, "files when it was killed")
-    does("commit", place.url, "--job", place.job)
+    does("recover", "--commit", place.url, "--job", place.job)
     place.holds(rows_of("ours", range(4)), f"killed after {number} completes, {how}")
     does("verify", place.url)

@@ -99,7 +99,7 @@ class _Died:
     def commit(self) -> None:
         """Commit it, and judge."""
         place = self.place
-        status, text = said("commit", *self.named)
+        status, text = said("recover", "--commit", *self.named)
         if status == 0:
             check(place.files(), self.whole, "commit: files")
             place.is_clean("commit", self.stray)
@@ -113,6 +113,6 @@ class _Died:
 
     def abort(self) -> None:
         """Abort it, and judge: what was published stays, all else is gone."""
-        does("abort", *self.named)
+        does("recover", "--abort", *self.named)
         check(self.place.files(), self.visible, "files after an abort")
         self.place.is_clean("abort", self.stray)

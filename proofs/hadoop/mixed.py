@@ -40,8 +40,8 @@ def _committed_by_our_driver(ground: Ground) -> None:
 def _committed_by_the_command(ground: Ground) -> None:
     place = _half_by_the_jvm(ground)
     write(ground.job(place, **ground.settings), _OURS)
-    does("commit", place.url, "--job", place.job, "--driver-is-dead")
-    place.holds(_BOTH, "magicfs commit")
+    does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
+    place.holds(_BOTH, "magicfs recover --commit")
 
 
 @case("c")
@@ -114,8 +114,8 @@ def _aborted_by_the_command(ground: Ground) -> None:
     place = _half_by_the_jvm(ground)
     ground.runs("magic", place, tasks="2-3", setup=False, taskcommit=False, end="none")
     write(ground.job(place, **ground.settings), _OURS)
-    does("abort", place.url, "--job", place.job, "--driver-is-dead")
-    place.holds([], "magicfs abort")
+    does("recover", "--abort", place.url, "--job", place.job, "--driver-is-dead")
+    place.holds([], "magicfs recover --abort")
 
 
 @case("c")

@@ -48,15 +48,15 @@ def _is_found_and_finished(place: Place) -> None:
 def _is_never_swept(place: Place) -> None:
     before, rows = _state(place), _rows(place)
     check(len(rows), _COMPLETED * SHAPE.rows, "rows that are published")
-    status, text = said("abort", place.url, "--job", place.job, "--driver-is-dead")
+    status, text = said("recover", "--abort", place.url, "--job", place.job, "--driver-is-dead")
     check(status, 4, "abort")
-    is_told(text, place, "5 of 16 files", "magicfs commit")
+    is_told(text, place, "5 of 16 files", "magicfs recover --commit")
     check((_state(place), _rows(place)), (before, rows), "after an abort that was denied")
     _is_finished(place)
 
 
 def _is_finished(place: Place) -> None:
-    does("commit", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     check(len(place.files()), SHAPE.files, "files")
     wanted = [(n, n * 0.5, f"row {n % 1000}", n % 7) for n in range(SHAPE.partitions * SHAPE.rows)]
     check(_rows(place), wanted, "rows")

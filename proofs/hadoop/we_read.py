@@ -29,7 +29,7 @@ def _files_shown(ground: Ground) -> None:
         for upload in place.uploads():
             if upload[0].rpartition("/")[2] in name and upload[1] not in text:
                 raise Wrong(f"show {name} names no upload: {text[:500]}")
-    does("commit", place.url, "--job", place.job, "--driver-is-dead")
+    does("recover", "--commit", place.url, "--job", place.job, "--driver-is-dead")
     other = ground.place("e")
     ground.runs("magic", other)
     text = does("show", f"{other.url}/_SUCCESS")
@@ -40,7 +40,7 @@ def _files_shown(ground: Ground) -> None:
 def _uploads_listed(ground: Ground) -> None:
     place = ground.place("e")
     ground.runs("magic", place, end="none")
-    status, text = said("pending", place.url, "--json")
+    status, text = said("uploads", place.url, "--json")
     check(status, 1, "pending")
     found = json.loads(text)
     check(len(ground.peer.ask("uploads", place.s3a)), 8, "uploads that Hadoop lists")
@@ -146,8 +146,8 @@ def _manifest_job(ground: Ground) -> None:
         files.run(end="none")
         status, text = said("recover", files.url)
         check((status, files.job in text, "4 tasks, 8 files" in text), (1, True, True), text[:500])
-        check(said(end, files.url, "--job", files.job)[0], 2, f"{end} without the promise")
-        does(end, files.url, "--job", files.job, "--driver-is-dead")
+        check(said("recover", f"--{end}", files.url, "--job", files.job)[0], 2, f"{end} without the promise")
+        does("recover", f"--{end}", files.url, "--job", files.job, "--driver-is-dead")
         files.holds(rows_of("jvm", range(4)) if end == "commit" else [], end)
         check(said("recover", files.url)[0], 0, "recover afterwards")
 
@@ -159,9 +159,9 @@ def _manifest_job_that_is_published_in_part(ground: Ground) -> None:
     found = [one for one in sorted(files.path.rglob("*.csv")) if "_temporary" in one.parts]
     for one in found[:3]:
         one.rename(files.path / one.name)  # as its driver does before it dies
-    status, text = said("abort", files.url, "--job", files.job, "--driver-is-dead")
+    status, text = said("recover", "--abort", files.url, "--job", files.job, "--driver-is-dead")
     check((status, "3 of 8 files" in text), (4, True), text[:500])
-    does("commit", files.url, "--job", files.job, "--driver-is-dead")
+    does("recover", "--commit", files.url, "--job", files.job, "--driver-is-dead")
     files.holds(rows_of("jvm", range(4)), "commit")
 
 

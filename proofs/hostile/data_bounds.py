@@ -143,7 +143,9 @@ def _unread_footers() -> list[str]:
 def _many_jobs() -> list[str]:
     said = context.crowded("s3://b/d", 1001)
     return (
-        [] if "magicfs abort s3://b/d" in said and not context.crowded("x", 1000) else [f"1,001 jobs: {said}"]
+        []
+        if "magicfs recover s3://b/d --job ID --abort" in said and not context.crowded("x", 1000)
+        else [f"1,001 jobs: {said}"]
     )
 
 

@@ -227,7 +227,7 @@ def _published(ground: Ground) -> None:
     magicfs.tag(url, "good", **about)
     magicfs.compact(url, **about)
     newest = _publish(ground, "sales", b"a\n3\n", mode="append", checksums=True, run_id="wednesday")
-    one = Registration(job_id=newest, catalog="delta", options={}, line="magicfs register")
+    one = Registration(job_id=newest, catalog="delta", options={}, line="magicfs maintain --register")
     run_on(resolve.loop_of(ground.filesystem), registrations.write, ground.store, ground.key("sales"), [one])
     magicfs.rollback(url, to=first, keep="7d", **about)
 

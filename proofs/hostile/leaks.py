@@ -110,7 +110,7 @@ def refuse_on_command_line(outputs: Outputs, options: dict[str, Any]) -> None:
     try:
         parse_storage_options(text)
     except UsageError:
-        _run(outputs, "pending", f"s3://{_URL}", "--storage-options", text)
+        _run(outputs, "uploads", f"s3://{_URL}", "--storage-options", text)
     else:
         outputs.violations.append(f"{outputs.where}: a command takes {sorted(options)} with their secrets")
 
@@ -288,7 +288,7 @@ def published(server: Any, name: str) -> Found:
             task.filesystem.pipe_file(f"{task.path}/y.csv", _DATA)
         outputs.show("a dataset", magicfs.verify(url, storage_options=place.options))
         with configured(place):
-            for command in ("verify", "recover", "doctor", "log", "pending"):
+            for command in ("verify", "recover", "doctor", "log", "uploads"):
                 codes = {_run(outputs, command, url), _run(outputs, command, url, "--json")}
                 if not codes <= {0, 1}:
                     outputs.violations.append(f"{outputs.where}: {command} ends with {codes}")

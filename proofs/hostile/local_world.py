@@ -312,14 +312,14 @@ Command = tuple[str, Callable[[World], object]]
 
 READING: Final[Sequence[Command]] = (
     ("doctor, only reading", lambda w: magicfs.doctor(w.url, read_only=True)),
-    ("pending", lambda w: command_line("pending", w.url)),
+    ("uploads", lambda w: command_line("uploads", w.url)),
     ("recover --dry-run", lambda w: command_line("recover", "--dry-run", w.url)),
     ("verify", lambda w: command_line("verify", w.url)),
     ("log", lambda w: command_line("log", w.url)),
     ("history", lambda w: list(magicfs.history(w.url))),
     ("show _SUCCESS", lambda w: command_line("show", f"{w.destination}/_SUCCESS")),
     ("show the job", lambda w: command_line("show", f"{w.url}/__magic_job-{w.dead}")),
-    ("expire --dry-run", lambda w: command_line("expire", "--dry-run", w.url)),
+    ("maintain --dry-run", lambda w: command_line("maintain", "--dry-run", w.url)),
 )
 CHANGING: Final[Sequence[Command]] = (
     ("an appending job", lambda w: _job(w, mode="append")),
@@ -331,10 +331,10 @@ CHANGING: Final[Sequence[Command]] = (
     ("recover --abort", lambda w: command_line("recover", "--abort", "--job", w.dead, w.url)),
     ("a staging job", partial(_job, committer="directory", mode="append")),
     ("doctor", lambda w: magicfs.doctor(w.url)),
-    ("expire", lambda w: command_line("expire", w.url)),
-    ("compact", lambda w: command_line("compact", w.url)),
+    ("expire", lambda w: command_line("maintain", "--only", "expire", w.url)),
+    ("compact", lambda w: command_line("maintain", "--only", "compact", w.url)),
     ("adopt", lambda w: command_line("adopt", w.url)),
-    ("abort", lambda w: command_line("abort", w.url, "--job", w.dead, "--driver-is-dead")),
+    ("abort", lambda w: command_line("recover", "--abort", w.url, "--job", w.dead, "--driver-is-dead")),
 )
 
 

@@ -164,7 +164,7 @@ def _read(kind: kinds.Kind, raw: bytes) -> Any:
     """What a file says, which people can be shown, too."""
     value = kind.read(_PATH, raw)
     with contextlib.redirect_stdout(io.StringIO()):
-        show._SHOW[kind.name](_PATH, value)  # noqa: SLF001
+        show._print(_PATH, kind.name, value)  # noqa: SLF001
     return value
 
 

@@ -78,7 +78,7 @@ class Recovery:
 
         If uploads are all that is left, their names could be those of a job of Hadoop's that lives.
         """
-        self._expect(_FINE, proxy, "abort", "--job", job, "--driver-is-dead")
+        self._expect(_FINE, proxy, "recover", "--abort", "--job", job, "--driver-is-dead")
 
     def let_requests_settle(self, proxy: Watch, roles: tuple[str, ...] | None = None) -> None:
         """Wait for what was on its way when its sender died: nobody can recover from what is yet to come."""

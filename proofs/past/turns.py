@@ -21,7 +21,7 @@ from proofs.past.places import Place, Way
 __all__ = ["FINE", "Done", "Runner"]
 
 FINE: Final = 0
-_UNDECIDED: Final = 1
+_UNDECIDED: Final = (1, 6)
 _COMMAND_S: Final = 180.0
 _REMEMBERED: Final = 5
 _FIRST: Final = re.compile(r"__magic_job-([^/]+)/.*/job\.json")
@@ -114,18 +114,18 @@ class Runner:
                 one.began_ms = time.time() * 1000
                 one.status = self._program(one.deed, way, log).exit_status(_COMMAND_S)
         status = self._recover(way, log)
-        for job in self._jobs(_FIRST) if status == _UNDECIDED else ():
+        for job in self._jobs(_FIRST) if status in _UNDECIDED else ():
             status = self._recover(way, log, "--abort", "--job", job)
             if status != FINE:
                 self.troubles.append(f"magicfs recover --abort --job {job} ended with {status}")
-        if status not in {FINE, _UNDECIDED}:
+        if status not in {FINE, *_UNDECIDED}:
             self.troubles.append(f"magicfs recover ended with {status}")
         for job in self._jobs(_VERSION):
             # The first version of its object was gone already: it has ended, and the others wait for a sweep.
-            status = self._command(way, log, "abort", "--job", job).exit_status(_COMMAND_S)
+            status = self._command(way, log, "recover", "--abort", "--job", job).exit_status(_COMMAND_S)
             self.swept += 1
             if status != FINE:
-                self.troubles.append(f"magicfs abort --job {job} ended with {status}")
+                self.troubles.append(f"magicfs recover --abort --job {job}, a sweep, ended with {status}")
 
     def _jobs(self, pattern: re.Pattern[str]) -> list[str]:
         """The jobs of which there is such an object."""
@@ -152,11 +152,11 @@ class Runner:
                 named = ("--partition", f"day={deed.day}", "--run-id", deed.run_id)
                 return self._command(way, log, "drop", *named, *(kept or ("--no-keep",)))
             case "rewrite":
-                return self._command(way, log, "rewrite", *kept)
+                return self._command(way, log, "maintain", "--only", "rewrite", "--rewrite", "128M", *kept)
             case "tag":
                 return self._command(way, log, "tag", deed.tag, "--as-of", deed.named, "--move")
             case "expire" | "compact":
-                return self._command(way, log, deed.kind)
+                return self._command(way, log, "maintain", "--only", deed.kind)
         assert deed.kind in PUBLISHES
         order = victim.Order(
             self.place.url,

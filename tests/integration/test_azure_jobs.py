@@ -224,17 +224,17 @@ def test_the_program_finishes_and_discards_dead_jobs(
         status = cli.main([*arguments, "--json"])
         return status, json.loads(capsys.readouterr().out)
 
-    status, pending = run("pending", dead.url)
+    status, pending = run("uploads", dead.url)
     assert (status, pending["count"]) == (1, len(NAMES))
     assert {one["job_id"] for one in pending["pending"]} == {dead.id}
     assert {one["upload_id"] for one in pending["pending"]} == {one for _, one in azurite.uploads(container)}
-    assert run("commit", dead.url, "--job", str(dead.id))[0] == 0
+    assert run("recover", "--commit", dead.url, "--job", str(dead.id))[0] == 0
     assert len(names_of(azurite, container)) == len(NAMES)
-    assert run("pending", dead.url)[0] == 0
+    assert run("uploads", dead.url)[0] == 0
     second = job().setup()
     write(second, 0, *NAMES)
-    assert run("abort", second.url, "--job", str(second.id))[0] == 0
-    assert run("pending", dead.url)[0] == 0
+    assert run("recover", "--abort", second.url, "--job", str(second.id))[0] == 0
+    assert run("uploads", dead.url)[0] == 0
     assert azurite.uploads(container) == set()
     assert len(names_of(azurite, container)) == len(NAMES)
 

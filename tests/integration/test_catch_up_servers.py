@@ -50,7 +50,7 @@ def recovered(scene: CatalogScene) -> tuple[int, dict[str, str]]:
     done = subprocess.run(command, capture_output=True, timeout=180, check=False)
     assert done.stdout, done.stderr.decode()
     told = json.loads(done.stdout)
-    return done.returncode, {one["catalog"]: one["done"] for one in told.get("tables", ())}
+    return done.returncode, {one["catalog"]: one["done"] for one in told.get("catalogs", ())}
 
 
 def environment(monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, str]) -> None:

@@ -67,7 +67,7 @@ def write_task(job: magicfs.Job, *names: str) -> magicfs.Task:
 
 def test_pending_uploads_of_a_real_server_exit_1_with_their_sizes(options: list[str], job: magicfs.Job):
     write_task(job, HOSTILE, "plain.parquet").commit()
-    command = [sys.executable, "-m", "magicfs.cli", "pending", *options, job.url, "--json"]
+    command = [sys.executable, "-m", "magicfs.cli", "uploads", *options, job.url, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     document = json.loads(done.stdout)
@@ -85,7 +85,7 @@ def test_success_file_of_a_job_is_shown(program: Program, job: magicfs.Job):
     assert (done.returncode, done.stderr) == (0, "")
     shown = json.loads(done.stdout)
     assert (shown["kind"], shown["document"]["jobId"]) == ("success", job.id)
-    done = program("pending", job.url)
+    done = program("uploads", job.url)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -97,7 +97,7 @@ def test_pending_file_with_a_hostile_name_is_shown(program: Program, job: magicf
 
 
 def test_missing_bucket_exits_3_and_says_what_to_do(program: Program):
-    done = program("pending", "s3://no-such-bucket-here/sales")
+    done = program("uploads", "s3://no-such-bucket-here/sales")
     assert (done.returncode, done.stdout) == (3, "")
     assert "no-such-bucket-here" in done.stderr
     assert "create the bucket" in done.stderr
@@ -108,13 +108,13 @@ def test_missing_credentials_exit_3_and_say_what_to_set(
 ):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    done = program("pending", job.url)
+    done = program("uploads", job.url)
     assert done.returncode == 3
     assert "credentials" in done.stderr
 
 
 def test_unreachable_endpoint_exits_3(program: Program):
     once = {"endpoint_url": "http://127.0.0.1:9", "config_kwargs": {"retries": {"total_max_attempts": 1}}}
-    done = program("pending", "s3://bucket/sales", "--storage-options", json.dumps(once))
+    done = program("uploads", "s3://bucket/sales", "--storage-options", json.dumps(once))
     assert done.returncode == 3
     assert "check that the endpoint is right" in done.stderr

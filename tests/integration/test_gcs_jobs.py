@@ -192,16 +192,16 @@ class TestAfterACrash:
     ) -> None:
         job = write(place)
         more = ["--storage-options", json.dumps(place.options)]
-        assert main(["pending", place.url(), "--json", *more]) == 1
+        assert main(["uploads", place.url(), "--json", *more]) == 1
         assert job.id in capsys.readouterr().out
-        assert main(["commit", place.url(), "--job", job.id, *more]) == 0
+        assert main(["recover", "--commit", place.url(), "--job", job.id, *more]) == 0
         assert place.rows() == [1, 2]
         assert main(["verify", place.url(), *more]) == 0
 
     def test_dead_job_is_aborted_by_command(self, place: Place, capsys: pytest.CaptureFixture[str]) -> None:
         job = write(place)
         more = ["--storage-options", json.dumps(place.options)]
-        assert main(["abort", place.url(), "--job", job.id, *more]) == 0
+        assert main(["recover", "--abort", place.url(), "--job", job.id, *more]) == 0
         assert (place.visible(), place.work(), place.server.uploads(place.bucket)) == ([], [], set())
 
     def test_task_works_in_another_process(self, place: Place, tmp_path: Path) -> None:
@@ -315,7 +315,10 @@ class TestSecrets:
             with pytest.raises(PermissionDenied, match="GOOGLE_APPLICATION_CREDENTIALS") as caught, elsewhere:
                 elsewhere.filesystem.touch(f"{elsewhere.path}/a.txt")
             told.append(str(caught.value))
-            assert main(["abort", place.url(), "--storage-options", json.dumps({"token": token})]) == 2
+            assert (
+                main(["recover", "--abort", place.url(), "--storage-options", json.dumps({"token": token})])
+                == 2
+            )
             job.commit()
         finally:
             allow_everybody(place)

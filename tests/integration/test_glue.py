@@ -286,8 +286,9 @@ def test_the_command(
     }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    assert main(["register", scene.url, "glue", "--table", f"{DATABASE}.{scene.name}"]) == 0
+    words = ["maintain", scene.url, "--register", "glue", "--table"]
+    assert main([*words, f"{DATABASE}.{scene.name}"]) == 0
     assert f"glue {DATABASE}.{scene.name}" in capsys.readouterr().out
     assert scene.table_rows("glue") == scene.rows()
-    assert main(["register", scene.url, "glue", "--table", "sales"]) == 2
-    assert "write it as db.sales" in capsys.readouterr().err
+    assert main([*words, "sales"]) == 2
+    assert "write it as db.sales" in capsys.readouterr().out

@@ -233,10 +233,10 @@ def test_the_command_and_a_job_whose_driver_died(
 ):
     scene = scene_at(metastore, tmp_path)
     publish_state(scene, 0)
-    words = ["hive", "--table", scene.hive.table, "--metastore", metastore.uri, "--exact"]
-    assert main(["register", scene.url, *words]) == 0
+    words = ["maintain", scene.url, "--register", "hive", "--table", scene.hive.table, "--exact"]
+    assert main([*words, "--metastore", metastore.uri]) == 0
     assert f"hive {scene.hive.table}" in capsys.readouterr().out
-    assert main(["register", scene.url, *words[:3]]) == 2
+    assert main(words) == 2
     assert "--metastore thrift://host:9083" in capsys.readouterr().err
     assert scene.table_rows("hive") == scene.rows()
     killed_before_it_registers(scene.url, f"Hive({metastore.uri!r}, {DATABASE!r}, {scene.hive.name!r}, True)")
@@ -246,7 +246,7 @@ def test_the_command_and_a_job_whose_driver_died(
     capsys.readouterr()
     assert main(["recover", scene.url, "--metastore", metastore.uri, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert [one["done"] for one in told["tables"]] == ["registered"]
+    assert [one["done"] for one in told["catalogs"]] == ["registered"]
     assert scene.table_rows("hive") == scene.rows()
 
 

@@ -280,7 +280,7 @@ def test_bucket_that_keeps_every_object_is_refused_at_setup(place: Place, kept: 
     left = [key for key in place.server.all_keys(place.bucket) if key not in before]
     assert len(left) == (1 if tried else 3)  # its job object, and two that were tried
     assert told.partition("stay: ")[2].partition("; ")[0] == ", ".join(left)
-    assert f"magicfs abort {place.url} --job {job.id}" in told
+    assert f"magicfs recover {place.url} --job {job.id} --abort" in told
     assert re.search("retention is over or release the hold|end of the policy or have the legal hold", told)
     with pytest.raises(StoreError, match=r"retention|hold"):
         place.recover(job=job.id, abort=True)

@@ -167,7 +167,7 @@ def test_driver_that_is_killed_between_two_completes_is_recovered(
     assert len(data(destination)) == 1 + at - 1 + after
     assert (destination / "day=1" / "old.csv").read_bytes() == b"old"
     assert list(destination.rglob(UPLOADS))
-    assert main(["pending", f"file://{destination}"]) == 1
+    assert main(["uploads", f"file://{destination}"]) == 1
     arguments = ["recover", f"file://{destination}", *(["--rollback"] if wish == "rollback" else [])]
     assert main(arguments) == 0
     found = data(destination)
@@ -180,7 +180,7 @@ def test_driver_that_is_killed_between_two_completes_is_recovered(
             assert path.read_bytes() == body
     assert not list(destination.rglob(UPLOADS))
     assert not list(destination.rglob("__magic*"))
-    assert main(["pending", f"file://{destination}"]) == 0
+    assert main(["uploads", f"file://{destination}"]) == 0
     if wish == "forward":
         assert magicfs.verify(f"file://{destination}").ok
 
@@ -190,8 +190,8 @@ def test_job_that_never_committed_is_discarded_by_the_command_line(tmp_path: Pat
     job = magicfs.Job(f"file://{tmp_path}/sales", committer=committer, mode="append").setup()
     with job.task(0) as task, task.filesystem.open(f"{task.path}/a.csv", "wb") as file:
         file.write(b"a")
-    assert main(["pending", f"file://{tmp_path}/sales"]) == 1
-    assert main(["abort", f"file://{tmp_path}/sales", "--job", job.id]) == 0
+    assert main(["uploads", f"file://{tmp_path}/sales"]) == 1
+    assert main(["recover", "--abort", f"file://{tmp_path}/sales", "--job", job.id]) == 0
     assert list((tmp_path / "sales").rglob("*")) == []
 
 

@@ -198,8 +198,8 @@ def test_another_process_writes_as_the_job_was_told(wire: Wire, how: str, given:
     arguments = {
         "recover": ["recover", wire.url],
         "rollback": ["recover", wire.url, "--rollback"],
-        "commit": ["commit", wire.url, "--job", job.id],
-        "abort": ["abort", wire.url, "--job", job.id],
+        "commit": ["recover", "--commit", wire.url, "--job", job.id],
+        "abort": ["recover", "--abort", wire.url, "--job", job.id],
     }[how]
     told = wire.run("", *arguments, *options)
     assert told.startswith("0 "), told
@@ -364,7 +364,7 @@ def test_command_without_the_customers_key_is_refused_and_with_it_works(wire: Wi
             job.commit(commits)
         wire.proxy.clear()
     before = everything(wire)
-    arguments = [command, wire.url, "--job", job.id]
+    arguments = ["recover", wire.url, "--job", job.id, *(["--commit"] if command == "commit" else [])]
     options = ["--storage-options", json.dumps(public(wire.bare))]
     refused = wire.run("", *arguments, *options)
     assert not refused.startswith("0 ")

@@ -92,7 +92,7 @@ def main(scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 def test_no_such_bucket(main: Any) -> None:
-    for command in (["recover"], ["abort"], ["abort", "--job", "x"], ["commit", "--job", "x"]):
+    for command in (["recover"], ["recover", "--abort"], ["recover", "--abort", "--job", "x"]):
         code, out, err = main(*command, f"s3://no-{uuid4().hex[:12]}/sales")
         assert (code, out) == (3, "")
         assert "create the bucket first, or correct its name" in err
@@ -107,8 +107,7 @@ def test_no_such_bucket(main: Any) -> None:
     [
         (JobState.COMMITTING, ["recover", "--rollback"]),
         (JobState.OPEN, ["recover", "--abort"]),
-        (JobState.OPEN, ["abort"]),
-        (JobState.OPEN, ["commit", "--job"]),
+        (JobState.OPEN, ["recover", "--commit", "--job"]),
     ],
 )
 def test_denied_writes_change_nothing(
@@ -164,7 +163,7 @@ def test_a_job_is_finished_where_uploads_may_not_be_listed_and_warns(
     died_in(JobState.COMMITTING, scene.url, storage_options=scene.direct, completed=1, mode=mode)
     scene.proxy.add(NO_LISTING)
     code, out, _ = main("recover", scene.url)
-    assert code == 1
+    assert code == 6
     assert "list_uploads" in out
     assert "credentials" in out
     assert len(scene.data()) == (4 if mode == "append" else 3)
@@ -179,12 +178,12 @@ def test_what_cannot_be_known_is_not_swept(scene: Scene, main: Any) -> None:
     zombie.filesystem.pipe_file(f"{zombie.path}/late.bin", b"late")
     before, uploads = scene.objects(), scene.uploads()
     scene.proxy.add(NO_LISTING)
-    code, out, err = main("abort", scene.url, "--job", job.id)
+    code, out, err = main("recover", "--abort", scene.url, "--job", job.id)
     assert (code, out) == (3, "")
     assert "list_uploads" in err
     assert (scene.objects(), scene.uploads()) == (before, uploads)
     scene.proxy.clear()
-    assert main("abort", scene.url, "--job", job.id)[0] == 0
+    assert main("recover", "--abort", scene.url, "--job", job.id)[0] == 0
     assert not scene.uploads()
     assert len(scene.data()) == 3
 
@@ -193,8 +192,8 @@ def test_an_open_job_is_aborted_as_far_as_its_documents_tell_and_says_so(scene: 
     scene.put("sales/old.bin", b"old")
     written(scene.url, storage_options=scene.direct)
     scene.proxy.add(NO_LISTING)
-    code, out, _ = main("abort", scene.url)
-    assert code == 1
+    code, out, _ = main("recover", "--abort", scene.url)
+    assert code == 6
     assert "list_uploads" in out
     assert "left no record" in out
     assert not scene.uploads()
@@ -231,11 +230,11 @@ def test_a_job_of_hadoops_with_an_upload_that_is_gone_is_not_published_and_can_b
     gone = scene.server.pending_uploads(scene.bucket)[0]
     scene.client.abort_multipart_upload(Bucket=scene.bucket, Key=gone["Key"], UploadId=gone["UploadId"])
     before = scene.data()
-    code, _, err = main("commit", scene.url, "--job", job.id, "--driver-is-dead")
+    code, _, err = main("recover", "--commit", scene.url, "--job", job.id, "--driver-is-dead")
     assert code == 3
     assert "nothing was changed" in err
-    assert f"magicfs abort {scene.url} --job {job.id} --driver-is-dead" in err
+    assert f"magicfs recover {scene.url} --job {job.id} --abort --driver-is-dead" in err
     assert scene.data() == before
-    assert main("abort", scene.url, "--job", job.id, "--driver-is-dead")[0] == 0
+    assert main("recover", "--abort", scene.url, "--job", job.id, "--driver-is-dead")[0] == 0
     assert scene.data() == before
     assert not scene.server.pending_uploads(scene.bucket)

@@ -424,7 +424,7 @@ class TestCommand:
         assert main(["verify", url]) == 1
         assert "magicfs adopt" in capsys.readouterr().out
         Path(url, "_magicfs", f"{jobs[0]}.json").write_text("{}")
-        assert main(["verify", url]) == 1
+        assert main(["verify", url]) == 7
         assert "magicfs adopt" in capsys.readouterr().err
         assert main(["adopt", url, "--dry-run"]) == 1
         out = capsys.readouterr().out

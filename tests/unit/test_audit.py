@@ -473,23 +473,25 @@ class TestNotJudged:
         task.commit()
         assert main(["recover", url]) == 1
         out = capsys.readouterr().out
-        assert "unjudged since" in out
+        assert "unjudged, last moved" in out
         assert "it is to be judged by Rows(min=5, max=None), and was not" in out
         assert "--accept REASON publishes it unjudged" in out
         assert main(["recover", "--json", url]) == 1
         assert json.loads(capsys.readouterr().out)["jobs"][0]["found"] == "unjudged"
-        assert main(["pending", url]) == 1
+        assert main(["uploads", url]) == 1
         assert ", not judged yet" in capsys.readouterr().out
-        assert main(["pending", "--json", url]) == 1
+        assert main(["uploads", "--json", url]) == 1
         [upload] = json.loads(capsys.readouterr().out)["pending"]
         assert (upload["quarantined"], upload["unjudged"]) == (False, True)
         there = max(Path(url).glob("__magic*/**/job*.json"))
         assert main(["show", str(there)]) == 0
         assert "to be judged by" in capsys.readouterr().out
-        assert main(["commit", url, "--job", job.id]) == 2
+        assert main(["recover", "--commit", url, "--job", job.id]) == 2
         assert "--accept REASON" in capsys.readouterr().err
-        assert main(["commit", url, "--job", job.id, "--accept", "seen by eye", "--dry-run"]) == 1
-        assert main(["commit", url, "--job", job.id, "--accept", "seen by eye"]) == 0
+        assert (
+            main(["recover", "--commit", url, "--job", job.id, "--accept", "seen by eye", "--dry-run"]) == 1
+        )
+        assert main(["recover", "--commit", url, "--job", job.id, "--accept", "seen by eye"]) == 0
         capsys.readouterr()
         assert main(["show", f"{url}/_magicfs/{job.id}.json"]) == 0
         assert "seen by eye" in capsys.readouterr().out
@@ -816,8 +818,8 @@ class TestCommands:
         assert "quarantined" in out
         assert "70 rows after 100" in out
         assert "--accept" in out
-        assert main(["pending", url]) == 1
-        assert f"magicfs commit {url} --job {job.id} --accept" in capsys.readouterr().out.replace(
+        assert main(["uploads", url]) == 1
+        assert f"magicfs recover {url} --job {job.id} --commit --accept" in capsys.readouterr().out.replace(
             "file://", ""
         )
         held = max(Path(url).glob("__magic*/**/job.0*.json"))
@@ -825,10 +827,10 @@ class TestCommands:
         out = capsys.readouterr().out
         assert "quarantine" in out
         assert "70 rows after 100" in out
-        assert main(["commit", url, "--job", job.id]) == 2
+        assert main(["recover", "--commit", url, "--job", job.id]) == 2
         assert "--accept" in capsys.readouterr().err
-        assert main(["commit", url, "--job", job.id, "--accept", "weekend", "--dry-run"]) == 1
-        assert main(["commit", url, "--job", job.id, "--accept", "weekend"]) == 0
+        assert main(["recover", "--commit", url, "--job", job.id, "--accept", "weekend", "--dry-run"]) == 1
+        assert main(["recover", "--commit", url, "--job", job.id, "--accept", "weekend"]) == 0
         capsys.readouterr()
         assert main(["show", f"{url}/_magicfs/{job.id}.json"]) == 0
         out = capsys.readouterr().out

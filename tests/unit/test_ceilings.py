@@ -47,12 +47,12 @@ CEILINGS: Final = {
     "fields of a job's context": 6,
     "capabilities of a store": 12,
     "public names": 42,
-    "commands": 21,
-    "functions above complexity 10": 126,
+    "commands": 13,
+    "functions above complexity 10": 123,
     "functions above complexity 17": 0,
     "lines with Any": 1049,
     "literal tuples that are unpacked where they stand": 60,
-    "lines with words of the budget": 637,
+    "lines with words of the budget": 612,
 }
 
 

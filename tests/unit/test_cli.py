@@ -52,7 +52,7 @@ def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def pending_document(capsys: pytest.CaptureFixture[str], url: str) -> tuple[int, dict[str, object]]:
-    code = cli.main(["pending", url, "--json"])
+    code = cli.main(["uploads", url, "--json"])
     (line,) = lines_of(capsys)
     return code, json.loads(line)
 
@@ -69,15 +69,15 @@ class TestProgram:
     def test_no_command_prints_the_help_to_stderr_and_exits_2(self):
         done = run_program()
         assert (done.returncode, done.stdout) == (2, "")
-        assert "pending" in done.stderr
+        assert "uploads" in done.stderr
 
     def test_unknown_command_exits_2(self):
         assert run_program("destroy").returncode == 2
 
-    def test_a_file_of_another_kind_exits_1_without_a_traceback(self, tmp_path):
+    def test_a_file_of_another_kind_exits_7_without_a_traceback(self, tmp_path):
         (tmp_path / "notes.txt").write_text("{}")
         done = run_program("show", str(tmp_path / "notes.txt"))
-        assert (done.returncode, done.stdout) == (1, "")
+        assert (done.returncode, done.stdout) == (7, "")
         assert "expected a .pending file" in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -118,7 +118,7 @@ class TestExitCodes:
         [
             (errors.UsageError("x"), 2),
             (errors.ProtocolViolation("x"), 2),
-            (errors.FormatError("path", "field", "x"), 1),
+            (errors.FormatError("path", "field", "x"), 7),
             (errors.ObjectNotFound("get", "b/k", "x"), 3),
             (errors.PermissionDenied("get", "b/k", "x"), 3),
             (errors.Unavailable("get", "b/k", "x"), 3),
@@ -126,7 +126,9 @@ class TestExitCodes:
             (errors.OutputExists("x"), 4),
             (errors.CommitDenied("x"), 4),
             (errors.CommitOutcomeUnknown("x"), 5),
-            (errors.CommitUnfinished("x", JobReport.before("j", "s3://b/d", "magic", "append")), 1),
+            (errors.CommitUnfinished("x", JobReport.before("j", "s3://b/d", "magic", "append")), 6),
+            (errors.AuditFailed("x"), 8),
+            (KeyboardInterrupt(), 130),
         ],
     )
     def test_each_kind_of_error_has_its_exit_status(self, error, code):
@@ -135,19 +137,19 @@ class TestExitCodes:
     def test_every_class_of_the_error_tree_has_an_exit_status_of_its_own_kind(self):
         kinds = [getattr(errors, name) for name in errors.__all__]
         statuses = {kind: cli.exit_code(kind.__new__(kind)) for kind in kinds}
-        assert set(statuses.values()) == {1, 2, 3, 4, 5}
+        assert set(statuses.values()) == {2, 3, 4, 5, 6, 7}
         assert {code for kind, code in statuses.items() if issubclass(kind, errors.StoreError)} == {3}
 
     def test_url_without_a_scheme_exits_2(self, capsys):
-        assert cli.main(["pending", "bucket/sales"]) == 2
+        assert cli.main(["uploads", "bucket/sales"]) == 2
         assert "write 's3://bucket/sales'" in capsys.readouterr().err
 
     def test_scheme_that_cannot_delay_uploads_exits_2(self, capsys):
-        assert cli.main(["pending", "ftp://bucket/sales"]) == 2
+        assert cli.main(["uploads", "ftp://bucket/sales"]) == 2
         assert "no store for ftp://" in capsys.readouterr().err
 
     def test_message_with_control_characters_is_escaped(self, capsys):
-        assert cli.main(["pending", "no\x1b[31mscheme"]) == 2
+        assert cli.main(["uploads", "no\x1b[31mscheme"]) == 2
         assert "\x1b" not in capsys.readouterr().err
 
 
@@ -165,7 +167,7 @@ class TestStorageOptions:
     )
     def test_every_secret_is_refused_with_the_variable_that_may_hold_it(self, kind, name, capsys):
         options = json.dumps({name: "hunter2"})
-        assert cli.main(["pending", "s3://bucket/sales", "--storage-options", options]) == 2
+        assert cli.main(["uploads", "s3://bucket/sales", "--storage-options", options]) == 2
         said = capsys.readouterr().err
         assert repr(name) in said
         assert VARIABLES[kind] in said.partition("leave it out and ")[2]
@@ -189,7 +191,7 @@ class TestStorageOptions:
         ],
     )
     def test_secret_inside_is_refused_by_name_and_never_repeated(self, options, capsys):
-        assert cli.main(["pending", "s3://bucket/sales", "--storage-options", json.dumps(options)]) == 2
+        assert cli.main(["uploads", "s3://bucket/sales", "--storage-options", json.dumps(options)]) == 2
         said = capsys.readouterr().err
         assert "environment" in said
         assert "hunter2" not in said
@@ -216,7 +218,7 @@ class TestStorageOptions:
 
 class TestPending:
     def test_nothing_pending_exits_0(self, bucket, capsys):
-        assert cli.main(["pending", f"memory://{bucket}/sales"]) == 0
+        assert cli.main(["uploads", f"memory://{bucket}/sales"]) == 0
         assert lines_of(capsys) == [f"nothing is pending under memory://{bucket}/sales"]
 
     def test_nothing_pending_as_json_is_an_empty_list(self, bucket, capsys):
@@ -245,7 +247,7 @@ class TestPending:
         job = magicfs.Job(f"memory://{bucket}/sales", mode="append").setup()
         task = job.task(0).setup()
         file = task.filesystem.open(f"{task.path}/a.parquet", "wb")
-        assert cli.main(["pending", f"memory://{bucket}/sales"]) == 1
+        assert cli.main(["uploads", f"memory://{bucket}/sales"]) == 1
         row = lines_of(capsys)[1]
         assert "unknown" in row
         assert job.id in row
@@ -259,20 +261,20 @@ class TestPending:
         job.abort()
         store = MemoryFileSystem().store(bucket)
         on_loop(MemoryFileSystem(), store.create_upload, f"sales 50% #1/{name}", metadata={})
-        assert cli.main(["pending", url]) == 1
+        assert cli.main(["uploads", url]) == 1
         [line] = [one for one in lines_of(capsys) if one.startswith("to end: ")]
         words = shlex.split(line.removeprefix("to end: magicfs "))
-        assert words == ["abort", url, "--job", job.id, "--driver-is-dead"]
-        assert f"magicfs abort {url} --job {job.id} --driver-is-dead" in str(ended(url, job.id))
+        assert words == ["recover", url, "--job", job.id, "--abort", "--driver-is-dead"]
+        assert f"magicfs recover {url} --job {job.id} --abort --driver-is-dead" in str(ended(url, job.id))
         assert cli.main(words[:-1]) == 2, "without the promise it is refused"
         assert cli.main(words) == 0
-        assert cli.main(["pending", url]) == 0
+        assert cli.main(["uploads", url]) == 0
 
     def test_neighbour_with_a_longer_name_is_not_listed(self, bucket, capsys):
         job = magicfs.Job(f"memory://{bucket}/dataset10", mode="append").setup()
         write_task(job, 0, "a.parquet")
-        assert cli.main(["pending", f"memory://{bucket}/dataset1"]) == 0
-        assert cli.main(["pending", f"memory://{bucket}/dataset10"]) == 1
+        assert cli.main(["uploads", f"memory://{bucket}/dataset1"]) == 0
+        assert cli.main(["uploads", f"memory://{bucket}/dataset10"]) == 1
 
     def test_url_above_the_destinations_finds_the_jobs_below(self, bucket, capsys):
         jobs = []
@@ -302,7 +304,7 @@ class TestPending:
         job = magicfs.Job(f"memory://{bucket}/sales", mode="append").setup()
         task = write_task(job, 0, "a.parquet")
         task.filesystem.fs.pipe_file(f"{task.path}/a.parquet.pending", b"{")
-        code = cli.main(["pending", f"memory://{bucket}/sales", "--json"])
+        code = cli.main(["uploads", f"memory://{bucket}/sales", "--json"])
         said = capsys.readouterr()
         assert code == 1
         assert "a.parquet.pending" in said.err
@@ -312,7 +314,7 @@ class TestPending:
     def test_committed_job_leaves_nothing_pending(self, bucket, capsys):
         with magicfs.Job(f"memory://{bucket}/sales", mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", b"a")
-        assert cli.main(["pending", f"memory://{bucket}/sales"]) == 0
+        assert cli.main(["uploads", f"memory://{bucket}/sales"]) == 0
 
     def test_other_objects_of_a_large_dataset_are_never_listed(self, bucket):
         filesystem = MemoryFileSystem()

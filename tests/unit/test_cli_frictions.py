@@ -42,12 +42,12 @@ def test_a_commit_with_fewer_tasks_than_asked_for_is_refused(
 ) -> None:
     job = unfinished(url, "append")
     for more in ((), ("--dry-run",)):
-        assert main(["commit", url, "--job", job.id, "--tasks", "2", *more]) == 2
+        assert main(["recover", "--commit", url, "--job", job.id, "--tasks", "2", *more]) == 2
         said = capsys.readouterr().err
         assert f"1 tasks of job {job.id} have committed, and 2 were asked for; nothing was changed" in said
     with pytest.raises(UsageError, match="wait for the others"):
         datasets.commit(url, job.id, tasks=7)
-    assert main(["commit", url, "--job", job.id, "--tasks", "1"]) == 0
+    assert main(["recover", "--commit", url, "--job", job.id, "--tasks", "1"]) == 0
     assert magicfs.verify(url).files == 4
 
 
@@ -56,9 +56,9 @@ def test_a_dry_run_says_what_a_replace_would_delete(
     url: str, mode: str, old: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = unfinished(url, mode)
-    assert main(["commit", url, "--job", job.id, "--dry-run"]) == 1
+    assert main(["recover", "--commit", url, "--job", job.id, "--dry-run"]) == 1
     assert (f"would delete  {old} old files" in capsys.readouterr().out) == bool(old)
-    assert main(["commit", url, "--job", job.id, "--dry-run", "--json"]) == 1
+    assert main(["recover", "--commit", url, "--job", job.id, "--dry-run", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["replaced"] == old
     assert datasets.commit(url, job.id).files_deleted == old
 
@@ -87,7 +87,7 @@ def test_the_filesystem_of_a_task_says_what_it_is(url: str) -> None:
 def test_completion_knows_each_command_and_its_options(
     shell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["completion", shell]) == 0
+    assert main(["--completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(name in script for name in commands_of())
     assert "driver-is-dead" in script
@@ -97,11 +97,12 @@ def test_completion_knows_each_command_and_its_options(
 
 @pytest.mark.process
 def test_bash_completes_a_command_and_an_option(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["completion", "bash"])
+    main(["--completion", "bash"])
     ask = """
     COMP_WORDS=(magicfs doc); COMP_CWORD=1; _magicfs; echo "${COMPREPLY[@]}"
-    COMP_WORDS=(magicfs commit --dr); COMP_CWORD=2; _magicfs; echo "${COMPREPLY[@]}"
+    COMP_WORDS=(magicfs recover --dr); COMP_CWORD=2; _magicfs; echo "${COMPREPLY[@]}"
+    COMP_WORDS=(magicfs job se); COMP_CWORD=2; _magicfs; echo "${COMPREPLY[@]}"
     """
     script = capsys.readouterr().out + ask
     done = subprocess.run(["bash"], input=script, text=True, capture_output=True, check=True)
-    assert done.stdout.splitlines() == ["doctor", "--driver-is-dead --dry-run"]
+    assert done.stdout.splitlines() == ["doctor", "--driver-is-dead --dry-run", "setup"]

@@ -215,7 +215,7 @@ class TestCommands:
     def test_command_that_fails_leaves_nothing(self, bucket, run, job):
         before = bucket.objects()
         code, out, _ = run("task", job, "1", "--", "sh", "-c", f"{self.SCRIPT}; exit 3")
-        assert code == 1
+        assert code == 9
         assert "ended with status 3; nothing of it was uploaded" in out
         assert bucket.objects() == before
 

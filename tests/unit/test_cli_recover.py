@@ -74,8 +74,17 @@ class TestRecover:
         before = bucket.objects()
         code, out, _ = run("recover", url)
         assert code == 1
-        for told in (job.id, "batch 7", f"{state} since", " s, on ", "left open", f"magicfs commit {url}"):
-            assert told in out
+        moved = f"{state}, last moved"
+        for said in (
+            job.id,
+            "batch 7",
+            moved,
+            " s ago (20",
+            "Z), on ",
+            "left open",
+            f"magicfs recover {url} --job {job.id} --commit",
+        ):
+            assert said in out
         assert bucket.objects() == before
 
     @pytest.mark.parametrize("state", DECIDED)
@@ -130,7 +139,7 @@ class TestRecover:
         died_in(state, url, completed=1)
         before = bucket.objects()
         assert run("recover", url, "--abort")[0] == 4
-        assert run("abort", url)[0] == 4
+        assert run("recover", "--abort", url)[0] == 4
         assert bucket.objects() == before
 
     @pytest.mark.parametrize(
@@ -174,6 +183,27 @@ class TestRecover:
         assert "owned" in out
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--commit"], "--commit needs --job ID; nothing was changed; magicfs recover"),
+        (["--tasks", "2"], "--tasks goes with --commit only"),
+        (["--allow-empty", "--abort"], "--allow-empty goes with --commit only"),
+        (["--accept", "seen"], "--accept goes with --commit only"),
+        (["--rollback", "--driver-is-dead"], "--driver-is-dead goes with --commit or --abort only"),
+        (["--commit", "--abort"], "--abort: not allowed with argument --commit"),
+        (["--abort", "--rollback"], "--rollback: not allowed with argument --abort"),
+    ],
+)
+def test_options_that_make_no_sense_together(bucket, url, run, words, problem):
+    died_in(JobState.OPEN, url)
+    before = bucket.objects()
+    code, out, err = run("recover", url, *words)
+    assert (code, out) == (2, "")
+    assert problem in err
+    assert bucket.objects() == before
+
+
 class TestCommit:
     @pytest.mark.parametrize(
         ("mode", "hadoop"),
@@ -184,7 +214,7 @@ class TestCommit:
             bucket.put("sales/old.bin", b"old")
         first = Job(url, mode=mode, options={"hadoop": hadoop}).setup()
         job = written(url, mode=mode, hadoop=hadoop, attempt=3, job_id=first.id)
-        code, out, _ = run("commit", url, "--job", job.id)
+        code, out, _ = run("recover", "--commit", url, "--job", job.id)
         assert code == 0
         assert f"job         {job.id}, committer magic, mode {mode}" in out
         data = bucket.data("sales")
@@ -197,21 +227,21 @@ class TestCommit:
     @pytest.mark.parametrize("state", [JobState.PREPARED, *DECIDED])
     def test_a_job_whose_driver_died_later_is_published_too(self, bucket, url, run, state):
         job = died_in(state, url, completed=1)
-        assert run("commit", url, "--job", job.id)[0] == 0
+        assert run("recover", "--commit", url, "--job", job.id)[0] == 0
         assert is_new(bucket)
 
     @pytest.mark.parametrize("state", UNDONE)
     def test_a_job_that_is_being_undone_is_denied(self, bucket, url, run, state):
         job = died_in(state, url, completed=1)
         before = bucket.objects()
-        code, _, err = run("commit", url, "--job", job.id)
+        code, _, err = run("recover", "--commit", url, "--job", job.id)
         assert code == 4
         assert f"magicfs recover {url}" in err
         assert bucket.objects() == before
 
     def test_its_driver_learns_that_another_process_has_committed_it(self, bucket, url, run):
         job = written(url)
-        assert run("commit", url, "--job", job.id)[0] == 0
+        assert run("recover", "--commit", url, "--job", job.id)[0] == 0
         report = job.commit(job.commits[:1])
         assert report.files == 3
         assert report.warnings == ("another process finished the job",)
@@ -220,15 +250,15 @@ class TestCommit:
     def test_another_job_of_the_destination_is_left_as_it_is(self, bucket, url, run):
         job, other = written(url), written(url)
         before = {key: body for key, body in bucket.objects().items() if other.id in key}
-        assert run("commit", url, "--job", job.id)[0] == 0
+        assert run("recover", "--commit", url, "--job", job.id)[0] == 0
         assert {key: body for key, body in bucket.objects().items() if other.id in key} == before
         assert len(bucket.uploads()) == 3
 
     def test_a_second_commit_says_that_the_job_has_ended(self, bucket, url, run):
         job = written(url)
-        assert run("commit", url, "--job", job.id)[0] == 0
+        assert run("recover", "--commit", url, "--job", job.id)[0] == 0
         before = bucket.objects()
-        code, _, err = run("commit", url, "--job", job.id)
+        code, _, err = run("recover", "--commit", url, "--job", job.id)
         assert code == 4
         assert "has ended" in err
         assert bucket.objects() == before
@@ -236,17 +266,17 @@ class TestCommit:
     def test_dry_run_tells_tasks_files_and_names(self, bucket, url, run):
         job = written(url, mode="overwrite")
         before = bucket.objects()
-        code, out, _ = run("commit", url, "--job", job.id, "--dry-run")
+        code, out, _ = run("recover", "--commit", url, "--job", job.id, "--dry-run")
         assert code == 1
         assert "3 (3 B)" in out
         assert f"{url}/part-000000-{job.id}.bin" in out
-        document = json.loads(run("commit", url, "--job", job.id, "--dry-run", "--json")[1])
+        document = json.loads(run("recover", "--commit", url, "--job", job.id, "--dry-run", "--json")[1])
         assert (document["action"], document["found"], document["tasks"]) == ("would commit", "open", 3)
         assert bucket.objects() == before
 
     def test_json_is_the_report(self, bucket, url, run):
         job = written(url)
-        code, out, _ = run("commit", url, "--job", job.id, "--json")
+        code, out, _ = run("recover", "--commit", url, "--job", job.id, "--json")
         document = json.loads(out)
         assert (code, document["job_id"], document["files"]) == (0, job.id, 3)
         assert document["manifest"] == f"{url}/_magicfs/{job.id}.json"
@@ -254,7 +284,7 @@ class TestCommit:
     def test_an_unknown_job_exits_2_and_changes_nothing(self, bucket, url, run):
         written(url)
         before = bucket.objects()
-        code, _, err = run("commit", url, "--job", str(uuid4()))
+        code, _, err = run("recover", "--commit", url, "--job", str(uuid4()))
         assert code == 2
         assert "nothing of a job" in err
         assert bucket.objects() == before
@@ -264,16 +294,16 @@ class TestCommit:
         job = written(url, mode="overwrite", tasks=0)
         job.task(0).setup().filesystem.pipe_file(f"{job.task(0).setup().path}/a", b"not committed")
         before = bucket.objects()
-        code, _, err = run("commit", url, "--job", job.id)
+        code, _, err = run("recover", "--commit", url, "--job", job.id)
         assert code == 2
         assert "no task of job" in err
-        assert f"magicfs abort {url} --job {job.id}" in err
+        assert f"magicfs recover {url} --job {job.id} --abort" in err
         assert bucket.objects() == before
 
     def test_tracking_in_memory_is_refused_and_changes_nothing(self, bucket, url, run):
         job = written(url, tracking="memory")
         before = bucket.objects()
-        code, _, err = run("commit", url, "--job", job.id)
+        code, _, err = run("recover", "--commit", url, "--job", job.id)
         assert code == 2
         assert "tracking='memory'" in err
         assert bucket.objects() == before
@@ -310,7 +340,7 @@ class TestCommitOfHadoop:
     def test_a_dead_job_is_published(self, bucket, url, run, layout):
         bucket.put("sales/old.bin", b"old")
         job = HadoopJob(bucket, "sales", layout=layout)
-        code, out, _ = run("commit", url, "--job", job.id, "--driver-is-dead")
+        code, out, _ = run("recover", "--commit", url, "--job", job.id, "--driver-is-dead")
         assert code == 0
         assert "mode append" in out
         data = bucket.data("sales")
@@ -323,7 +353,7 @@ class TestCommitOfHadoop:
     def test_without_the_vow_nothing_is_changed(self, bucket, url, run):
         job = HadoopJob(bucket, "sales")
         before, uploads = bucket.objects(), bucket.uploads()
-        code, _, err = run("commit", url, "--job", job.id)
+        code, _, err = run("recover", "--commit", url, "--job", job.id)
         assert code == 2
         assert "--driver-is-dead" in err
         assert (bucket.objects(), bucket.uploads()) == (before, uploads)
@@ -340,7 +370,7 @@ class TestCommitOfHadoop:
         job = HadoopJob(bucket, "sales")
         job.complete(completed)
         assert len(bucket.data("sales")) == completed
-        code, out, _ = run("commit", url, "--job", job.id, "--driver-is-dead", "--json")
+        code, out, _ = run("recover", "--commit", url, "--job", job.id, "--driver-is-dead", "--json")
         assert code == 0
         assert json.loads(out)["files"] == 4
         assert bucket.data("sales") == job.files
@@ -363,7 +393,7 @@ class TestCommitOfHadoop:
         zombie = magicfs.Task(job.spec, task_id("late")).setup()
         zombie.filesystem.pipe_file(f"{zombie.path}/b.bin", b"late")
         zombie.commit()
-        code, _, err = run("commit", url, "--job", job.id, "--driver-is-dead")
+        code, _, err = run("recover", "--commit", url, "--job", job.id, "--driver-is-dead")
         assert code == 4
         assert "has ended" in err
         assert bucket.data("sales") == {}
@@ -374,7 +404,7 @@ class TestAbort:
     def test_an_open_job_is_discarded(self, bucket, url, run, state):
         bucket.put("sales/old.bin", b"old")
         job = died_in(state, url)
-        code, out, _ = run("abort", url)
+        code, out, _ = run("recover", "--abort", url)
         assert code == 0
         assert "3 uploads" in out
         assert bucket.objects() == {"sales/old.bin": b"old"}
@@ -383,15 +413,15 @@ class TestAbort:
             job.commit()
 
     def test_without_a_job_it_exits_2(self, bucket, url, run):
-        assert run("abort", url)[0] == 2
+        assert run("recover", "--abort", url)[0] == 2
 
     def test_two_jobs_and_none_named_exit_2_and_one_named_leaves_the_other(self, bucket, url, run):
         first, second = written(url), written(url)
-        code, _, err = run("abort", url)
+        code, _, err = run("recover", "--abort", url)
         assert code == 2
         assert first.id in err
         assert second.id in err
-        assert run("abort", url, "--job", first.id)[0] == 0
+        assert run("recover", "--abort", url, "--job", first.id)[0] == 0
         assert len(bucket.uploads()) == 3
         second.commit()
         assert set(bucket.data("sales").values()) == NEW
@@ -399,8 +429,8 @@ class TestAbort:
     def test_dry_run_changes_nothing(self, bucket, url, run):
         job = written(url)
         before, uploads = bucket.objects(), bucket.uploads()
-        assert run("abort", url, "--dry-run")[0] == 1
-        assert run("abort", url, "--job", job.id, "--dry-run")[0] == 1
+        assert run("recover", "--abort", url, "--dry-run")[0] == 1
+        assert run("recover", "--abort", url, "--job", job.id, "--dry-run")[0] == 1
         assert (bucket.objects(), bucket.uploads()) == (before, uploads)
 
     @pytest.mark.parametrize("unique", [True, False])
@@ -420,17 +450,17 @@ class TestAbort:
         neighbour = written(bucket.url("sales2"))
         ours = {key for key in bucket.objects() if key.startswith("sales/")} - set(kept)
         assert ours
-        code, out, _ = run("abort", url, "--job", job.id, "--dry-run", "--json")
+        code, out, _ = run("recover", "--abort", url, "--job", job.id, "--dry-run", "--json")
         assert (code, json.loads(out)["jobs"][0]["action"]) == (1, "would sweep")
         assert {key for key in bucket.objects() if key.startswith("sales/")} - set(kept) == ours
-        code, out, _ = run("abort", url, "--job", job.id)
+        code, out, _ = run("recover", "--abort", url, "--job", job.id)
         assert code == 0
         assert "swept" in out
         assert {k: v for k, v in bucket.objects().items() if k.startswith("sales/")} == kept
         assert "sales/theirs.bin" in bucket.uploads()
         assert len(bucket.uploads()) == 4
         neighbour.commit()
-        again = run("abort", url, "--job", job.id)
+        again = run("recover", "--abort", url, "--job", job.id)
         nothing = f"nothing of job {job.id} is left under {url}; nothing was changed\n"
         stays = (
             f"job     {job.id}\nfound   ended\ndone    swept\nreason  it is published, and its files stay\n"
@@ -440,7 +470,7 @@ class TestAbort:
     def test_a_job_at_work_further_down_is_not_taken_for_one_that_has_ended(self, bucket, run):
         job = written(bucket.url("lake/sales"))
         before, uploads = bucket.objects(), bucket.uploads()
-        code, _, err = run("abort", bucket.url("lake"), "--job", job.id)
+        code, _, err = run("recover", "--abort", bucket.url("lake"), "--job", job.id)
         assert code == 2
         assert bucket.url("lake/sales") in err
         assert (bucket.objects(), bucket.uploads()) == (before, uploads)
@@ -448,7 +478,7 @@ class TestAbort:
     def test_a_job_of_hadoops_needs_the_vow(self, bucket, url, run):
         job = HadoopJob(bucket, "sales")
         before, uploads = bucket.objects(), bucket.uploads()
-        code, _, err = run("abort", url, "--job", job.id)
+        code, _, err = run("recover", "--abort", url, "--job", job.id)
         assert code == 2
         assert "--driver-is-dead" in err
         assert (bucket.objects(), bucket.uploads()) == (before, uploads)
@@ -457,8 +487,8 @@ class TestAbort:
         assert not [key for key in bucket.objects() if "pending" in key]
 
     def test_a_name_that_is_no_job_id_exits_2(self, url, run):
-        assert run("abort", url, "--job", "../x")[0] == 2
-        assert run("commit", url, "--job", "../x")[0] == 2
+        assert run("recover", "--abort", url, "--job", "../x")[0] == 2
+        assert run("recover", "--commit", url, "--job", "../x")[0] == 2
 
 
 class TestShow:
@@ -517,7 +547,7 @@ class TestFindings:
         magicfs.Job(url, mode="append").setup()
         [said] = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
         assert said.startswith(f"3 jobs are unfinished at {url}")
-        advice = f"magicfs abort {url} --job ID ends one whose driver is dead"
+        advice = f"magicfs recover {url} --job ID --abort ends one whose driver is dead"
         assert advice in said
         assert run("recover", url, "--dry-run")[1].startswith(f"4 jobs are unfinished at {url}")
         assert advice in run("doctor", url, "--read-only")[1]

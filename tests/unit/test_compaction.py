@@ -489,15 +489,13 @@ def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
     for n in range(3):
         with magicfs.Job(url, mode="append", run_id=f"{n}") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/{n}.bin", b"12")
-    assert main(["compact", url, "--dry-run"]) == 0
-    assert "would sum up  3 manifests" in capsys.readouterr().out
+    assert main(["maintain", url, "--dry-run"]) == 1
+    assert "compact   would merge 3 manifests" in capsys.readouterr().out
     assert magicfs.read_manifest(url).previous is not None
-    assert main(["compact", url]) == 0
-    told = capsys.readouterr().out
-    assert "summed up  3 manifests" in told
-    assert "files      3 (6 B)" in told
-    assert main(["compact", url]) == 0
-    assert "nothing to sum up" in capsys.readouterr().out
-    assert main(["compact", url, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["manifest"] is None
-    assert main(["compact", "memory://compact-command/none"]) == 3
+    assert main(["maintain", url]) == 0
+    assert "compact   merged 3 manifests, of 3 files (6 B) and 3 runs, into" in capsys.readouterr().out
+    assert main(["maintain", url]) == 0
+    assert "compact   there is one manifest only" in capsys.readouterr().out
+    assert main(["maintain", url, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["compact"]["manifest"] is None
+    assert main(["maintain", "memory://compact-command/none"]) == 3

@@ -153,8 +153,10 @@ class TestUploads:
     def test_those_of_a_job_that_was_just_seen_are_in_use(self, scene: JobScene) -> None:
         job = scene.job("append")
         scene.wrote(job, {"a": b"123"})
-        told = f"1 pending of job {job.id}, seen 0 s ago, the oldest 0 s old, 3 B"
-        assert self.uploads(scene) == [("ok", told, "")]
+        now = r"\d s ago \(20\S+ \S+Z\)"
+        [(verdict, told, advice)] = self.uploads(scene)
+        assert (verdict, advice) == ("ok", "")
+        assert re.fullmatch(rf"1 pending of job {job.id}, seen {now}, the oldest begun {now}, 3 B", told)
 
     def test_those_of_a_job_that_is_silent_are_to_be_looked_at(
         self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
@@ -164,12 +166,11 @@ class TestUploads:
         self.later(monkeypatch, 2 * 86_400 + 3 * 3600 + 30)
         [(verdict, told, advice)] = self.uploads(scene)
         assert verdict == "look"
-        assert told == (
-            f"1 pending of job {job.id}, of which nothing was seen for 2 d 3 h, the oldest 2 d 3 h old, 3 B"
-        )
+        ago = r"2 d 3 h ago \(20\S+ \S+Z\)"
+        assert re.fullmatch(rf"1 pending of job {job.id}, last seen {ago}, the oldest begun {ago}, 3 B", told)
         assert advice == (
             f"if no driver of theirs lives: magicfs recover {scene.url} --job {job.id}, or "
-            f"magicfs abort {scene.url} --job {job.id}"
+            f"magicfs recover {scene.url} --job {job.id} --abort"
         )
 
     def test_a_fresh_upload_shows_that_an_old_job_runs(
@@ -187,7 +188,10 @@ class TestUploads:
             job.commit(scene.wrote(job, {"a": b"123"}))
         [(verdict, told, advice)] = self.uploads(scene)
         assert (verdict, f"1 pending of job {job.id}, in quarantine" in told) == ("look", True)
-        assert f"magicfs commit {scene.url} --job {job.id} --accept REASON, or magicfs abort" in advice
+        assert (
+            f"magicfs recover {scene.url} --job {job.id} --commit --accept REASON, or magicfs recover"
+            in advice
+        )
 
     def test_those_of_an_ended_job_and_of_nobody_are_paid_for_without_use(self, scene: JobScene) -> None:
         job = scene.job("append")
@@ -195,11 +199,12 @@ class TestUploads:
         self.begun(scene, f"sales/a-000000-{job.id}.parquet")
         self.begun(scene, "sales/x.parquet")
         ended, nobodys = self.uploads(scene)
-        told = f"1 pending of job {job.id}, ended or unknown here, the oldest 0 s old"
-        line = f"magicfs abort {scene.url} --job {job.id} --driver-is-dead"
-        assert ended == ("look", told, line)
-        assert nobodys[:2] == ("look", "1 pending of nobody that magicfs knows, the oldest 0 s old")
-        assert f"magicfs pending {scene.url} lists them" in nobodys[2]
+        line = f"magicfs recover {scene.url} --job {job.id} --abort --driver-is-dead"
+        assert (ended[0], ended[2], nobodys[0]) == ("look", line, "look")
+        told = f"1 pending of job {job.id}, ended or unknown here, the oldest begun 0 s ago (20"
+        assert ended[1].startswith(told)
+        assert nobodys[1].startswith("1 pending of nobody that magicfs knows, the oldest begun 0 s ago (20")
+        assert f"magicfs uploads {scene.url} lists them" in nobodys[2]
 
     def test_a_job_in_a_directory_above_is_not_taken_for_ended(self, scene: JobScene) -> None:
         job = scene.job("append")
@@ -231,7 +236,7 @@ class TestUploads:
 
 def test_ages_are_told_as_people_say_them(scene: JobScene) -> None:
     scene.job("append")
-    assert re.search(r"open since \d s on ", of(look(scene), "jobs").told)
+    assert re.search(r"open, last moved \d s ago \(20\S+ \S+Z\) on ", of(look(scene), "jobs").told)
 
 
 def test_verify_has_a_word_for_jobs_that_have_not_ended(scene: JobScene) -> None:

@@ -414,11 +414,12 @@ class TestCommand:
             for day in (1, 2, 3):
                 task.filesystem.pipe_file(f"{task.path}/day={day}/a.csv", b"12")
 
-        def said(*words: str) -> str:
-            assert main(["drop", url, *words]) == 0
+        def said(*words: str, status: int = 0) -> str:
+            assert main(["drop", url, *words]) == status
             return capsys.readouterr().out
 
-        assert "would drop" in said("--where", "day < 2", "--dry-run")
+        assert "would drop" in said("--where", "day < 2", "--dry-run", status=1)
+        assert "nothing to drop" in said("--where", "day < 1", "--dry-run")
         assert "2 B" in said("--where", "day < 2", "--run-id", "tidy", "--no-keep")
         assert "was dropped before" in said("--where", "day < 2", "--run-id", "tidy")
         assert "nothing to drop" in said("--where", "day < 2")

@@ -85,7 +85,7 @@ def test_recover_tells_of_it_and_changes_nothing(
     ):
         assert told in out
     assert ("3 of the files, by its driver" in out) is bool(completed)
-    assert f"magicfs commit {url} --job {job.id} --driver-is-dead" in out
+    assert f"magicfs recover {url} --job {job.id} --commit --driver-is-dead" in out
     [one] = json.loads(run("recover", url, "--json", "--job", job.id)[1])["jobs"]
     assert one["found"] == "hadoop"
     assert one["foreign"] == {
@@ -131,12 +131,12 @@ def test_job_of_a_neighbour_is_none_of_ours(bucket: Bucket) -> None:
 def test_pending_and_show_say_how_to_end_it(bucket: Bucket, url: str, run: Run, layout: str) -> None:
     job = theirs(bucket, layout=layout)
     named = f"'{url}' --job {job.id}"
-    code, out, _ = run("pending", url)
+    code, out, _ = run("uploads", url)
     assert code == 1
     for command in (
-        f"magicfs recover {named}",
-        f"commit {named} --driver-is-dead",
-        f"abort {named} --driver",
+        f"magicfs recover {named},",
+        f"magicfs recover {named} --commit --driver-is-dead,",
+        f"magicfs recover {named} --abort --driver-is-dead\n",
     ):
         assert command in out
     place = f"__magic_job-{job.id}" if layout == "__magic_job" else f"__magic/job-{job.id}"
@@ -153,12 +153,12 @@ def test_job_of_which_nothing_is_published_is_discarded(
     job.leave(0, 7)
     bucket.put(f"{DESTINATION}/old.bin", b"old")
     before = left(bucket)
-    assert run("abort", url, "--job", job.id, "--driver-is-dead", "--dry-run")[0] == 1
+    assert run("recover", "--abort", url, "--job", job.id, "--driver-is-dead", "--dry-run")[0] == 1
     assert left(bucket) == before
-    code, out, _ = run("abort", url, "--job", job.id, "--driver-is-dead")
+    code, out, _ = run("recover", "--abort", url, "--job", job.id, "--driver-is-dead")
     assert (code, "aborted" in out, "5 uploads" in out) == (0, True, True)
     assert left(bucket) == ({f"{DESTINATION}/old.bin": b"old"}, [])
-    assert run("abort", url, "--job", job.id, "--driver-is-dead")[0] == 0
+    assert run("recover", "--abort", url, "--job", job.id, "--driver-is-dead")[0] == 0
 
 
 @pytest.mark.parametrize("completed", [1, 3, 4])
@@ -168,10 +168,10 @@ def test_job_that_is_published_in_part_is_finished_and_not_discarded(
     job = theirs(bucket)
     job.complete(completed)
     before = left(bucket)
-    code, _, err = run("abort", url, "--job", job.id, "--driver-is-dead")
+    code, _, err = run("recover", "--abort", url, "--job", job.id, "--driver-is-dead")
     assert (code, f"{completed} of 4 files" in err) == (4, True)
     assert left(bucket) == before
-    assert run("commit", url, "--job", job.id, "--driver-is-dead")[0] == 0
+    assert run("recover", "--commit", url, "--job", job.id, "--driver-is-dead")[0] == 0
     assert bucket.data(DESTINATION) == job.files
     assert (work(bucket), bucket.uploads()) == ([], [])
 

@@ -86,12 +86,12 @@ def test_recover_tells_of_it_and_changes_nothing(job: HadoopManifestJob, run: Ru
 def test_it_is_published_whole(job: HadoopManifestJob, run: Run, renamed: int) -> None:
     job.rename(renamed)
     before = everything(job)
-    code, _, err = run("commit", url_of(job), "--job", job.id)
+    code, _, err = run("recover", "--commit", url_of(job), "--job", job.id)
     assert (code, "--driver-is-dead" in err) == (2, True)
     listed = preview_commit(url_of(job), job.id, driver_is_dead=True)
     assert (listed.tasks, listed.files, listed.published) == (2, 4, renamed)
     assert everything(job) == before
-    assert run("commit", url_of(job), "--job", job.id, "--driver-is-dead")[0] == 0
+    assert run("recover", "--commit", url_of(job), "--job", job.id, "--driver-is-dead")[0] == 0
     check_ended(job, published=True)
     assert {one.key for one in magicfs.read_manifest(url_of(job)).files} == set(job.files)
     assert run("verify", url_of(job))[0] == 0
@@ -106,10 +106,10 @@ def test_of_several_job_attempts_the_last_counts(job: HadoopManifestJob) -> None
 def test_it_is_discarded(job: HadoopManifestJob, run: Run) -> None:
     (job.destination / "old.bin").write_bytes(b"old")
     before = everything(job)
-    assert run("abort", url_of(job), "--job", job.id)[0] == 2
-    assert run("abort", url_of(job), "--job", job.id, "--driver-is-dead", "--dry-run")[0] == 1
+    assert run("recover", "--abort", url_of(job), "--job", job.id)[0] == 2
+    assert run("recover", "--abort", url_of(job), "--job", job.id, "--driver-is-dead", "--dry-run")[0] == 1
     assert everything(job) == before
-    assert run("abort", url_of(job), "--job", job.id, "--driver-is-dead")[0] == 0
+    assert run("recover", "--abort", url_of(job), "--job", job.id, "--driver-is-dead")[0] == 0
     assert everything(job) == {"old.bin": b"old"}
 
 

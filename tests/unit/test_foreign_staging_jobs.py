@@ -94,7 +94,7 @@ def test_it_is_published_whole(bucket: Bucket, url: str, run: Run, tmp_path: Pat
     bucket.put(f"{DESTINATION}/old.bin", b"old")
     job = theirs(bucket, tmp_path)
     job.complete(completed)
-    named = ("commit", url, "--job", job.id, "--cluster-directory", where(job))
+    named = ("recover", "--commit", url, "--job", job.id, "--cluster-directory", where(job))
     before = bucket.objects(), bucket.uploads()
     code, _, err = run(*named)
     assert (code, "--driver-is-dead" in err) == (2, True)
@@ -113,7 +113,7 @@ def test_it_is_published_whole(bucket: Bucket, url: str, run: Run, tmp_path: Pat
 
 def test_it_is_discarded(bucket: Bucket, url: str, run: Run, tmp_path: Path) -> None:
     job = theirs(bucket, tmp_path)
-    named = ("abort", url, "--job", job.id, "--cluster-directory", where(job))
+    named = ("recover", "--abort", url, "--job", job.id, "--cluster-directory", where(job))
     assert run(*named)[0] == 2
     code, out, _ = run(*named, "--driver-is-dead")
     assert (code, "4 uploads" in out) == (0, True)
@@ -145,10 +145,10 @@ def test_uploads_that_are_gone_are_told_before_anything_is_changed(
 def test_without_the_directory_nothing_is_swept_by_names_alone(bucket: Bucket, url: str, run: Run) -> None:
     job = str(uuid4())
     bucket.upload(f"{DESTINATION}/part-0-{job}.csv", b"1")
-    code, _, err = run("abort", url, "--job", job)
+    code, _, err = run("recover", "--abort", url, "--job", job)
     assert (code, "--driver-is-dead" in err, "staging" in err) == (2, True, True)
     assert len(bucket.uploads()) == 1
-    assert run("abort", url, "--job", job, "--driver-is-dead")[0] == 0
+    assert run("recover", "--abort", url, "--job", job, "--driver-is-dead")[0] == 0
     assert bucket.uploads() == []
 
 

@@ -17,7 +17,7 @@ from magicfs.cli.main import commands_of, main
 from magicfs.runtime import registered
 
 ROOT = Path(__file__).parents[2]
-GROUPS = ("magicfs.commands", "magicfs.recover")
+GROUPS = ("magicfs.commands", "magicfs.maintain", "magicfs.recover")
 ALL_GROUPS = (*GROUPS, "magicfs.committers", "magicfs.extensions", "magicfs.finders")
 COMMAND = """
 HELP = "say what was given"
@@ -30,13 +30,13 @@ def run(arguments):
     return 7
 """
 MENDER = """
-from magicfs.cli.guests import Mended
+from magicfs.cli.guests import Part
 
 def configure(parser):
     parser.add_argument("--also", default="a shelf")
 
 def run(arguments):
-    return Mended("shelves", [{"name": arguments.also}], [[("shelf", arguments.also)]], undecided=True)
+    return Part("a shelf", [{"name": arguments.also}], [[("shelf", arguments.also)]], 1)
 """
 Install = Callable[..., None]
 
@@ -85,8 +85,8 @@ def test_a_command_of_another_distribution_is_a_command(
 
 
 def test_a_command_of_another_distribution_stands_where_it_says(install: Install) -> None:
-    install("magicfs.commands", "echo", f"{COMMAND}\nPLACE = 15")
-    assert list(commands_of())[:3] == ["job", "echo", "write"]
+    install("magicfs.commands", "echo", f"{COMMAND}\nPLACE = ('publish', 1.5)")
+    assert list(commands_of())[:3] == ["write", "echo", "job"]
 
 
 def test_nobody_takes_the_name_of_a_command_of_the_core(install: Install) -> None:
@@ -116,7 +116,7 @@ def test_a_command_that_cannot_be_loaded_says_what_to_install_and_leaves_the_oth
     assert main(["--help"]) == 0
     assert "cannot be loaded; magicfs echo says why" in capsys.readouterr().out
     assert main(["log", f"file://{tmp_path}/sales"]) == 0
-    assert main(["completion", "bash"]) == 0
+    assert main(["--completion", "bash"]) == 0
 
 
 def published(tmp_path: Path) -> str:
@@ -142,10 +142,12 @@ def test_a_recovery_goes_on_without_what_cannot_be_loaded(
 ) -> None:
     url = published(tmp_path)
     install("magicfs.recover", "shelves", "import there_is_none")
-    assert main(["recover", url]) == 1
-    said = capsys.readouterr()
-    assert said.out == f"no unfinished job under {url}; nothing was changed\n"
-    assert "'shelves' of magicfs.recover comes from joinery and cannot be used" in said.err
+    assert main(["recover", url]) == 2
+    first, _, block = capsys.readouterr().out.partition("\n\n")
+    assert first == f"no unfinished job under {url}; nothing was changed"
+    assert block.startswith("shelves  failed: 'shelves' of magicfs.recover comes from joinery and cannot be")
+    assert main(["recover", url, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["shelves"]["error"]["exit_status"] == 2
 
 
 def modules_after(*words: str) -> set[str]:
@@ -157,7 +159,12 @@ def modules_after(*words: str) -> set[str]:
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("command", "guests"),
-    [("verify", set()), ("rollback", {"past"}), ("write", {"tables"}), ("register", {"catalogs"})],
+    [
+        ("verify", set()),
+        ("rollback", {"past"}),
+        ("write", {"tables"}),
+        ("maintain", {"past", "tables", "catalogs"}),
+    ],
 )
 def test_only_the_command_that_is_called_is_imported(command: str, guests: set[str]) -> None:
     modules = modules_after(command, "--help")
@@ -170,6 +177,6 @@ def test_only_the_command_that_is_called_is_imported(command: str, guests: set[s
 @pytest.mark.process
 def test_the_help_loads_no_store_and_nothing_heavy() -> None:
     modules = modules_after("--help")
-    assert {"magicfs.past.commands.rollback", "magicfs.catalogs.commands.register"} <= modules
+    assert {"magicfs.past.commands.rollback", "magicfs.cli.maintain"} <= modules
     assert not modules & {"fsspec", "pyarrow", "asyncio", "magicfs.stores", "magicfs.transaction"}
     assert "importlib.metadata" not in modules_after("--version", "--json")

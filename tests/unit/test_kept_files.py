@@ -189,7 +189,7 @@ class TestKeeping:
         self, plain: JobScene, caplog: pytest.LogCaptureFixture
     ):
         plain.job("overwrite", keep=timedelta(days=7))
-        assert "until magicfs expire" in caplog.text
+        assert "until magicfs maintain" in caplog.text
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -485,11 +485,11 @@ class TestCommands:
         assert [(one["restores"], one["tags"]) for one in log] == [(first, []), (None, []), (None, ["v1"])]
         assert main(["log", url]) == 0
         assert "rollback" in capsys.readouterr().out
-        assert said("expire", url)["files"] == 0
+        assert said("maintain", url)["expire"]["files"] == 0
         assert said("rollback", url, "--to", second)["files"] == 1
         assert said("tag", url, "v1", "--delete")["removed"] is True
-        assert said("tag", url, "v1", "--delete", code=1)["removed"] is False
-        for words in (["expire", url], ["expire", url, "--dry-run"], ["tag", url, "v2"], ["verify", url]):
+        assert main(["tag", url, "v1", "--delete"]) == 2
+        for words in (["maintain", url], ["maintain", url, "--dry-run"], ["tag", url, "v2"], ["verify", url]):
             assert main(words) == 0
         pointer = f"{url}/_magicfs/current.json"
         for path in (pointer, f"{url}/_magicfs/.tags/v2.json", f"{url}/_magicfs/{second}.json"):

@@ -181,7 +181,7 @@ def test_path_of_a_job_is_refused_and_the_command_named(
     task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
     element = "__magic" if hadoop else f"__magic_job-{job.id}"
     before = scene.objects()
-    with pytest.raises(UsageError, match=f"holds work of job {job.id}.*magicfs abort"):
+    with pytest.raises(UsageError, match=f"holds work of job {job.id}.*magicfs recover.*--abort"):
         call(f"memory://bucket/sales/{element}", filesystem=scene.wrapped)
     assert scene.objects() == before
     assert job.commit([task.commit()]).files == 1
@@ -463,7 +463,7 @@ def test_path_whose_discarding_died_is_discarded_before_anything_is_published(sc
 
     with pytest.raises(Unavailable):
         sync(scene.filesystem.loop, CALLS["discard"], Engine(Dying(plain(scene), 0, die), 1))
-    with pytest.raises(CommitDenied, match=f"being discarded by job .* magicfs discard {PATH}"):
+    with pytest.raises(CommitDenied, match=f"being discarded by job .* magicfs job discard {PATH}"):
         magicfs.publish(PATH, filesystem=scene.wrapped)
     assert magicfs.discard(PATH, filesystem=scene.wrapped).files == 2
     assert (data(scene), left(scene), scene.uploads()) == ({}, [], [])
@@ -479,20 +479,21 @@ def test_pending_names_the_commands_that_end_what_it_lists(capsys: pytest.Captur
     job = Job(f"memory://{bucket}/sales", mode="append").setup()
     task = job.task(0).setup()
     task.filesystem.pipe_file(f"{task.path}/b.csv", b"row\n")
-    assert main(["pending", f"memory://{bucket}"]) == 1
+    assert main(["uploads", f"memory://{bucket}"]) == 1
     told = capsys.readouterr().out
     path, url = f"memory://{bucket}/sales/__magic/mine", f"memory://{bucket}/sales"
-    assert f"to end: magicfs publish {path}, or magicfs discard {path}\n" in told
-    assert f"to end: magicfs recover {url} --job {job.id}, or magicfs abort {url} --job {job.id}\n" in told
-    assert main(["--json", "pending", f"memory://{bucket}"]) == 1
+    line = f"{url} --job {job.id}"
+    assert f"to end: magicfs job publish {path}, or magicfs job discard {path}\n" in told
+    assert f"to end: magicfs recover {line}, or magicfs recover {line} --abort\n" in told
+    assert main(["--json", "uploads", f"memory://{bucket}"]) == 1
     ends = [tuple(one["end"]) for one in json.loads(capsys.readouterr().out)["pending"]]
-    assert (f"magicfs publish {path}", f"magicfs discard {path}") in ends
+    assert (f"magicfs job publish {path}", f"magicfs job discard {path}") in ends
 
-    assert main(["publish", path, "--dry-run"]) == 1
+    assert main(["job", "publish", path, "--dry-run"]) == 1
     assert "would publish" in capsys.readouterr().out
-    assert main(["publish", path]) == 0
+    assert main(["job", "publish", path]) == 0
     assert f"{url}/a.csv" in capsys.readouterr().out
-    assert main(["publish", path]) == 2
-    assert main(["discard", path]) == 0
+    assert main(["job", "publish", path]) == 2
+    assert main(["job", "discard", path]) == 0
     job.abort()
-    assert main(["pending", f"memory://{bucket}"]) == 0
+    assert main(["uploads", f"memory://{bucket}"]) == 0

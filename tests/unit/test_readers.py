@@ -439,7 +439,7 @@ class TestCommands:
         scene.publish("a", "a")
         scene.run(scene.store.delete, [chain.manifest_key(scene.destination, "a")])
         code, out, err = self.run(capsys, "verify", scene.url)
-        assert (code, out) == (1, "")
+        assert (code, out) == (7, "")
         assert "missing" in err
 
     def test_show(self, scene: Scene, capsys: pytest.CaptureFixture[str]):

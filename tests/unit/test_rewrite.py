@@ -435,17 +435,18 @@ class TestCommand:
             for n in (1, 2, 3):
                 task.filesystem.pipe_file(f"{task.path}/p=1/{n}.parquet", parquet(n))
 
-        def said(*words: str) -> str:
-            assert main(["rewrite", url, *words]) == 0
+        def said(*words: str, code: int = 0) -> str:
+            assert main(["maintain", url, "--only", "rewrite", "--rewrite", "1 MB", *words]) == code
             return capsys.readouterr().out
 
-        assert "would rewrite" in said("--dry-run")
-        found = json.loads(said("--target-size", "1 MB", "--partition", "p=1", "--json"))
+        assert "rewrite  would replace 3 files" in said("--dry-run", code=1)
+        found = json.loads(said("--partition", "p=1", "--json"))["rewrite"]
         assert (found["files"], found["new_files"], found["rows"]) == (3, 1, 3)
-        assert "nothing to rewrite" in said("--run-id", "tidy")
+        assert "rewrite  no small files" in said("--run-id", "tidy")
         with magicfs.Job(url, mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/p=1/4.parquet", parquet(4))
-        assert "rewrote" in said("--run-id", "tidy")
+        assert "replaced 2 files" in said("--run-id", "tidy")
         again = said("--run-id", "tidy")
-        assert again.startswith("this run was rewritten before, by job ")
-        assert main(["rewrite", url, "--target-size", "much"]) == 2
+        assert "rewrite  this run was rewritten before, by job " in again
+        assert main(["maintain", url, "--rewrite", "much"]) == 2
+        assert main(["maintain", url, "--run-id", "tidy"]) == 2, "which rewrite?"

@@ -198,12 +198,12 @@ class TestSaying:
             return found.out + found.err
 
         named = ("rollback", url, "--to", "monday")
-        assert "takes back  tuesday" in said(*named, "--dry-run")
+        assert "takes back  tuesday" in said(*named, "--dry-run", code=1)
         assert "--keep 7d" in said(*named, code=2)
         found = json.loads(said(*named, "--partition", "day=1", "--keep", "7d", "--json"))
         assert found["effects"]["gone"]["files"] == found["effects"]["back"]["files"] == 1
         assert found["effects"]["publications"][0]["run_id"] == "tuesday"
-        assert "would drop" in said("drop", url, "--partition", "day=2", "--dry-run")
+        assert "would drop" in said("drop", url, "--partition", "day=2", "--dry-run", code=1)
         assert "of tuesday" not in said("drop", url, "--partition", "day=2", code=2)
         assert "for good" in said("drop", url, "--partition", "day=2", "--no-keep")
         assert "not allowed with" in said(*named, "--keep", "7d", "--no-keep", code=2)

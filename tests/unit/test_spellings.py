@@ -57,7 +57,7 @@ def test_all_who_take_a_destination_refuse_it_alike(
 
 
 @pytest.mark.parametrize("url", [*TWICE, VERSION])
-@pytest.mark.parametrize("command", ["pending", "verify", "recover"])
+@pytest.mark.parametrize("command", ["uploads", "verify", "recover"])
 def test_commands_refuse_it_alike(url: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, url]) == 2
     assert "two slashes in a row" in (said := capsys.readouterr().err) or "names a version" in said

@@ -98,7 +98,7 @@ def aborted_after_commit(user: User) -> Rows:
 def aborted_by_command_after_commit(user: User) -> Rows:
     job = user.publish({"new.txt": "new"})
     report = datasets.abort(user.url, job=job.id)
-    user.told += [f"magicfs abort: {one.action}: {one.reason}" for one in report.jobs]
+    user.told += [f"magicfs recover --abort: {one.action}: {one.reason}" for one in report.jobs]
     return ["old"]
 
 
@@ -190,11 +190,11 @@ MISTAKES = {
     "the driver is killed in its commit, and an `overwrite` follows": killed_and_replaced,
     "`magicfs recover` is run twice": recovered_twice,
     "`magicfs recover` is run while the driver is alive": recovered_while_alive,
-    "`magicfs abort` is run while the driver is alive": aborted_while_alive,
-    "`magicfs commit` is run while the driver is alive and has tasks to come": committed_while_alive,
+    "`magicfs recover --abort` is run while the driver is alive": aborted_while_alive,
+    "`magicfs recover --commit` is run while the driver lives and has tasks to come": committed_while_alive,
     "`job.commit` is called twice": committed_twice,
     "`job.abort` is called after the commit": aborted_after_commit,
-    "`magicfs abort` is run after the commit": aborted_by_command_after_commit,
+    "`magicfs recover --abort` is run after the commit": aborted_by_command_after_commit,
     "one `job_id` for two jobs": one_id_for_two,
     "two drivers of one `job_id` at once": two_drivers,
     "a pickled copy of the job commits, and then the job": pickled_driver,

@@ -105,12 +105,12 @@ def read_by_an_old_list(user: User) -> Rows:
 
 
 MISTAKES = {
-    "replaced files are kept, and `magicfs expire` runs where the clock is a day ahead": (
+    "replaced files are kept, and `magicfs maintain` runs where the clock is a day ahead": (
         expired_by_a_machine_ahead
     ),
     "they are kept by a driver whose clock is a day behind": kept_by_a_driver_behind,
     "a dataset with kept files is moved, and replaced there": moved,
     "`overwrite` of a directory of which a dataset above keeps files": replaced_further_down,
-    "`magicfs abort` of an ended job while another writes its names again": aborted_beside_equal_names,
+    "`magicfs recover --abort` of an ended job, while another writes its names": aborted_beside_equal_names,
     "a dataset is read that was opened before an `overwrite` wrote its names again": read_by_an_old_list,
 }

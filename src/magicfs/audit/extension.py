@@ -191,8 +191,8 @@ def _failed(context: JobContext, audit: Audit, on_failure: OnFailure) -> AuditFa
     """What to raise for a job whose audit has failed."""
     held = f"--job {context.job}"
     after = (
-        f"the job is in quarantine: magicfs commit {context.url} {held} --accept REASON publishes it all the "
-        f"same, magicfs abort {context.url} {held} discards it"
+        f"the job is in quarantine: magicfs recover {context.url} {held} --commit --accept REASON "
+        f"publishes it all the same, magicfs recover {context.url} {held} --abort discards it"
         if on_failure == "quarantine"
         else "the job was aborted; run it again with other data, or other rules"
     )
@@ -222,8 +222,8 @@ def _refuse_without_token(context: JobContext, job: JobObject, driver: str | Non
     if driver is None and job.audit is not None and not job.audit.passed:
         raise CommitDenied(
             f"job {context.job} was accepted after its audit had failed, and is left to whoever accepted it; "
-            f"nothing was changed; magicfs commit {context.url} --job {context.job} goes on, magicfs abort "
-            "discards it"
+            f"nothing was changed; magicfs recover {context.url} --job {context.job} --commit goes on, "
+            "--abort discards it"
         )
 
 

@@ -72,7 +72,7 @@ class Hive(Registers):
     def line(self, url: str) -> str:
         exact = " --exact" if self.exact else ""
         return (
-            f"magicfs register {quote(url)} hive --table {quote(self.table)} --metastore "
+            f"magicfs maintain {quote(url)} --register hive --table {quote(self.table)} --metastore "
             f"{quote(self.uri)}{exact}"
         )
 

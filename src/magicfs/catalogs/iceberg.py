@@ -74,9 +74,8 @@ class Iceberg(Registers):
         name = getattr(self.catalog, "name", None)
         if not isinstance(name, str) or not name:
             return f"magicfs.register({url!r}, Iceberg(catalog, {self.name!r}))"
-        return (
-            f"magicfs register {quote(url)} iceberg --table {quote(self.name)} --catalog-name {quote(name)}"
-        )
+        table = f"--table {quote(self.name)} --catalog-name {quote(name)}"
+        return f"magicfs maintain {quote(url)} --register iceberg {table}"
 
     def open(self, place: Destination) -> Table:
         try:

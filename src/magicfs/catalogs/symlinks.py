@@ -56,7 +56,7 @@ class SymlinkManifest(Registers):
         return {}
 
     def line(self, url: str) -> str:
-        return f"magicfs register {quote(url)} symlink"
+        return f"magicfs maintain {quote(url)} --register symlink"
 
     def open(self, place: Destination) -> Table:
         return _Manifests(place, place.run(_read))

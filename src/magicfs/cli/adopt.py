@@ -1,60 +1,46 @@
-"""``magicfs adopt URL``: take what lies at a destination into its dataset, and mend its manifests."""
+"""``magicfs adopt URL``: add what lies at a destination to its dataset, and mend its manifests."""
 
 from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.printing import print_fields, print_json, print_table, write_line
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.printing import print_report, print_table, write_line
+from magicfs.cli.storage import add_destination
+from magicfs.report import human_bytes
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "add files that no job has published to a dataset, and mend manifests that are lost"
-_FOUND = 1
+HELP = "add files that no job published, and rebuild lost manifests"
+PLACE = ("repair", 4)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, and print what would be done")
-    add_storage_options(parser)
+    add_destination(parser, dry_run=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Adopt, and print what is lost. Returns 0; 1 with ``--dry-run`` if there is something to do."""
+    """Adopt, and print what is lost."""
     from magicfs.datasets.adopt import adopt
-    from magicfs.report import human_bytes
 
-    report = adopt(
-        arguments.url,
-        dry_run=arguments.dry_run,
-        storage_options=parse_storage_options(arguments.storage_options),
-    )
+    report = adopt(arguments.url, dry_run=arguments.dry_run, storage_options=arguments.storage_options)
     is_found = bool(report.problem or report.adopted or report.manifest)
-    code = _FOUND if arguments.dry_run and is_found else 0
-    if arguments.json:
-        print_json(report.to_dict())
-        return code
-    if not is_found:
-        write_line(f"nothing to adopt at {report.url}; nothing was changed")
-        return code
-    if report.adopted:
+    if report.adopted and not arguments.json:
         kept = set(report.kept)
         print_table(("WHAT", "KEY"), [("kept" if one in kept else "adopted", one) for one in report.adopted])
         write_line("")
-    has, then = "has now", f"magicfs verify {report.url}"
-    if arguments.dry_run:
-        has, then = "would have", "magicfs adopt without --dry-run"
     count = len(report.adopted)
-    print_fields(
-        [
-            ("dataset", report.url),
-            ("problem", report.problem),
-            (has, f"{report.files} files ({human_bytes(report.bytes)})"),
-            ("adopted", f"{count} files that no manifest named: look at them" if count else ""),
-            ("manifest", report.manifest),
-            *(("lost", one) for one in report.lost),
-            ("next", then),
-        ]
-    )
-    return code
+    fields = [
+        ("dataset", report.url),
+        ("problem", report.problem),
+        (
+            "would have" if arguments.dry_run else "has now",
+            f"{report.files} files ({human_bytes(report.bytes)})",
+        ),
+        ("adopted", f"{count} files that no manifest named: look at them" if count else ""),
+        ("manifest", report.manifest),
+        *(("lost", one) for one in report.lost),
+        ("check", "" if arguments.dry_run else f"magicfs verify {report.url}"),
+    ]
+    nothing = "" if is_found else f"nothing to adopt at {report.url}; nothing was changed"
+    return print_report(arguments, report, fields, nothing=nothing)

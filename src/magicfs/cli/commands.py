@@ -1,4 +1,8 @@
-"""Which commands there are: the core's own, by a table, and those of guests, by entry points."""
+"""Which commands there are: the core's own, by a table, and those of guests, by entry points.
+
+Each is a module with ``HELP``, ``configure(parser)`` and ``run(arguments)``, and with the ``PLACE`` that
+``magicfs --help`` gives it: a group, and a number in that.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,15 @@ from typing import Final
 from magicfs.errors import UsageError
 from magicfs.runtime import registered
 
-__all__ = ["GROUP", "commands"]
+__all__ = ["POINTS", "commands", "group_of"]
 
-GROUP: Final = "magicfs.commands"
+POINTS: Final = "magicfs.commands"
 """The entry points of guests' commands; the core's own names are not theirs."""
 
-_OWN: Final = {
-    "job": 10,
-    "doctor": 30,
-    "pending": 40,
-    "recover": 50,
-    "commit": 60,
-    "abort": 70,
-    "publish": 80,
-    "discard": 90,
-    "verify": 100,
-    "adopt": 110,
-    "show": 200,
-    "completion": 210,
-}
-"""Each is a module of ``magicfs.cli`` with ``HELP``, ``configure(parser)`` and ``run(arguments)``; with its
-place in ``--help``.
-"""
+_OWN: Final = ("job", "doctor", "uploads", "show", "verify", "recover", "adopt", "maintain")
+"""Modules of ``magicfs.cli``."""
+_GROUPS: Final = ("publish", "look", "repair", "past", "maintain")
+_NO_PLACE: Final = ("more", math.inf)
 
 
 def commands(asked: str | None = None) -> dict[str, ModuleType]:
@@ -41,15 +32,22 @@ def commands(asked: str | None = None) -> dict[str, ModuleType]:
     """
     if asked in _OWN:
         return {asked: _own(asked)}
-    guests = {*registered.names(GROUP)} - _OWN.keys()
+    guests = {*registered.names(POINTS)} - {*_OWN}
     if asked in guests:
         return {asked: _of(asked)}
     found = {name: _own(name) for name in _OWN} | {name: _line_of(name) for name in guests}
 
-    def place(name: str) -> tuple[float, str]:
-        return _OWN.get(name, getattr(found[name], "PLACE", math.inf)), name
+    def place(name: str) -> tuple[float, str, float, str]:
+        group, number = getattr(found[name], "PLACE", _NO_PLACE)
+        return _GROUPS.index(group) if group in _GROUPS else math.inf, group, number, name
 
     return {name: found[name] for name in sorted(found, key=place)}
+
+
+def group_of(command: ModuleType) -> str:
+    """The group of ``--help`` that a command is in."""
+    group: str = getattr(command, "PLACE", _NO_PLACE)[0]
+    return group
 
 
 def _own(name: str) -> ModuleType:
@@ -57,7 +55,7 @@ def _own(name: str) -> ModuleType:
 
 
 def _of(name: str) -> ModuleType:
-    module: ModuleType = registered.load(GROUP, name, "HELP", "configure", "run")
+    module: ModuleType = registered.load(POINTS, name, "HELP", "configure", "run")
     return module
 
 

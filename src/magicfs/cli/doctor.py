@@ -5,22 +5,22 @@ from __future__ import annotations
 import argparse
 
 from magicfs.cli.printing import print_json, printable, write_line
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.statuses import Status
+from magicfs.cli.storage import add_destination
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "look at credentials, permissions, the store, leftovers and unfinished jobs, and say what to do"
-_FOUND, _REFUSED = 1, 3
+HELP = "check credentials, permissions, the store and leftovers, and say what to do"
+PLACE = ("look", 1)
 _SIGNS = {"ok": "ok   ", "look": "look ", "wrong": "WRONG"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    add_destination(parser)
     parser.add_argument(
-        "--read-only", action="store_true", help="write no probe: permissions to write are not tried"
+        "--read-only", action="store_true", help="write no probe, so permissions to write are not checked"
     )
-    add_storage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,8 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from magicfs.datasets.checkup import doctor
 
-    options = parse_storage_options(arguments.storage_options)
-    report = doctor(arguments.url, read_only=arguments.read_only, storage_options=options)
+    report = doctor(arguments.url, read_only=arguments.read_only, storage_options=arguments.storage_options)
     if arguments.json:
         print_json(report.to_dict())
     else:
@@ -40,5 +39,5 @@ def run(arguments: argparse.Namespace) -> int:
             if one.advice:
                 write_line(f"       {' ' * width}  -> {printable(one.advice)}")
     if any(one.error for one in report.findings):
-        return _REFUSED
-    return 0 if report.ok else _FOUND
+        return Status.STORE
+    return Status.FINE if report.ok else Status.FOUND

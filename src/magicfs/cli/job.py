@@ -1,22 +1,27 @@
-"""``magicfs job setup|task|commit|abort``: a job whose tasks are commands, with no program to drive it."""
+"""``magicfs job setup|task|commit|abort``: a job whose tasks are commands, with no program to drive it.
+
+``magicfs job publish|discard`` is for magic paths of your own, which no job has set up.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import print_json, print_recovered, printable, write_line
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.own_path import add_path, add_publish, run_on_path
+from magicfs.cli.printing import print_job_report, print_json, print_recovered, printable, write_line
+from magicfs.cli.statuses import Status
+from magicfs.cli.storage import add_storage_options
 from magicfs.errors import CommitDenied, UsageError
 
 if TYPE_CHECKING:
     from magicfs.datasets.array_job import ArrayJob
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "publish what the commands of an array job or a shell script write, all or nothing"
-_FOUND: Final = 1
+HELP = "publish what array jobs, shell scripts or your own programs write, all or nothing"
+PLACE = ("publish", 2)
 _WAS_RUN = "the run is published already; there is nothing to do"
 _TASK = (
     "Options come before JOB. With PATHs, files and what lies below directories are uploaded. With a "
@@ -27,39 +32,39 @@ _TASK = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the four parts."""
+    """Add the parts."""
     parts = parser.add_subparsers(dest="part", metavar="PART", title="parts", required=True)
-    _part(parts, "setup", "begin a job, and print the name that its tasks are given", _set_up, _setup_options)
-    _part(parts, "task", "upload what one task has made", _task, _task_options, epilog=_TASK)
-    _part(parts, "commit", "publish what the tasks have uploaded", _commit, _commit_options)
-    _part(parts, "abort", "discard the job", _abort, _name)
+
+    def part(
+        name: str,
+        text: str,
+        run_part: Callable[[argparse.Namespace], int],
+        *configure_part: Callable[[argparse.ArgumentParser], None],
+        dry_run: bool = False,
+        epilog: str = "",
+    ) -> None:
+        one = parts.add_parser(name, help=text, description=text, epilog=epilog)
+        for add in configure_part:
+            add(one)
+        add_storage_options(one, dry_run=dry_run)
+        one.set_defaults(run_part=run_part)
+
+    part("setup", "begin a job, and print the name that you give to its tasks", _set_up, _setup_options)
+    part("task", "upload what one task made", _task, _name, _task_options, epilog=_TASK)
+    part("commit", "publish what the tasks uploaded", _commit, _name, _commit_options)
+    part("abort", "discard the job", _abort, _name)
+    part("publish", "publish what you wrote below a magic path", run_on_path, add_publish, dry_run=True)
+    part("discard", "discard it; what is published stays", run_on_path, add_path, dry_run=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a part. Returns 0; 1 if the command of a task failed, or something could not be finished."""
-    code: int = arguments.run_part(arguments, parse_storage_options(arguments.storage_options))
+    """Run a part. Returns its exit status."""
+    code: int = arguments.run_part(arguments)
     return code
 
 
-def _part(
-    parts: Any,
-    name: str,
-    text: str,
-    function: Callable[[argparse.Namespace, dict[str, Any]], int],
-    configure_part: Callable[[argparse.ArgumentParser], None],
-    **more: Any,
-) -> None:
-    part = parts.add_parser(name, help=text, description=text, allow_abbrev=False, **more)
-    part.add_argument(
-        "--json", action="store_true", default=argparse.SUPPRESS, help="print one compact JSON line"
-    )
-    add_storage_options(part)
-    configure_part(part)
-    part.set_defaults(run_part=function)
-
-
 def _name(part: argparse.ArgumentParser) -> None:
-    part.add_argument("job", metavar="JOB", help="what magicfs job setup has printed")
+    part.add_argument("job", metavar="JOB", help="what magicfs job setup printed")
 
 
 def _setup_options(part: argparse.ArgumentParser) -> None:
@@ -70,15 +75,12 @@ def _setup_options(part: argparse.ArgumentParser) -> None:
         "--mode",
         choices=WRITE_MODES,
         default="error",
-        help="what to do about data that is there already; by default fail",
+        help="what to do about existing data (error)",
     )
-    part.add_argument(
-        "--run-id", metavar="RUN", help="name of the run: it is published once, however often run"
-    )
+    part.add_argument("--run-id", metavar="RUN", help="name of the run; it is published once")
 
 
 def _task_options(part: argparse.ArgumentParser) -> None:
-    _name(part)
     # The number among them: argparse would take a -- that follows an argument of its own for its own.
     part.add_argument(
         "rest",
@@ -89,22 +91,27 @@ def _task_options(part: argparse.ArgumentParser) -> None:
 
 
 def _commit_options(part: argparse.ArgumentParser) -> None:
-    _name(part)
     part.add_argument(
-        "--tasks", metavar="N", type=int, help="how many tasks there must be; else nothing is changed"
+        "--tasks",
+        metavar="N",
+        type=int,
+        help="how many tasks must have committed; with another number nothing is changed",
     )
     part.add_argument(
         "--allow-empty",
         action="store_true",
-        help="let a job that has no files replace what is there, that is, delete it",
+        help="let a job without files replace existing data, that is, delete it",
     )
 
 
-def _set_up(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
+def _set_up(arguments: argparse.Namespace) -> int:
     from magicfs.datasets import array_job
 
     job = array_job.set_up(
-        arguments.url, mode=arguments.mode, run_id=arguments.run_id, storage_options=options
+        arguments.url,
+        mode=arguments.mode,
+        run_id=arguments.run_id,
+        storage_options=arguments.storage_options,
     )
     if arguments.json:
         print_json({"job": str(job), "url": job.url, "published": job.was_run})
@@ -113,56 +120,56 @@ def _set_up(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     return 0
 
 
-def _task(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
+def _task(arguments: argparse.Namespace) -> int:
     from magicfs.cli.task_files import from_command, from_paths
     from magicfs.datasets import array_job
 
     job = _job(arguments)
     number, command, paths = _split(arguments.rest)
     if job.was_run:
-        return _tell(arguments, {"task": number, "skipped": True}, _WAS_RUN)
-    task = array_job.open_task(job, number, options)
+        return _print(arguments, {"task": number, "skipped": True}, _WAS_RUN)
+    task = array_job.open_task(job, number, arguments.storage_options)
     if command:
         status = from_command(task, str(job), command)
         if status:
             text = f"the command of task {task.id} ended with status {status}; nothing of it was uploaded"
-            _tell(arguments, {"task": task.id, "status": status}, text)
-            return _FOUND
+            return _print(arguments, {"task": task.id, "status": status}, text, Status.TASK_FAILED)
     else:
         from_paths(task, paths)
     commit = task.committed
     assert commit is not None
-    array_job.check_open(job, commit, options)
+    array_job.check_open(job, commit, arguments.storage_options)
     text = f"task {task.id}: {commit.files} files uploaded; they are published when the job is committed"
-    return _tell(arguments, {"task": task.id, "files": commit.files, "bytes": commit.bytes}, text)
+    return _print(arguments, {"task": task.id, "files": commit.files, "bytes": commit.bytes}, text)
 
 
-def _commit(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
+def _commit(arguments: argparse.Namespace) -> int:
     from magicfs import datasets
     from magicfs.datasets import array_job
 
     job = _job(arguments)
     if job.was_run:
-        return _tell(arguments, {"job_id": job.job, "skipped": True}, _WAS_RUN)
+        return _print(arguments, {"job_id": job.job, "skipped": True}, _WAS_RUN)
     how = {"allow_empty": arguments.allow_empty, "tasks": arguments.tasks}
     try:
-        report = datasets.commit(job.url, job.job, storage_options=options, **how)
+        report = datasets.commit(job.url, job.job, storage_options=arguments.storage_options, **how)
     except CommitDenied:
-        if not array_job.is_published(job, options):
+        if not array_job.is_published(job, arguments.storage_options):
             raise
-        # Whoever runs this again after a lost answer wants to hear that all is well.
-        return _tell(arguments, {"job_id": job.job, "published": True}, f"job {job.job} is published already")
-    _tell(arguments, report.to_dict(), str(report))
-    return _FOUND if report.warnings else 0
+        # It is run again after a lost answer: all is well.
+        return _print(
+            arguments, {"job_id": job.job, "published": True}, f"job {job.job} is published already"
+        )
+    return print_job_report(report, as_json=arguments.json)
 
 
-def _abort(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
+def _abort(arguments: argparse.Namespace) -> int:
     from magicfs.datasets import abort
 
     job = _job(arguments)
     if job.was_run:
-        return _tell(arguments, {"job_id": job.job, "skipped": True}, _WAS_RUN)
-    report = abort(job.url, job=job.job, storage_options=options)
+        return _print(arguments, {"job_id": job.job, "skipped": True}, _WAS_RUN)
+    report = abort(job.url, job=job.job, storage_options=arguments.storage_options)
     nothing = f"nothing of job {job.job} is left under {report.url}; nothing was changed"
     return print_recovered(report, nothing, as_json=arguments.json)
 
@@ -185,10 +192,11 @@ def _split(rest: Sequence[str]) -> tuple[int | str, list[str], list[str]]:
     return int(number) if number.isdecimal() else number, command, [] if command else what
 
 
-def _tell(arguments: argparse.Namespace, fields: dict[str, Any], text: str) -> int:
+def _print(
+    arguments: argparse.Namespace, fields: Mapping[str, object], text: str, status: Status = Status.FINE
+) -> int:
     if arguments.json:
         print_json(fields)
     else:
-        for line in text.splitlines():
-            write_line(printable(line))
-    return 0
+        write_line(printable(text))
+    return status

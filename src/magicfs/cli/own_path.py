@@ -1,47 +1,52 @@
-"""What ``publish`` and ``discard`` share: their argument, and how they tell what was done."""
+"""``magicfs job publish|discard PATH``: for what you wrote below a magic path that no job owns."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import print_fields, print_json, printable, write_line
+from magicfs.cli.printing import print_report, printable, write_line
+from magicfs.report import human_bytes
 
-if TYPE_CHECKING:
-    from magicfs.datasets.own_paths import PathReport
-
-__all__ = ["add_path", "tell"]
+__all__ = ["add_path", "add_publish", "run_on_path"]
 
 
-def add_path(parser: argparse.ArgumentParser) -> None:
+def add_publish(part: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``publish``."""
+    from magicfs.protocol.modes import WRITE_MODES
+
+    add_path(part)
+    part.add_argument(
+        "--mode", choices=WRITE_MODES, default="append", help="what to do about existing data (append)"
+    )
+
+
+def add_path(part: argparse.ArgumentParser) -> None:
     """Add the path."""
-    parser.add_argument(
+    part.add_argument(
         "path",
         metavar="PATH",
         help="a file or directory below a magic element, such as s3://bucket/sales/__magic/mine",
     )
 
 
-def tell(report: PathReport, *, as_json: bool) -> None:
-    """Print a report."""
-    from magicfs.report import human_bytes
+def run_on_path(arguments: argparse.Namespace) -> int:
+    """Publish or discard, and print the report."""
+    from magicfs.datasets import own_paths
 
-    if as_json:
-        print_json(report.to_dict())
-        return
-    next_step = ""
-    if report.action.startswith("would"):
-        next_step = "nothing was changed; leave --dry-run out to do it"
-    elif report.action == "published before":
-        next_step = "another call has published these files, as its --mode said; nothing was replaced now"
-    rows: list[tuple[str, object]] = [
+    how = {"dry_run": arguments.dry_run, "storage_options": arguments.storage_options}
+    if arguments.part == "publish":
+        report = own_paths.publish(arguments.path, mode=arguments.mode, **how)
+    else:
+        report = own_paths.discard(arguments.path, **how)
+    fields = [
         ("path", report.path),
         ("destination", report.destination),
         ("done", report.action),
         ("files", f"{report.files} ({human_bytes(report.bytes)})"),
-        *(("warning", one) for one in report.warnings),
-        *([("next", next_step)] if next_step else []),
     ]
-    print_fields(rows)
-    for url in report.filenames:
+    if report.action == "published before":
+        fields.append(("why", "another call published these files; nothing was replaced now"))
+    status = print_report(arguments, report, fields, done=report.files > 0)
+    for url in () if arguments.json else report.filenames:
         write_line(f"  {printable(url)}")
+    return status

@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from magicfs.protocol.period import human_age
+from magicfs.cli.statuses import Status, exit_code, status_of, worst
+from magicfs.protocol.period import human_time
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
-    from magicfs.cli.guests import Mended
+    from magicfs.cli.guests import Part
     from magicfs.report import ForeignJob, JobReport, RecoveredJob, RecoverReport
 
 __all__ = [
+    "AGAIN",
+    "Field",
+    "Shown",
+    "Table",
+    "error_document",
     "human_moment",
+    "print_error",
     "print_fields",
     "print_job_report",
     "print_json",
     "print_recovered",
+    "print_report",
+    "print_shown",
     "print_table",
     "printable",
     "write_line",
 ]
 
+AGAIN = "nothing was changed; leave --dry-run out to do it"
 _LEFT_OPEN = "left open: it is not committed, and its driver may be alive"
 _LEFT_UNJUDGED = "left open: its audit is still to come, and its driver may be alive"
 _LEFT_HELD = "left in quarantine: its audit failed, and nothing of it is published"
+
+
+Field: TypeAlias = tuple[str, object]
+
+
+class Table(NamedTuple):
+    """Rows in columns."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+Shown: TypeAlias = Sequence[Sequence[Field] | Table]
+"""What is printed, with an empty line between."""
 
 
 def write_line(text: str) -> None:
@@ -49,12 +75,27 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         write_line("  ".join([*cells, row[-1]]))
 
 
-def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+def print_shown(shown: Shown, first: str = "") -> None:
+    """Write fields and tables, after a first line if there is one; what is empty is left out."""
+    if first:
+        write_line(first)
+    found = [one for one in shown if (one.rows if isinstance(one, Table) else _filled(one))]
+    for number, one in enumerate(found):
+        if number or first:
+            write_line("")
+        (print_table if isinstance(one, Table) else print_fields)(*one)
+
+
+def print_fields(*fields: Field) -> None:
     """Write one ``name  value`` line each; what is empty or None is left out."""
-    shown = [(name, printable(str(value))) for name, value in fields if value not in (None, "")]
+    shown = [(name, printable(str(value))) for name, value in _filled(fields)]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         write_line(f"{name.ljust(width)}  {value}")
+
+
+def _filled(fields: Iterable[Field]) -> list[Field]:
+    return [(name, value) for name, value in fields if value not in (None, "")]
 
 
 def printable(text: str) -> str:
@@ -65,79 +106,103 @@ def printable(text: str) -> str:
     )
 
 
-def print_job_report(report: JobReport, *, as_json: bool) -> None:
-    """Write what a job did."""
+def print_report(
+    arguments: argparse.Namespace,
+    report: Any,
+    fields: Iterable[Field] = (),
+    *,
+    nothing: str = "",
+    done: bool = True,
+) -> int:
+    """Write what a command did: its fields, or ``nothing`` if that says that there was nothing to do.
+
+    Returns the exit status. ``done``: whether something was done, or with ``--dry-run`` would be.
+    """
+    would = done and not nothing and getattr(arguments, "dry_run", False)
+    warnings = getattr(report, "warnings", ())
+    if arguments.json:
+        print_json(report.to_dict())
+    elif nothing:
+        write_line(printable(nothing))
+    else:
+        print_fields(*fields, *(("warning", one) for one in warnings), ("next", AGAIN if would else ""))
+    return status_of(found=would, unfinished=warnings)
+
+
+def print_job_report(report: JobReport, *, as_json: bool) -> int:
+    """Write what a job did. Returns the exit status."""
     if as_json:
         print_json(report.to_dict())
-        return
-    for line in str(report).splitlines():
-        write_line(printable(line))
+    else:
+        for line in str(report).splitlines():
+            write_line(printable(line))
+    return status_of(found=False, unfinished=report.warnings)
 
 
-def human_moment(milliseconds: int) -> str:
-    """A moment since the epoch as date and time; empty for 0, which stands for no moment."""
-    try:
-        moment = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
-    except (ValueError, OverflowError, OSError):
-        return f"{milliseconds} ms since the epoch"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else ""
+def print_error(error: BaseException, *, as_json: bool) -> int:
+    """Write an error to stderr. Returns the exit status that stands for it."""
+    document = error_document(error)
+    if as_json:
+        said = json.dumps(document, separators=(",", ":"))
+    else:
+        said = "magicfs: " + "\n  ".join(map(printable, str(document["message"]).splitlines()))
+    sys.stderr.write(said + "\n")
+    return exit_code(error)
 
 
-def print_recovered(
-    report: RecoverReport, nothing: str, mended: Sequence[Mended] = (), *, as_json: bool
-) -> int:
-    """Print what ``recover`` or ``abort`` found and did, a block for each job and each thing that guests have
-    mended, or ``nothing``. Returns the exit status: 0, or 1 if somebody has to look again.
+def error_document(error: BaseException) -> dict[str, object]:
+    """An error, ready for JSON."""
+    said = "\n".join([str(error) or "interrupted", *getattr(error, "__notes__", ())])
+    return {"kind": type(error).__name__, "message": said, "exit_status": int(exit_code(error))}
+
+
+def human_moment(milliseconds: float) -> str:
+    """A moment since the epoch as age and time of day; empty for 0, which stands for no moment."""
+    return human_time(milliseconds / 1000, time.time()) if milliseconds else ""
+
+
+def print_recovered(report: RecoverReport, nothing: str, parts: Sequence[Part] = (), *, as_json: bool) -> int:
+    """Print what ``recover`` found and did, a block for each job and each thing that guests did, or
+    ``nothing``. Returns the exit status.
     """
     from magicfs.transaction.context import crowded
 
     if as_json:
-        print_json({**report.to_dict(), **{one.member: one.documents for one in mended if one.documents}})
-    elif not report.jobs:
-        write_line(nothing)
+        print_json({**report.to_dict(), **{one.name: one.document for one in parts if one.document}})
     else:
-        if many := crowded(report.url, len(report.jobs)):
-            write_line(f"{printable(many)}\n")
-        for number, job in enumerate(report.jobs):
-            if number:
-                write_line("")
-            _print_job(report.url, job)
-    for block in () if as_json else (block for one in mended for block in one.blocks):
-        write_line("")
-        print_fields(block)
-    undecided = report.undecided or any(one.undecided for one in mended)
-    return 1 if undecided else 0
+        first = printable(crowded(report.url, len(report.jobs))) if report.jobs else nothing
+        failed = [((one.name, one.line),) for one in parts if one.status > Status.FOUND]
+        blocks = [block for one in parts for block in one.blocks]
+        print_shown([*(_fields(report.url, job) for job in report.jobs), *failed, *blocks], first)
+    own = status_of(found=report.undecided, unfinished=any(job.warnings for job in report.jobs))
+    return worst([own, *(one.status for one in parts)])
 
 
-def _print_job(url: str, job: RecoveredJob) -> None:
-    print_fields(
-        [
-            ("job", job.job_id),
-            ("run", job.run_id),
-            ("found", _found(job)),
-            ("done", _done(job)),
-            *_come_to(job.foreign),
-            ("files", job.files if job.action.endswith(("finish", "finished")) else None),
-            ("replaced", job.deleted or None),
-            ("discarded", f"{job.uploads} upload{'' if job.uploads == 1 else 's'}" if job.uploads else None),
-            ("reason", job.reason),
-            *(("warning", warning) for warning in job.warnings),
-            ("next", _advice(url, job)),
-        ]
-    )
+def _fields(url: str, job: RecoveredJob) -> list[Field]:
+    return [
+        ("job", job.job_id),
+        ("run", job.run_id),
+        ("found", _found(job)),
+        ("done", _done(job)),
+        *_come_to(job.foreign),
+        ("files", job.files if job.action.endswith(("finish", "finished")) else None),
+        ("replaced", job.deleted or None),
+        ("discarded", f"{job.uploads} upload{'' if job.uploads == 1 else 's'}" if job.uploads else None),
+        ("reason", job.reason),
+        *(("warning", warning) for warning in job.warnings),
+        ("next", _advice(url, job)),
+    ]
 
 
 def _found(job: RecoveredJob) -> str:
+    moved = human_moment((time.time() - job.age_s) * 1000)
     if job.foreign is not None:
-        age = human_age(job.age_s)
-        return f"a job of Hadoop's {job.foreign.committer} committer, last written {age} ago"
-    return job.found if job.found == "ended" else f"{job.found} since {human_age(job.age_s)}, on {job.host}"
+        return f"a job of Hadoop's {job.foreign.committer} committer, last written {moved}"
+    return job.found if job.found == "ended" else f"{job.found}, last moved {moved}, on {job.host}"
 
 
-def _come_to(one: ForeignJob | None) -> list[tuple[str, object]]:
+def _come_to(one: ForeignJob | None) -> list[Field]:
     """What a job of Hadoop's has come to."""
-    from magicfs.report import human_bytes
-
     if one is None:
         return []
     what = "files to be renamed" if one.committer == "manifest" else "uploads that are open"
@@ -162,34 +227,27 @@ def _done(job: RecoveredJob) -> str:
 
 
 def _advice(url: str, job: RecoveredJob) -> str:
+    line = f"magicfs recover {url} --job {job.job_id}"
     if job.action == "left" and job.found == "quarantined":
-        return (
-            f"magicfs commit {url} --job {job.job_id} --accept REASON publishes it all the same, magicfs "
-            f"abort {url} --job {job.job_id} discards it"
-        )
+        return f"{line} --commit --accept REASON publishes it all the same, {line} --abort discards it"
     if job.action == "left" and job.found == "unjudged":
         return (
             "wait for its driver; if that is dead, make its Job again with the same job_id, attempt and "
-            f"rules, and commit; or magicfs commit {url} --job {job.job_id} --accept REASON publishes it "
-            f"unjudged, magicfs abort {url} --job {job.job_id} discards it"
+            f"rules, and commit; or {line} --commit --accept REASON publishes it unjudged, {line} --abort "
+            "discards it"
         )
     if job.action == "left" and job.foreign is not None:
         return (
-            "wait for its driver; if no process of the job lives: "
-            f"magicfs commit {url} --job {job.job_id} --driver-is-dead publishes all of it, "
-            f"magicfs abort {url} --job {job.job_id} --driver-is-dead discards it, if nothing is published"
+            f"wait for its driver; if no process of the job lives: {line} --commit --driver-is-dead "
+            f"publishes it, {line} --abort --driver-is-dead discards it, if nothing is published"
         )
     if job.action == "left":
-        return (
-            f"wait for its driver; if that is dead: magicfs commit {url} --job {job.job_id}, or "
-            f"magicfs abort {url} --job {job.job_id}"
-        )
+        return f"wait for its driver; if that is dead: {line} --commit, or {line} --abort"
     if job.action.startswith("would"):
-        return "nothing was changed; leave --dry-run out to do it"
+        return AGAIN
     if job.warnings:
         return (
             f"fix what the warnings name, then magicfs recover {url}, and once the job has ended and none of "
-            f"its tasks runs any more, magicfs abort {url} --job {job.job_id} --driver-is-dead, which sweeps "
-            "what is left"
+            f"its tasks runs any more, {line} --abort --driver-is-dead, which sweeps what is left"
         )
     return ""

@@ -3,77 +3,135 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Any
 
+from magicfs.cli import guests
 from magicfs.cli.cluster import add_cluster, parse_cluster
-from magicfs.cli.guests import Mended
-from magicfs.cli.printing import print_recovered, printable
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.printing import (
+    print_job_report,
+    print_json,
+    print_recovered,
+    print_report,
+    printable,
+    write_line,
+)
+from magicfs.cli.statuses import Status
+from magicfs.cli.storage import add_destination
 from magicfs.errors import UsageError
-from magicfs.runtime import registered
+from magicfs.report import human_bytes
 
-__all__ = ["HELP", "configure", "run"]
+if TYPE_CHECKING:
+    from magicfs.datasets import ListedJob
 
-_GROUP: Final = "magicfs.recover"
-HELP = "bring a job that has died to its end: exactly the new files, or exactly the old ones"
+__all__ = ["HELP", "PLACE", "POINTS", "configure", "run"]
+
+POINTS = "magicfs.recover"
+HELP = "end a job whose driver died: finish, publish, discard or roll it back"
+PLACE = ("repair", 1)
+_NEEDS = {
+    "commit": ("tasks", "allow_empty", "accept"),
+    "commit or --abort": ("driver_is_dead",),
+}
+"""Options that go with others only."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    add_destination(parser, dry_run=True)
     parser.add_argument("--job", metavar="ID", help="which job, if several are unfinished")
-    back = parser.add_mutually_exclusive_group()
-    back.add_argument(
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument(
+        "--commit", action="store_true", help="publish what the tasks of an open job committed; needs --job"
+    )
+    end.add_argument(
+        "--abort",
+        action="store_true",
+        help="discard an open job, so that its driver can no longer commit it; with --job also what tasks of "
+        "an ended job left",
+    )
+    end.add_argument(
         "--rollback",
         action="store_true",
         help="restore the old files; possible until every new one is visible",
     )
-    back.add_argument(
-        "--abort",
-        action="store_true",
-        help="discard a job that is still open; its driver can no longer commit",
+    parser.add_argument(
+        "--tasks", type=int, metavar="N", help="with --commit: how many tasks must have committed"
     )
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
-    for name in registered.names(_GROUP):
-        with suppress(UsageError):  # run says so
-            registered.load(_GROUP, name, "configure", "run").configure(parser)
+    parser.add_argument(
+        "--allow-empty",
+        action="store_true",
+        help="with --commit: let a job without files replace existing data, that is, delete it",
+    )
+    parser.add_argument(
+        "--accept",
+        metavar="REASON",
+        help="with --commit: publish a job that failed its audit, or waits for it; the reason is kept",
+    )
+    parser.add_argument(
+        "--driver-is-dead",
+        action="store_true",
+        help="with --commit or --abort: promise that no process of the job is alive, for jobs of Hadoop",
+    )
+    guests.configure(POINTS, parser)
     add_cluster(parser)
-    add_storage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Recover, and print what was found and done. Returns 0 if nothing is left to decide; 1 if a job was left
-    open, something could not be finished or registered, or ``--dry-run`` found something to do.
-    """
-    from magicfs.datasets import recover
+    """Recover, and print what was found and done. Returns the exit status."""
+    from magicfs import datasets
 
-    report = recover(
-        arguments.url,
-        job=arguments.job,
-        rollback=arguments.rollback,
-        abort=arguments.abort,
-        dry_run=arguments.dry_run,
-        cluster=parse_cluster(arguments),
-        storage_options=parse_storage_options(arguments.storage_options),
-    )
-    mended = list(_mended(arguments))
-    nothing = f"no unfinished job under {report.url}; nothing was changed"
-    if report.below:
-        commands = "\n".join(f"  magicfs recover {one}" for one in report.below)
+    _check(arguments)
+    options, cluster = arguments.storage_options, parse_cluster(arguments)
+    how: dict[str, Any] = {"job": arguments.job, "cluster": cluster, "storage_options": options}
+    promise = {"driver_is_dead": arguments.driver_is_dead}
+    if arguments.commit:
+        asked = {name: getattr(arguments, name) for name in _NEEDS["commit"]}
+        if arguments.dry_run:
+            return _print_listed(arguments, datasets.preview_commit(arguments.url, **how, **asked, **promise))
+        report = datasets.commit(arguments.url, **how, **asked, **promise)
+        return print_job_report(report, as_json=arguments.json)
+    if arguments.abort:
+        done = datasets.abort(arguments.url, dry_run=arguments.dry_run, **how, **promise)
+        nothing = f"nothing of job {arguments.job} is left under {done.url}; nothing was changed"
+        return print_recovered(done, nothing, as_json=arguments.json)
+    done = datasets.recover(arguments.url, rollback=arguments.rollback, dry_run=arguments.dry_run, **how)
+    nothing = f"no unfinished job under {done.url}; nothing was changed"
+    if done.below:
+        commands = "\n".join(f"  magicfs recover {one}" for one in done.below)
         nothing = f"{nothing}; but work of jobs lies below:\n{commands}"
-    return print_recovered(report, nothing, mended, as_json=arguments.json)
+    return print_recovered(done, nothing, guests.run(POINTS, arguments), as_json=arguments.json)
 
 
-def _mended(arguments: argparse.Namespace) -> Iterator[Mended]:
-    """What guests mend. Of one that cannot be loaded a line on stderr says so, and somebody has to look."""
-    for name in registered.names(_GROUP):
-        try:
-            guest = registered.load(_GROUP, name, "configure", "run")
-        except UsageError as error:
-            sys.stderr.write(f"magicfs: {printable(str(error))}\n")
-            yield Mended("", undecided=True)
-        else:
-            yield guest.run(arguments)
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for options that make no sense together."""
+    if arguments.commit and arguments.job is None:
+        raise UsageError(
+            f"--commit needs --job ID; nothing was changed; magicfs recover {arguments.url} lists the jobs"
+        )
+    for needed, names in _NEEDS.items():
+        is_there = any(getattr(arguments, one.lstrip("-")) for one in needed.split(" or "))
+        for name in names:
+            if getattr(arguments, name) not in (None, False) and not is_there:
+                option = name.replace("_", "-")
+                raise UsageError(f"--{option} goes with --{needed} only; nothing was changed; add that")
+
+
+def _print_listed(arguments: argparse.Namespace, listed: ListedJob) -> int:
+    fields = [
+        ("job", listed.job_id),
+        ("found", "a job of Hadoop's" if listed.found == "hadoop" else listed.found),
+        ("done", "would commit"),
+        ("mode", listed.mode),
+        ("attempt", listed.attempt),
+        ("tasks", f"{listed.tasks}: check the number"),
+        ("files", f"{listed.files} ({human_bytes(listed.bytes)})"),
+        ("published", f"{listed.published} of them by its driver already" if listed.published else None),
+        ("would delete", f"{listed.replaced} old files" if listed.replaced else None),
+    ]
+    if arguments.json:
+        print_json({"action": "would commit", **listed.to_dict()})
+        return Status.FOUND
+    status = print_report(arguments, listed, fields)
+    for url in listed.filenames:
+        write_line(f"  {printable(url)}")
+    return status

@@ -11,44 +11,37 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magicfs.cli.printing import (
-    human_moment,
-    print_fields,
-    print_json,
-    print_recovered,
-    print_table,
-    printable,
-    write_line,
-)
-from magicfs.cli.show_footers import show_footers
+from magicfs.cli.printing import Field, Shown, Table, human_moment, print_json, print_recovered, print_shown
 from magicfs.cli.show_job import (
     audit_fields,
     show_deletions,
     show_job,
     show_job_location,
 )
-from magicfs.cli.show_log import show_log, show_log_names, show_log_part
+from magicfs.cli.show_lists import show_footers, show_log, show_log_names, show_log_part
 from magicfs.cli.show_manifest_committer import show_manifest_success, show_task_manifest
-from magicfs.cli.storage import add_storage_options, on_store, parse_storage_options
+from magicfs.cli.statuses import Status
+from magicfs.cli.storage import add_storage_options, on_store
 from magicfs.errors import UsageError
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
-    from magicfs.formats.manifest import Manifest, ManifestFile, ManifestFiles
+    from magicfs.formats.manifest import KeptFiles, Manifest, ManifestFile, ManifestFiles
     from magicfs.formats.pending import Pending
     from magicfs.formats.pendingset import PendingSet
     from magicfs.formats.pointer import Pointer
     from magicfs.formats.registration import Registration
-    from magicfs.formats.statistics import Statistics
     from magicfs.formats.success import SuccessData
     from magicfs.formats.tag import Tag
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
 _JOB_DIRECTORY = re.compile(
     r"(?P<destination>.+?)/(?:__magic_job-(?P<job>[^/]+)(?:/job-[^/]+)?|__magic/job-(?P<older>[^/]+)"
     r"|_temporary/(?P<renaming>[^/]+))/?"
 )
-HELP = "show one of the files of a job: .pending, .pendingset, _SUCCESS, manifests, job.json and all others"
+HELP = "show a file of a job: _SUCCESS, a manifest, job.json, .pending and all others"
+PLACE = ("look", 3)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,22 +61,33 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from magicfs.formats import kinds
 
-    options = parse_storage_options(arguments.storage_options)
+    options = arguments.storage_options
     if (whole := job_directory(arguments.url)) is not None:
         from magicfs.datasets import recover
 
         url, job = whole
         report = recover(url, job=job, dry_run=True, storage_options=options)
         print_recovered(report, f"nothing of job {job} is left under {url}", as_json=arguments.json)
-        return 0
+        return Status.FINE
     raw = _read(arguments.url, options)
     content = kinds.load(arguments.url, raw)
     kind = kinds.detect(arguments.url, raw)
     if arguments.json:
         print_json({"path": arguments.url, "kind": kind, "document": json.loads(raw)})
     else:
-        _SHOW[kind](arguments.url, content)
-    return 0
+        _print(arguments.url, kind, content)
+    return Status.FINE
+
+
+def _print(url: str, kind: str, content: Any) -> None:
+    from magicfs.formats.success import MANIFEST_COMMITTERS
+
+    if kind == "success" and content.committer in MANIFEST_COMMITTERS:
+        show_manifest_success(url, content)
+        return
+    title, show = _SHOW[kind]
+    fields, *more = show(content)
+    print_shown(((("file", url), ("kind", title), *fields), *more))
 
 
 def job_directory(url: str) -> tuple[str, str] | None:
@@ -120,232 +124,161 @@ def _read_local(path: Path, size_max: int) -> bytes:
         ) from error
 
 
-def _show_pending(url: str, pending: Pending) -> None:
-    from magicfs.report import human_bytes
-
+def _pending(pending: Pending) -> Shown:
     parts = len(pending.parts)
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "a pending upload (.pending)"),
-            ("becomes", f"{pending.bucket}/{pending.destination_key}"),
-            ("upload id", pending.upload_id),
-            ("size", f"{human_bytes(pending.length)} in {parts} part{'' if parts == 1 else 's'}"),
-            ("job", pending.job_id),
-            ("task", pending.task_id),
-            ("written as", pending.uri),
-            ("closed", human_moment(pending.saved_ms or pending.created_ms)),
-            ("text", pending.text),
-            *((f"extra {name}", value) for name, value in pending.extra_data.items()),
-        ]
+    fields = (
+        ("becomes", f"{pending.bucket}/{pending.destination_key}"),
+        ("upload id", pending.upload_id),
+        ("size", f"{human_bytes(pending.length)} in {parts} part{'' if parts == 1 else 's'}"),
+        ("job", pending.job_id),
+        ("task", pending.task_id),
+        ("written as", pending.uri),
+        ("closed", human_moment(pending.saved_ms or pending.created_ms)),
+        ("text", pending.text),
+        *((f"extra {name}", value) for name, value in pending.extra_data.items()),
     )
+    return (fields,)
 
 
-def _show_pending_set(url: str, pending_set: PendingSet) -> None:
-    from magicfs.report import human_bytes
-
+def _pending_set(pending_set: PendingSet) -> Shown:
     commits = pending_set.commits
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "the files of a committed task (.pendingset)"),
-            ("job", pending_set.job_id),
-            ("files", len(commits)),
-            ("size", human_bytes(sum(commit.length for commit in commits))),
-            *((f"extra {name}", value) for name, value in pending_set.extra_data.items()),
-        ]
+    fields = (
+        ("job", pending_set.job_id),
+        ("files", len(commits)),
+        ("size", human_bytes(sum(commit.length for commit in commits))),
+        *((f"extra {name}", value) for name, value in pending_set.extra_data.items()),
     )
-    if commits:
-        write_line("")
-        print_table(
-            ("SIZE", "PARTS", "TASK ATTEMPT", "BECOMES"),
-            (
-                (
-                    human_bytes(commit.length),
-                    str(len(commit.parts)),
-                    commit.task_id or "unknown",
-                    f"{commit.bucket}/{commit.destination_key}",
-                )
-                for commit in commits
-            ),
+    rows = [
+        (
+            human_bytes(commit.length),
+            str(len(commit.parts)),
+            commit.task_id or "unknown",
+            f"{commit.bucket}/{commit.destination_key}",
         )
+        for commit in commits
+    ]
+    return fields, Table(("SIZE", "PARTS", "TASK ATTEMPT", "BECOMES"), rows)
 
 
-def _show_success(url: str, success: SuccessData) -> None:
-    from magicfs.formats.success import MANIFEST_COMMITTERS
-
-    if success.committer in MANIFEST_COMMITTERS:
-        show_manifest_success(url, success)
-        return
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "the end of a job (_SUCCESS)"),
-            ("success", "yes" if success.success else "no"),
-            ("job", success.job_id),
-            ("job id from", success.job_id_source),
-            ("committer", success.committer),
-            ("description", success.description),
-            ("ended", human_moment(success.timestamp_ms) or success.date),
-            ("host", success.hostname),
-            ("state", success.state),
-            ("stage", success.stage),
-            *((f"diagnostic {name}", value) for name, value in success.diagnostics.items()),
-            *((f"metric {name}", value) for name, value in success.metrics.items() if value),
-            ("metrics of 0", sum(not value for value in success.metrics.values()) or None),
-            *((f"counted {name}", value) for name, value in _counters(success.statistics)),
-            ("files named", len(success.filenames)),
-        ]
+def _success(success: SuccessData) -> Shown:
+    fields = (
+        ("success", "yes" if success.success else "no"),
+        ("job", success.job_id),
+        ("job id from", success.job_id_source),
+        ("committer", success.committer),
+        ("description", success.description),
+        ("ended", human_moment(success.timestamp_ms) or success.date),
+        ("host", success.hostname),
+        ("state", success.state),
+        ("stage", success.stage),
+        *((f"diagnostic {name}", value) for name, value in success.diagnostics.items()),
+        *((f"metric {name}", value) for name, value in success.metrics.items() if value),
+        ("metrics of 0", sum(not value for value in success.metrics.values()) or None),
+        *((f"counted {name}", value) for name, value in sorted(success.statistics.counters.items()) if value),
+        ("files named", len(success.filenames)),
     )
-    for name in success.filenames:
-        write_line(f"  {printable(name)}")
+    return fields, Table(("FILE",), [*zip(success.filenames, strict=True)])
 
 
-def _show_manifest(url: str, manifest: Manifest) -> None:
-    from magicfs.report import human_bytes
-
+def _manifest(manifest: Manifest) -> Shown:
     hides = {"nothing": "nothing", "all": "everything that was there", "keys": "the deleted files"}
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "what a job published (manifest)"),
-            ("job", manifest.job_id),
-            ("run", manifest.run_id),
-            ("destination", f"{manifest.bucket}/{manifest.destination}"),
-            ("mode", manifest.mode),
-            ("published", human_moment(manifest.committed_ms)),
-            ("previous job", manifest.previous or "none"),
-            ("hides", hides[manifest.hides]),
-            ("replaced job", manifest.replaced),
-            ("deleted files", len(manifest.deleted) or None),
-            ("partitions", ", ".join(manifest.partitions or ())),
-            ("older files", "were there, in no manifest" if manifest.older_files else None),
-            ("files", manifest.count),
-            ("size", human_bytes(manifest.size)),
-            ("shows again", manifest.restores and f"what was published with job {manifest.restores}"),
-            ("keeps", manifest.kept and f"{sum(one.files for one in manifest.kept.lists)} replaced files"),
-            ("keeps until", manifest.kept and human_moment(manifest.kept.until_ms)),
-            ("log of its jobs", manifest.log and f"{manifest.log.job_id}/{manifest.log.name}"),
-            *_footers_fields(manifest),
-            *audit_fields(manifest.audit),
-        ]
+    fields = (
+        ("job", manifest.job_id),
+        ("run", manifest.run_id),
+        ("destination", f"{manifest.bucket}/{manifest.destination}"),
+        ("mode", manifest.mode),
+        ("published", human_moment(manifest.committed_ms)),
+        ("previous job", manifest.previous or "none"),
+        ("hides", hides[manifest.hides]),
+        ("replaced job", manifest.replaced),
+        ("deleted files", len(manifest.deleted) or None),
+        ("partitions", ", ".join(manifest.partitions or ())),
+        ("older files", "were there, in no manifest" if manifest.older_files else None),
+        ("files", manifest.count),
+        ("size", human_bytes(manifest.size)),
+        ("shows again", manifest.restores and f"what was published with job {manifest.restores}"),
+        *(_kept(manifest.kept) if manifest.kept else ()),
+        ("log of its jobs", manifest.log and f"{manifest.log.job_id}/{manifest.log.name}"),
+        *_footers(manifest),
+        *audit_fields(manifest.audit),
     )
-    _print_files(manifest.files)
-    if manifest.parts:
-        write_line("")
-        rows = ((str(part.files), human_bytes(part.size), part.name) for part in manifest.parts)
-        print_table(("FILES", "SIZE", "LISTED IN"), rows)
+    parts = [(str(part.files), human_bytes(part.size), part.name) for part in manifest.parts]
+    return fields, _files(manifest.files), Table(("FILES", "SIZE", "LISTED IN"), parts)
 
 
-def _footers_fields(manifest: Manifest) -> list[tuple[str, object]]:
-    told = manifest.footers
-    if told is None:
+def _kept(kept: KeptFiles) -> list[Field]:
+    files = sum(one.files for one in kept.lists)
+    return [("keeps", f"{files} replaced files"), ("keeps until", human_moment(kept.until_ms))]
+
+
+def _footers(manifest: Manifest) -> list[Field]:
+    found = manifest.footers
+    if found is None:
         return []
-    names = ", ".join(one.name for one in told.lists)
+    names = ", ".join(one.name for one in found.lists)
     return [
-        ("rows", "not known of all files" if told.rows is None else f"{told.rows}"),
-        ("schemas", ", ".join(told.schemas)),
-        ("footers", names and f"of {sum(one.files for one in told.lists)} files, in {names}"),
+        ("rows", "not known of all files" if found.rows is None else f"{found.rows}"),
+        ("schemas", ", ".join(found.schemas)),
+        ("footers", names and f"of {sum(one.files for one in found.lists)} files, in {names}"),
     ]
 
 
-def _show_manifest_files(url: str, listed: ManifestFiles) -> None:
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "files that a job published (a part of its manifest)"),
-            ("job", listed.job_id),
-            ("files", len(listed.files)),
-        ]
+def _manifest_files(listed: ManifestFiles) -> Shown:
+    return (("job", listed.job_id), ("files", len(listed.files))), _files(listed.files)
+
+
+def _files(files: Sequence[ManifestFile]) -> Table:
+    if all(one.rows is None for one in files):
+        return Table(("SIZE", "ETAG", "KEY"), [(human_bytes(one.size), one.etag, one.key) for one in files])
+    rows = ["" if one.rows is None else f"{one.rows}" for one in files]
+    cells = [(human_bytes(one.size), row, one.etag, one.key) for one, row in zip(files, rows, strict=True)]
+    return Table(("SIZE", "ROWS", "ETAG", "KEY"), cells)
+
+
+def _pointer(pointer: Pointer) -> Shown:
+    fields = (
+        ("job", pointer.job_id),
+        ("changed", human_moment(pointer.changed_ms)),
+        ("runs", len(pointer.runs)),
+        ("log of older jobs", pointer.log and f"{pointer.log.job_id}/{pointer.log.name}"),
     )
-    _print_files(listed.files)
+    keeping = [
+        (human_moment(one.until_ms), "yes" if one.expires else "no", one.job_id) for one in pointer.keeping
+    ]
+    runs = [(job, run) for run, job in reversed(pointer.runs)]
+    return fields, Table(("KEEPS UNTIL", "EXPIRES", "JOB"), keeping), Table(("JOB", "RUN"), runs)
 
 
-def _print_files(files: Sequence[ManifestFile]) -> None:
-    from magicfs.report import human_bytes
-
-    if files:
-        write_line("")
-        if any(file.rows is not None for file in files):
-            counted = (("" if one.rows is None else f"{one.rows}") for one in files)
-            cells = (
-                (human_bytes(one.size), rows, one.etag, one.key)
-                for one, rows in zip(files, counted, strict=True)
-            )
-            print_table(("SIZE", "ROWS", "ETAG", "KEY"), cells)
-            return
-        rows = ((human_bytes(file.size), file.etag, file.key) for file in files)
-        print_table(("SIZE", "ETAG", "KEY"), rows)
+def _tag(tag: Tag) -> Shown:
+    return ((("tag", tag.name), ("job", tag.job_id), ("set", human_moment(tag.created_ms))),)
 
 
-def _show_pointer(url: str, pointer: Pointer) -> None:
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "the newest published job (manifest pointer)"),
-            ("job", pointer.job_id),
-            ("changed", human_moment(pointer.changed_ms)),
-            ("runs", len(pointer.runs)),
-            ("log of older jobs", pointer.log and f"{pointer.log.job_id}/{pointer.log.name}"),
-        ]
+def _registration(one: Registration) -> Shown:
+    fields = (
+        ("job", one.job_id),
+        ("catalog", one.catalog),
+        ("table", one.table),
+        *sorted((one.options or {}).items()),
+        ("line, as the record says", one.line),
     )
-    if pointer.keeping:
-        write_line("")
-        rows = (
-            (human_moment(one.until_ms), "yes" if one.expires else "no", one.job_id)
-            for one in pointer.keeping
-        )
-        print_table(("KEEPS UNTIL", "EXPIRES", "JOB"), rows)
-    if pointer.runs:
-        write_line("")
-        print_table(("JOB", "RUN"), ((job, run) for run, job in reversed(pointer.runs)))
+    return (fields,)
 
 
-def _show_tag(url: str, tag: Tag) -> None:
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "a name for a publication (tag)"),
-            ("tag", tag.name),
-            ("job", tag.job_id),
-            ("set", human_moment(tag.created_ms)),
-        ]
-    )
-
-
-def _show_registration(url: str, one: Registration) -> None:
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "a table that does not show a publication yet (registration)"),
-            ("job", one.job_id),
-            ("catalog", one.catalog),
-            ("table", one.table),
-            *sorted((one.options or {}).items()),
-            ("line, as the record says", one.line),
-        ]
-    )
-
-
-def _counters(statistics: Statistics) -> list[tuple[str, int]]:
-    return [(name, value) for name, value in sorted(statistics.counters.items()) if value]
-
-
-_SHOW: dict[str, Callable[[str, Any], None]] = {
-    "pending": _show_pending,
-    "pendingset": _show_pending_set,
-    "success": _show_success,
-    "manifest": _show_manifest,
-    "manifest files": _show_manifest_files,
-    "task manifest": show_task_manifest,
-    "pointer": _show_pointer,
-    "tag": _show_tag,
-    "registration": _show_registration,
-    "log": show_log,
-    "log part": show_log_part,
-    "log names": show_log_names,
-    "footers": show_footers,
-    "job": show_job,
-    "deletions": show_deletions,
-    "job location": show_job_location,
+_SHOW: dict[str, tuple[str, Callable[[Any], Shown]]] = {
+    "pending": ("a pending upload (.pending)", _pending),
+    "pendingset": ("the files of a committed task (.pendingset)", _pending_set),
+    "success": ("the end of a job (_SUCCESS)", _success),
+    "manifest": ("what a job published (manifest)", _manifest),
+    "manifest files": ("files that a job published (a part of its manifest)", _manifest_files),
+    "task manifest": ("the files of a committed task (task manifest)", show_task_manifest),
+    "pointer": ("the newest published job (manifest pointer)", _pointer),
+    "tag": ("a name for a publication (tag)", _tag),
+    "registration": ("a table that does not show a publication yet (registration)", _registration),
+    "log": ("what was published (log)", show_log),
+    "log part": ("what was published (a part of the log)", show_log_part),
+    "log names": ("ids of published jobs and runs (names of the log)", show_log_names),
+    "footers": ("what files say of themselves (footers)", show_footers),
+    "job": ("the state of a job (job object)", show_job),
+    "deletions": ("old files that a job deletes once its own are visible (deletions)", show_deletions),
+    "job location": ("where a job's object is, for an extra destination (job location)", show_job_location),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import human_moment, print_fields, print_table, write_line
+from magicfs.cli.printing import Field, Shown, Table, human_moment
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 
-def audit_fields(audit: Audit | None) -> list[tuple[str, object]]:
+def audit_fields(audit: Audit | None) -> list[Field]:
     """What an audit said, a line for each rule."""
     if audit is None:
         return []
@@ -32,21 +33,19 @@ def audit_fields(audit: Audit | None) -> list[tuple[str, object]]:
     return [*said, ("compared with", audit.against and f"job {audit.against}"), ("accepted", audit.accepted)]
 
 
-def show_job(url: str, job: JobObject) -> None:
-    """Print a job object."""
-    from magicfs.report import human_bytes
-
-    kind = "the state of a job (job object)"
-    print_fields([("file", url), ("kind", kind), *_state(job), *_asked(job), *_facts(job)])
+def show_job(job: JobObject) -> Shown:
+    """A job object."""
     lists = {"files": job.chunks, "deletions": job.deletions, "restored": job.restored, "hidden": job.hidden}
-    chunks = [(what, one) for what, found in lists.items() for one in found]
-    if chunks:
-        write_line("")
-        rows = ((what, str(one.files), human_bytes(one.size), one.sha256, one.key) for what, one in chunks)
-        print_table(("CHUNK OF", "COUNT", "SIZE", "SHA-256", "KEY"), rows)
+    rows = [
+        (what, str(one.files), human_bytes(one.size), one.sha256, one.key)
+        for what, found in lists.items()
+        for one in found
+    ]
+    fields = [*_state(job), *_asked(job), *_facts(job)]
+    return fields, Table(("CHUNK OF", "COUNT", "SIZE", "SHA-256", "KEY"), rows)
 
 
-def _state(job: JobObject) -> list[tuple[str, object]]:
+def _state(job: JobObject) -> list[Field]:
     """Which job it is, where, and what it waits for."""
     from magicfs.protocol.job_state import MEANING
 
@@ -64,10 +63,9 @@ def _state(job: JobObject) -> list[tuple[str, object]]:
     ]
 
 
-def _asked(job: JobObject) -> list[tuple[str, object]]:
+def _asked(job: JobObject) -> list[Field]:
     """What it was asked for."""
     from magicfs.protocol.period import period_text
-    from magicfs.report import human_bytes
 
     asked = job.options
     return [
@@ -84,7 +82,7 @@ def _asked(job: JobObject) -> list[tuple[str, object]]:
     ]
 
 
-def _facts(job: JobObject) -> list[tuple[str, object]]:
+def _facts(job: JobObject) -> list[Field]:
     """Who has moved it, and what it publishes and replaces."""
     return [
         ("attempt", job.attempt),
@@ -105,10 +103,8 @@ def _facts(job: JobObject) -> list[tuple[str, object]]:
     ]
 
 
-def _settled(job: JobObject) -> list[tuple[str, object]]:
+def _settled(job: JobObject) -> list[Field]:
     """How much it publishes; nobody knows before its chunks are written."""
-    from magicfs.report import human_bytes
-
     if not job.chunks:
         return [("files", "not settled yet")]
     return [("tasks", job.tasks), ("files", f"{job.files} ({human_bytes(job.size)})")]
@@ -124,30 +120,13 @@ def _no_way_back(job: JobObject) -> str | None:
     return f"none: {'a file of an equal name is being replaced' if job.equal_keys else 'small files are put'}"
 
 
-def show_deletions(url: str, objects: Sequence[OldObject]) -> None:
-    """Print a chunk of deletions."""
-    from magicfs.report import human_bytes
-
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "old files that a job deletes once its own are visible (deletions)"),
-            ("files", len(objects)),
-            ("size", human_bytes(sum(one.size for one in objects))),
-        ]
-    )
-    if objects:
-        write_line("")
-        print_table(("SIZE", "ETAG", "KEY"), ((human_bytes(one.size), one.etag, one.key) for one in objects))
+def show_deletions(objects: Sequence[OldObject]) -> Shown:
+    """A chunk of deletions."""
+    size = human_bytes(sum(one.size for one in objects))
+    rows = [(human_bytes(one.size), one.etag, one.key) for one in objects]
+    return (("files", len(objects)), ("size", size)), Table(("SIZE", "ETAG", "KEY"), rows)
 
 
-def show_job_location(url: str, location: JobLocation) -> None:
-    """Print where a job's object is."""
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "where a job's object is, for an extra destination (job location)"),
-            ("job", location.job),
-            ("destination", location.destination or "the whole bucket"),
-        ]
-    )
+def show_job_location(location: JobLocation) -> Shown:
+    """Where a job's object is."""
+    return ((("job", location.job), ("destination", location.destination or "the whole bucket")),)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from magicfs.cli.printing import print_fields, print_table, printable, write_line
+from magicfs.cli.printing import Shown, Table, printable, write_line
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from magicfs.formats.statistics import MeanStatistic, Statistics
@@ -74,37 +75,26 @@ def _lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def show_task_manifest(url: str, manifest: TaskManifest) -> None:
-    """Print what a task has committed, which no tool of Hadoop's does."""
+def show_task_manifest(manifest: TaskManifest) -> Shown:
+    """What a task has committed, which no tool of Hadoop's shows."""
     from magicfs.formats.hadoop_uri import decode
     from magicfs.formats.task_manifest import EntryStatus
-    from magicfs.report import human_bytes
 
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "the files of a committed task (task manifest)"),
-            ("job", manifest.job_id),
-            ("job attempt", manifest.job_attempt),
-            ("task", manifest.task_id),
-            ("task attempt", manifest.attempt_id),
-            ("wrote in", decode(manifest.attempt_directory)),
-            ("files", len(manifest.files)),
-            ("size", human_bytes(manifest.size)),
-            ("directories", len(manifest.directories)),
-            *((f"extra {name}", value) for name, value in manifest.extra_data.items()),
-        ]
+    fields = (
+        ("job", manifest.job_id),
+        ("job attempt", manifest.job_attempt),
+        ("task", manifest.task_id),
+        ("task attempt", manifest.attempt_id),
+        ("wrote in", decode(manifest.attempt_directory)),
+        ("files", len(manifest.files)),
+        ("size", human_bytes(manifest.size)),
+        ("directories", len(manifest.directories)),
+        *((f"extra {name}", value) for name, value in manifest.extra_data.items()),
     )
-    if manifest.files:
-        write_line("")
-        rows = ((human_bytes(one.size), one.etag or "", decode(one.destination)) for one in manifest.files)
-        print_table(("SIZE", "ETAG", "BECOMES"), rows)
-    if manifest.directories:
-        write_line("")
-        print_table(
-            ("WAS", "LEVEL", "DIRECTORY"),
-            (
-                (EntryStatus.of(one.status).name.lower(), str(one.level), decode(one.path))
-                for one in manifest.directories
-            ),
-        )
+    files = [(human_bytes(one.size), one.etag or "", decode(one.destination)) for one in manifest.files]
+    directories = [
+        (EntryStatus.of(one.status).name.lower(), str(one.level), decode(one.path))
+        for one in manifest.directories
+    ]
+    tables = Table(("SIZE", "ETAG", "BECOMES"), files), Table(("WAS", "LEVEL", "DIRECTORY"), directories)
+    return fields, *tables

@@ -12,17 +12,35 @@ if TYPE_CHECKING:
     from magicfs.protocol.paths import Location
     from magicfs.stores.port import Store
 
-__all__ = ["add_storage_options", "on_store", "parse_storage_options"]
+__all__ = ["add_destination", "add_storage_options", "on_store", "parse_storage_options"]
 
 _Result = TypeVar("_Result")
 
 
-def add_storage_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--storage-options``."""
+class _Options(argparse.Action):
+    """Raises UsageError itself: argparse would repeat the value."""
+
+    def __call__(self, _: object, namespace: argparse.Namespace, values: object, __: object = None) -> None:
+        setattr(namespace, self.dest, parse_storage_options(str(values)))
+
+
+def add_destination(parser: argparse.ArgumentParser, *, dry_run: bool = False) -> None:
+    """Add ``URL``, the options of its store, and ``--dry-run``."""
+    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    add_storage_options(parser, dry_run=dry_run)
+
+
+def add_storage_options(parser: argparse.ArgumentParser, *, dry_run: bool = False) -> None:
+    """Add ``--storage-options``, and ``--dry-run``."""
+    if dry_run:
+        parser.add_argument(
+            "--dry-run", action="store_true", help="change nothing, and show what would be done"
+        )
     parser.add_argument(
         "--storage-options",
         metavar="JSON",
-        default="{}",
+        action=_Options,
+        default={},
         help='options of the store\'s fsspec filesystem, such as \'{"endpoint_url": "http://…"}\'; '
         "no secrets: those come from the environment",
     )

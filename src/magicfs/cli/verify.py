@@ -6,38 +6,37 @@ import argparse
 from typing import TYPE_CHECKING
 
 from magicfs.cli.printing import print_fields, print_json, print_table, write_line
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.statuses import status_of
+from magicfs.cli.storage import add_destination
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from magicfs.report import VerifyReport
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "compare a dataset with its manifests: what is missing, altered or foreign"
-_FOUND = 1
+HELP = "compare a dataset with its manifests: missing, altered and foreign files"
+PLACE = ("look", 5)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    add_destination(parser)
     parser.add_argument(
         "--deep",
         action="store_true",
-        help="look at the content, too: by checksums, else by reading every file",
+        help="check the content, too: by checksums, or by reading every file",
     )
-    add_storage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare; nothing is changed. Returns 0 if the bucket shows exactly the dataset, else 1."""
+    """Compare; nothing is changed. Returns 0 if the bucket shows exactly the dataset."""
     from magicfs.datasets.verify import verify
-    from magicfs.report import human_bytes
 
-    options = parse_storage_options(arguments.storage_options)
-    report = verify(arguments.url, deep=arguments.deep, storage_options=options)
+    report = verify(arguments.url, deep=arguments.deep, storage_options=arguments.storage_options)
     if arguments.json:
         print_json(report.to_dict())
-        return 0 if report.ok else _FOUND
+        return status_of(found=not report.ok)
     damaged = [f"{key}: {problem}" for key, problem in report.damaged.items()]
     lists = {"missing": report.missing, "altered": report.altered, "damaged": damaged}
     lists["foreign"] = report.foreign
@@ -46,18 +45,16 @@ def run(arguments: argparse.Namespace) -> int:
         print_table(("WHAT", "KEY"), found)
         write_line("")
     print_fields(
-        [
-            ("dataset", report.url),
-            ("newest job", report.job_id),
-            ("published", f"{report.files} files ({human_bytes(report.bytes)})"),
-            ("found", "all as published" if report.ok else _counted(report)),
-            ("checked", _checked(report) if arguments.deep else ""),
-            ("kept", f"{report.kept} replaced files, until magicfs expire" if report.kept else ""),
-            ("unfinished", ", ".join(report.unfinished)),
-            *(("next", one) for one in report.advice),
-        ]
+        ("dataset", report.url),
+        ("newest job", report.job_id),
+        ("published", f"{report.files} files ({human_bytes(report.bytes)})"),
+        ("found", "all as published" if report.ok else _counted(report)),
+        ("checked", _checked(report) if arguments.deep else ""),
+        ("kept", f"{report.kept} replaced files, until magicfs maintain" if report.kept else ""),
+        ("unfinished", ", ".join(report.unfinished)),
+        *(("next", one) for one in report.advice),
     )
-    return 0 if report.ok else _FOUND
+    return status_of(found=not report.ok)
 
 
 def _counted(report: VerifyReport) -> str:

@@ -30,7 +30,7 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import human_age
+from magicfs.protocol.period import human_time
 from magicfs.stores import conditions
 from magicfs.transaction.context import crowded
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -247,7 +247,7 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
     left = [one for one in directories[:_TRIED] if not await _is_empty(engine, one)]
     if left:
         told = f"no unfinished job, but {len(left)} work directories are left: {', '.join(left[:_SHOWN])}"
-        advice = f"magicfs abort {location.url} --job ID sweeps those of a job that has ended"
+        advice = f"magicfs recover {location.url} --job ID --abort sweeps those of a job that has ended"
         return Finding("jobs", "look", told, advice)
     return Finding("jobs", "ok", "no unfinished job, and nothing is left of any")
 
@@ -260,8 +260,8 @@ async def _is_empty(engine: Engine, directory: str) -> bool:
 
 def _told(one: OtherJob) -> str:
     job = one.found()
-    since = f"{human_age(time.time() - job.changed)} on {job.host}"
-    return f"job {job.job_id}, {job.state} since {since}" if job.state else f"job {job.job_id}, {job.problem}"
+    moved = f"last moved {human_time(job.changed, time.time())} on {job.host}"
+    return f"job {job.job_id}, {job.state}, {moved}" if job.state else f"job {job.job_id}, {job.problem}"
 
 
 async def _write(engine: Engine, location: Location) -> Finding:

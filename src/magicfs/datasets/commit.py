@@ -211,8 +211,8 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
     if job is not None and job.is_quarantined and accept is None:
         raise UsageError(
             f"job {job.job_id} is in quarantine: {said}; nothing was changed; to publish it all the same "
-            f"pass accept=, on the command line --accept REASON, or run magicfs abort {location.url} --job "
-            f"{job.job_id}"
+            "pass accept=, on the command line --accept REASON, or run magicfs recover "
+            f"{location.url} --job {job.job_id} --abort"
         )
     if job is not None and job.is_unjudged:
         if accept is not None:
@@ -221,8 +221,8 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
             f"job {job.job_id} is to be judged by {'; '.join(job.options.audit.rules)} before it is "
             f"published, and was not; nothing was changed; make its Job again with job_id={job.job_id!r}, "
             f"attempt={job.attempt} and these rules, and call setup() and commit(), which judges it; or pass "
-            "accept=, on the command line --accept REASON, to publish it unjudged; or run magicfs abort "
-            f"{location.url} --job {job.job_id}"
+            "accept=, on the command line --accept REASON, to publish it unjudged; or run magicfs recover "
+            f"{location.url} --job {job.job_id} --abort"
         )
     if accept is not None and (said is None or said.passed):
         raise UsageError(

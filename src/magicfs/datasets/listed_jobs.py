@@ -87,7 +87,7 @@ def _refuse_removal(location: Location, job: JobObject) -> None:
     if mode in REMOVALS and job.state in BEFORE_COMMIT:
         raise UsageError(
             f"job {job.job_id} is a {mode} whose process knew which files it is about; nothing was changed; "
-            f"run magicfs abort {location.url} --job {job.job_id}, then the {mode} again"
+            f"run magicfs recover {location.url} --job {job.job_id} --abort, then the {mode} again"
         )
 
 
@@ -99,7 +99,8 @@ async def _listed(
     if options.tracking == "memory":
         raise UsageError(
             f"job {job} was run with tracking='memory': what its tasks committed is known to its driver "
-            f"alone; nothing was changed; run magicfs abort {location.url} --job {job}, then the job again"
+            f"alone; nothing was changed; run magicfs recover {location.url} --job {job} --abort, then the "
+            "job again"
         )
     finder = finder_of(options)
     output = await (
@@ -137,7 +138,7 @@ async def _check_run(engine: Engine, location: Location, job: JobObject, others:
     if before is not None:
         raise CommitDenied(
             f"run {job.options.run_id!r} was published by job {before} already; nothing was changed; run "
-            f"magicfs abort {location.url} --job {job.job_id}"
+            f"magicfs recover {location.url} --job {job.job_id} --abort"
         )
 
 
@@ -184,5 +185,6 @@ def _no_tasks(location: Location, layout: WorkLayout, committer: str = "", vow: 
         )
     return UsageError(
         f"no task of job {layout.job}, attempt {layout.attempt}, has committed; nothing was changed"
-        f"{elsewhere or ';'} run magicfs abort {location.url} --job {layout.job}{vow}, then the job again"
+        f"{elsewhere or ';'} run magicfs recover {location.url} --job {layout.job} --abort{vow}, then the "
+        "job again"
     )

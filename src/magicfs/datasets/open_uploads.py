@@ -172,20 +172,18 @@ def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
         return shlex.quote(Location(location.scheme, location.bucket, key).url)
 
     if upload.own_path is not None:
-        return f"magicfs publish {url(upload.own_path)}", f"magicfs discard {url(upload.own_path)}"
+        return f"magicfs job publish {url(upload.own_path)}", f"magicfs job discard {url(upload.own_path)}"
     if upload.job_id is None:
         return ()
     promise = "--driver-is-dead"
     if upload.destination is None and not upload.is_foreign:
         # Only its name tells: the job has ended, or nobody knows whose it is.
-        return (f"magicfs abort {url(location.key)} --job {shlex.quote(upload.job_id)} {promise}",)
+        return (f"magicfs recover {url(location.key)} --job {shlex.quote(upload.job_id)} --abort {promise}",)
     destination = location.key if upload.destination is None else upload.destination
-    job = f"{url(destination)} --job {shlex.quote(upload.job_id)}"
+    line = f"magicfs recover {url(destination)} --job {shlex.quote(upload.job_id)}"
     if upload.is_foreign:
-        return f"magicfs recover {job}", f"magicfs commit {job} {promise}", f"magicfs abort {job} {promise}"
-    if upload.quarantined:
-        return f"magicfs commit {job} --accept REASON", f"magicfs abort {job}"
-    return f"magicfs recover {job}", f"magicfs abort {job}"
+        return line, f"{line} --commit {promise}", f"{line} --abort {promise}"
+    return f"{line} --commit --accept REASON" if upload.quarantined else line, f"{line} --abort"
 
 
 def _ancestors(uploads: Iterable[UploadInfo], level: int) -> list[str]:

@@ -166,7 +166,7 @@ def _on_path(
     if magic is None:
         raise UsageError(
             f"{way.location.url} is no magic path: it has no element __magic or __magic_job-<id>; nothing "
-            "was changed; a job is published with job.commit, or magicfs commit"
+            "was changed; a job is published with job.commit, or magicfs recover --commit"
         )
     loop = resolve.loop_of(way.filesystem)
     report: PathReport = run_on(loop, work, way.engine, way.location, magic, **how)
@@ -272,7 +272,7 @@ async def _due(
 def _nothing(magic: MagicPath) -> UsageError:
     return UsageError(
         f"nothing is recorded under {magic.path}; nothing was changed; give the path below which files "
-        "were written and closed, or what magicfs pending names"
+        "were written and closed, or what magicfs uploads names"
     )
 
 

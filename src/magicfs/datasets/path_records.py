@@ -88,7 +88,7 @@ def _refuse_job(asked: MagicPath, found: MagicPath) -> None:
     job, destination = first.removeprefix(_JOB), f"{found.bucket}/{'/'.join(found.parents)}".rstrip("/")
     raise UsageError(
         f"{asked.path} holds work of job {job}, as {found.path} shows; nothing was changed; a job is ended "
-        f"with magicfs commit or magicfs abort, the URL of {destination} and --job {job}"
+        f"with magicfs recover, the URL of {destination}, --job {job} and --commit or --abort"
     )
 
 

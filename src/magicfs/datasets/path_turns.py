@@ -94,7 +94,7 @@ async def end_others(engine: Engine, location: Location, magic: MagicPath, own: 
             url = Location(location.scheme, location.bucket, job.options.places.own_path or "").url
             raise CommitDenied(
                 f"{magic.path} is being discarded by job {job.job_id} on {job.host}; nothing was published; "
-                f"wait for it, or if its process is dead run magicfs discard {url}"
+                f"wait for it, or if its process is dead run magicfs job discard {url}"
             )
         await _end(engine, location, magic, job, Wish.ABORT if is_open else Wish.FINISH)
 

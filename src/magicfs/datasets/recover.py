@@ -24,6 +24,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, End, Wish, decid
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
+from magicfs.protocol.period import human_time
 from magicfs.report import Action, RecoveredJob, RecoverReport
 from magicfs.stores.conditions import sweep_probes
 from magicfs.transaction.driver import JobTransaction
@@ -167,8 +168,8 @@ def _is_open(one: OtherJob) -> bool:
 def _described(one: OtherJob) -> str:
     if one.job is None:
         return f"{one.job_id} (unreadable)"
-    age = max(0.0, time.time() - one.job.changed_ms / 1000)
-    return f"{one.job_id} is {one.job.state} since {age:.0f} s"
+    moved = human_time(one.job.changed_ms / 1000, time.time())
+    return f"{one.job_id} is {one.job.state}, last moved {moved}"
 
 
 async def _bring_to_an_end(

@@ -11,7 +11,7 @@ from typing import Final
 from magicfs.datasets.open_uploads import OpenUpload, Survey, ends, survey
 from magicfs.engine import Engine
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import human_age
+from magicfs.protocol.period import human_time
 from magicfs.report import human_bytes
 
 __all__ = ["Owner", "Share", "shares_of"]
@@ -53,17 +53,17 @@ class Share:
         now = time.time()
         number = f"{len(self.uploads)}{'' if self.is_whole else ' and more'}"
         size = "" if self.bytes is None else f", {human_bytes(self.bytes)}"
-        age = human_age(now - self.uploads[0].initiated)
-        return f"{number} pending {self._of(human_age(now - self.seen))}, the oldest {age} old{size}"
+        oldest, seen = human_time(self.uploads[0].initiated, now), human_time(self.seen, now)
+        return f"{number} pending {self._of(seen)}, the oldest begun {oldest}{size}"
 
     def _of(self, seen: str) -> str:
         names = list(dict.fromkeys(f"job {one.job_id}" if one.job_id else "" for one in self.uploads))
         several = names[0] or "an own path" if len(names) == 1 else f"{len(names)} jobs or own paths"
         match self.owner:
             case Owner.RUNNING:
-                return f"of {several}, seen {seen} ago"
+                return f"of {several}, seen {seen}"
             case Owner.DEAD:
-                return f"of {several}, of which nothing was seen for {seen}"
+                return f"of {several}, last seen {seen}"
             case Owner.QUARANTINED:
                 return f"of {several}, in quarantine"
             case Owner.ENDED:
@@ -76,7 +76,7 @@ class Share:
         """The commands that end them; empty of those that are in use."""
         if self.owner is Owner.RUNNING:
             return ""
-        listed = f"magicfs pending {self.location.url}"
+        listed = f"magicfs uploads {self.location.url}"
         if self.owner is Owner.NOBODY:
             return f"{listed} lists them; the program that began them ends them, or a lifecycle rule"
         ways = [ends(self.location, one) for one in self.uploads]

@@ -543,7 +543,7 @@ async def _abort_earlier(store: Store, path: MagicPath, earlier: Pending | None,
     """
     if earlier is None or earlier.upload_id == later.upload_id:
         return
-    with suppress(PermissionDenied):  # of who may only write; magicfs pending shows the upload
+    with suppress(PermissionDenied):  # of who may only write; magicfs uploads shows the upload
         if earlier.destination_key == later.destination_key and not await _is_being_published(store, path):
             await store.abort_upload(earlier.destination_key, earlier.upload_id)
 

@@ -151,7 +151,7 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
             by="stores.conditions.remove_matching",
         ),
         Row("objects[].size", SHOWN),
-        Row("objects[].version", "a version of that key: only read, or deleted by `magicfs expire`"),
+        Row("objects[].version", "a version of that key: only read, or deleted by `magicfs maintain`"),
     ),
     "job location": (
         Row("jobId", "the job of the directory that it lies in", _location_of),
@@ -169,12 +169,12 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "registration": (
         *(
-            Row(field, "what `magicfs register` can have written", by="formats.registration.differs")
+            Row(field, "what `magicfs maintain` can have written", by="formats.registration.differs")
             for field in ("jobId", "catalog", "table")
         ),
         Row(
             "options.*",
-            "what `magicfs register` can have written; and the catalogs that this process is configured for",
+            "what `magicfs maintain` can have written; and the catalogs that this process is configured for",
             by="formats.registration.differs",
         ),
         Row("line", "nothing: only shown, as what the record says"),

@@ -101,7 +101,7 @@ def refuse_published(url: str, job: str, fates: Fates) -> None:
             f"of {len(fates.doubtful)} of {fates.total} files of job {job} it cannot be told whether its "
             f"driver has published them: {_named(fates.doubtful)}"
         )
-    finish = f"finish it with magicfs commit {url} --job {job} --driver-is-dead"
+    finish = f"finish it with magicfs recover {url} --job {job} --commit --driver-is-dead"
     if fates.gone:
         finish = f"it cannot be finished either, for {len(fates.gone)} of its uploads are gone"
     raise CommitDenied(
@@ -114,11 +114,11 @@ def refuse_gone(url: str, job: str, fates: Fates) -> None:
     """Raise CommitFailed if not all files of a job can be published any more: all or nothing."""
     if not fates.gone:
         return
-    end = f"run magicfs abort {url} --job {job} --driver-is-dead, then the job again"
+    end = f"run magicfs recover {url} --job {job} --abort --driver-is-dead, then the job again"
     if fates.published:
         end = (
-            f"{len(fates.published)} files are published already: delete them, run magicfs abort {url} --job "
-            f"{job} --driver-is-dead, then the job again"
+            f"{len(fates.published)} files are published already: delete them, run magicfs recover {url} "
+            f"--job {job} --abort --driver-is-dead, then the job again"
         )
     raise CommitFailed(
         f"{len(fates.gone)} of {fates.total} files of job {job} cannot be published any more, of "

@@ -60,7 +60,7 @@ class HadoopJob(DeadJob):
         published = f", of which {seen.published} are published already" if seen.published else ""
         how = "pass driver_is_dead=True, on the command line --driver-is-dead"
         if url:
-            how = f"run magicfs commit {url} --driver-is-dead, or magicfs abort {url} --driver-is-dead"
+            how = f"run magicfs recover {url} --driver-is-dead, with --commit or --abort"
         return UsageError(
             f"job {self.context.job} is one of Hadoop's {seen.committer} committer: {seen.tasks} tasks have "
             f"committed {seen.files} files{published}; nothing was changed; its driver cannot be kept from "

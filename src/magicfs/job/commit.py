@@ -147,11 +147,11 @@ LISTED_MAX = 20
 
 _BY_VERSION = (
     "%s: job %s deletes the files that it replaces, and the bucket keeps them by the versions that manifests "
-    "name; those without one stay where they are until magicfs expire, beside the new ones"
+    "name; those without one stay where they are until magicfs maintain, beside the new ones"
 )
 _IN_PLACE = (
     "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them beside "
-    "the new ones until magicfs expire; readers of manifests do not (magicfs.dataset, "
+    "the new ones until magicfs maintain; readers of manifests do not (magicfs.dataset, "
     "spark.read.format('magic'))"
 )
 
@@ -198,7 +198,7 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
     if len(uploads) > LISTED_MAX:
         rest = len(uploads) - LISTED_MAX
         _LOGGER.info(
-            "%s: %d more uploads are pending; magicfs pending lists them; found by job %s", url, rest, job
+            "%s: %d more uploads are pending; magicfs uploads lists them; found by job %s", url, rest, job
         )
 
 
@@ -257,7 +257,7 @@ NO_REPORT = {
     "aborted": "it was aborted",
     "committing": "it is still being committed",
     "ended": "another process has ended it, and published less than was committed",
-    "quarantined": "its audit failed, and it waits for magicfs commit --accept or magicfs abort",
+    "quarantined": "its audit failed, and it waits for magicfs recover --commit --accept, or --abort",
     "undecided": "the store did not say whether it is published; commit again, or run magicfs recover",
 }
 """Why a job has no report, by its state."""
@@ -449,7 +449,7 @@ def tell_interruption(call: Call[Any], spec: JobSpec, state: JobState) -> None:
     doing = "set up" if state == "new" else "aborted"
     error.add_note(
         f"job {spec.job} is still being {doing} by this process; nothing of it is published; "
-        f"magicfs abort {spec.location.url} --job {spec.job} discards what is left of it"
+        f"magicfs recover {spec.location.url} --job {spec.job} --abort discards what is left of it"
     )
 
 

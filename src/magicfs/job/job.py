@@ -77,7 +77,7 @@ class Job(Twins[JobReport], Maps):
         audit: Rules of ``magicfs.audit``, and functions, of what must be true of the files before they are
             published, by what they say of themselves: ``docs/audit.md``. They imply option ``footers``. A job
             that is pickled takes them along. The job object knows of them: a job whose driver died before
-            they had judged it is published only by one that has rules, or by ``magicfs commit --accept``.
+            they had judged it is published only by one that has rules, or by ``magicfs recover --accept``.
         catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
             ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
             report, for the job is published. They are the driver's, and not pickled. If the driver dies

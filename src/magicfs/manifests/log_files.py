@@ -40,7 +40,7 @@ AT_ONCE: Final = 16
 NAMED_BY: Final = 16
 """How much of its SHA-256 is in the name of a file."""
 
-_MEND: Final = "run magicfs adopt, and then magicfs compact, which makes another log of the manifests"
+_MEND: Final = "run magicfs adopt, and then magicfs maintain, which makes another log of the manifests"
 
 At = tuple[str, str]
 """The directory of a file of a log, and its name."""

@@ -2,7 +2,7 @@
 
 Each is a delayed upload of the rollback's job under a name of its own, whose parts the store copies; what is
 known of them is persisted as tasks do that. So the rollback is a job as any other, and nothing of it is
-visible before it commits. Nobody deletes a version for good but ``magicfs expire`` and the rules of the
+visible before it commits. Nobody deletes a version for good but ``magicfs maintain`` and the rules of the
 bucket: where one is gone before it was copied, there is no rollback.
 """
 

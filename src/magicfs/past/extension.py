@@ -101,7 +101,7 @@ class Past(Extension):
             destination = job.context.layout.destination
             lists = await kept.write(job.engine.store, destination, job.job.job_id, job.old)
             job.manifest["kept"] = KeptFiles(until_ms=job.job.changed_ms + keep.ms, lists=lists)
-            # Those without a version stay until magicfs expire, the others by their versions.
+            # Those without a version stay until magicfs maintain, the others by their versions.
             job.deleted = [one for one in job.old if one.version]
         job.manifest["restores"] = job.job.options.rollback.job
 
@@ -111,13 +111,13 @@ class _Promises:
     """What earlier jobs keep."""
 
     held: Mapping[str, str]  # ETags of what stays where it is, by keys
-    going: frozenset[str]  # keys of what magicfs expire is deleting
+    going: frozenset[str]  # keys of what magicfs maintain is deleting
 
     def refuse(self, look: Look, plan: Replacement, shown: Mapping[str, ManifestFile]) -> None:
         if over := [key for key in plan.equal_keys if key in self.held]:
             raise CommitDenied(
                 f"job {look.context.job} would write over {over[0]}, which an earlier job has replaced and "
-                "still keeps; nothing was published; use unique_names=True, or run magicfs expire once its "
+                "still keeps; nothing was published; use unique_names=True, or run magicfs maintain once its "
                 "time is over"
             )
         restored = (key for key in look.output.restored if key not in shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -15,6 +15,7 @@ __all__ = [
     "NotSaid",
     "Period",
     "human_age",
+    "human_time",
     "kept_for",
     "parse_period",
     "period_text",
@@ -92,3 +93,14 @@ def human_age(seconds: float) -> str:
     if left < 86_400:
         return f"{left // 3600} h {left % 3600 // 60} min"
     return f"{left // 86_400} d {left % 86_400 // 3600} h"
+
+
+def human_time(moment: float, now: float) -> str:
+    """A moment in seconds since the epoch, such as ``3 h 20 min ago (2026-11-27 23:10:07Z)``."""
+    try:
+        said = f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{moment:.0f} s since the epoch"
+    if moment > now + 60:
+        return f"in {human_age(moment - now)} ({said})"
+    return f"{human_age(now - moment)} ago ({said})"

@@ -32,8 +32,8 @@ def sweep_late(job: Job, how: LateWriters) -> threading.Thread | None:
 
     ``job``: a job that was committed or aborted through this object or a copy of it. ``how``: ``wait``
     returns when it is done, ``LATE_WRITERS_SECONDS`` later. ``background`` does it in a thread, for which the
-    process waits before it exits. ``leave`` does nothing: ``magicfs abort URL --job ID --driver-is-dead`` or
-    a lifecycle rule of the bucket will.
+    process waits before it exits. ``leave`` does nothing: ``magicfs recover URL --job ID --abort
+    --driver-is-dead`` or a lifecycle rule of the bucket will.
 
     Returns the thread, with ``background``.
     """
@@ -86,6 +86,6 @@ def _sweep_later(job: Job) -> None:
     except MagicError as error:
         text = (
             "uploads that late attempts of job %s may have left were not discarded: %s; once none of them "
-            "runs any more, magicfs abort %s --job %s --driver-is-dead discards them"
+            "runs any more, magicfs recover %s --job %s --abort --driver-is-dead discards them"
         )
         _LOG.warning(text, job.id, error, job.url, job.id)

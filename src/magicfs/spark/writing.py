@@ -141,7 +141,7 @@ def write(
         concurrency: Most requests at once, in tasks and in the job commit.
         late_writers: What becomes of attempts that go on after the job's end: ``background`` looks for
             their uploads some seconds later, in a thread that the process waits for before it exits; ``wait``
-            does so before it returns; ``leave`` leaves them to ``magicfs abort``, or to a lifecycle rule.
+            does so before it returns; ``leave`` leaves them to ``magicfs recover --abort``, or to a rule.
         storage_options: Options of the filesystem, for this process.
         worker_storage_options: The same for the tasks; by default ``storage_options``, secrets included,
             which then travel with the function. ``{}`` lets executors find their own.

@@ -193,6 +193,6 @@ def crowded(url: str, jobs: int) -> str:
         return ""
     return (
         f"{jobs:,} jobs are unfinished at {url}, and every setup, recover and doctor reads the object of "
-        f"each; magicfs recover {url} --dry-run --json lists them, and magicfs abort {url} --job ID ends one "
-        "whose driver is dead"
+        f"each; magicfs recover {url} --dry-run --json lists them, and magicfs recover {url} --job ID "
+        "--abort ends one whose driver is dead"
     )

@@ -344,7 +344,7 @@ class _Look:
         # What is kept by its version is not deleted with the name.
         kept = here(one.key for objects in lists.values() for one in objects if not one.version)
         if kept is not None:
-            what = f"another dataset, which keeps replaced files here until magicfs expire, such as {kept}"
+            what = f"another dataset, which keeps replaced files here until magicfs maintain, such as {kept}"
             self._dataset(parent, what)
 
     def _child_of(self, parent: str) -> str:

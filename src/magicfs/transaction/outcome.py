@@ -90,8 +90,8 @@ def ended(url: str, job: str) -> CommitDenied:
     """Nothing is ever published for a job that has ended, whatever its tasks have left since."""
     return CommitDenied(
         f"job {job} has ended, published or aborted, and cannot be committed again; nothing was changed; "
-        f"what its tasks have left since, once none of them runs any more, magicfs abort {url} --job {job} "
-        "--driver-is-dead removes"
+        f"what its tasks have left since, once none of them runs any more, magicfs recover {url} --job {job} "
+        "--abort --driver-is-dead removes"
     )
 
 

@@ -125,7 +125,7 @@ def _refused(context: JobContext, error: StoreError, left: Sequence[str]) -> Sto
         f"{error.problem}; a job has to write over its own objects and to delete them, so job {context.job} "
         f"was not set up; nothing else was changed, and these of its objects stay: {', '.join(left)}"
     )
-    command = f"magicfs abort {context.url} --job {context.job}"
+    command = f"magicfs recover {context.url} --job {context.job} --abort"
     hint = f"{error.hint}; remove what is left, once that is allowed, with {command}"
     return type(error)(error.operation, error.key, problem, hint=hint)
 

@@ -140,7 +140,7 @@ def test_one_that_fails_keeps_its_note_and_the_others_are_registered(scene: JobS
     assert found["symlink"].done == "registered"
     assert found["delta"].done == "not registered"
     assert "memory://" in found["delta"].problem
-    assert found["delta"].line == f"magicfs register '{scene.url}' delta"
+    assert found["delta"].line == f"magicfs maintain '{scene.url}' --register delta"
     assert len(notes(scene)) == 1
 
 
@@ -277,7 +277,7 @@ class TestByName:
         assert "DuckLake(connection, 'lake', 'sales', 'main')" in out
         assert job.id in out
         assert main(["recover", place.url, "--json"]) == 1
-        [table] = json.loads(capsys.readouterr().out)["tables"]
+        [table] = json.loads(capsys.readouterr().out)["catalogs"]
         assert (table["catalog"], table["done"]) == ("ducklake", "not registered")
         note = next(Path(place.url).rglob("_magicfs/.catalogs/*.json"))
         assert main(["show", str(note)]) == 0

@@ -428,8 +428,11 @@ class TestCommand:
     @pytest.mark.parametrize("kind", ["symlink", "delta"])
     def test_it_registers_and_tells(self, scene: CatalogScene, kind: str, capsys: pytest.CaptureFixture[str]):
         job = publish_state(scene, 0)
-        assert main(["register", scene.url, kind, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out) == {
+        words = ["maintain", scene.url, "--only", "register", "--register", kind]
+        assert main([*words, "--dry-run"]) == 1
+        assert f"would let {kind} show the dataset" in capsys.readouterr().out
+        assert main([*words, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["register"] == {
             "url": f"file://{scene.url}",
             "catalog": kind,
             "table": "",
@@ -439,7 +442,7 @@ class TestCommand:
             "removed": 0,
             "files": 2,
         }
-        assert main(["register", scene.url, kind]) == 0
+        assert main(words) == 0
         assert "nothing to do" in capsys.readouterr().out
 
     @pytest.mark.process
@@ -455,7 +458,16 @@ class TestCommand:
         named = {f"PYICEBERG_CATALOG__DEFAULT__{name}": value for name, value in properties.items()}
 
         def command(*more: str) -> subprocess.CompletedProcess[str]:
-            line = [sys.executable, "-m", "magicfs.cli", "register", scene.url, "iceberg", *more]
+            line = [
+                sys.executable,
+                "-m",
+                "magicfs.cli",
+                "maintain",
+                scene.url,
+                "--register",
+                "iceberg",
+                *more,
+            ]
             return subprocess.run(
                 line, env={**os.environ, **named}, capture_output=True, text=True, check=False
             )
@@ -465,8 +477,8 @@ class TestCommand:
         without, unknown = command(), command("--table", "db.sales", "--catalog-name", "other")
         assert (without.returncode, unknown.returncode) == (2, 2)
         assert "--table" in without.stderr
-        assert "no catalog 'other'" in unknown.stderr
+        assert "no catalog 'other'" in unknown.stdout
 
     def test_a_table_where_there_is_none(self, scene: CatalogScene, capsys: pytest.CaptureFixture[str]):
-        assert main(["register", scene.url, "delta", "--table", "db.sales"]) == 2
+        assert main(["maintain", scene.url, "--register", "delta", "--table", "db.sales"]) == 2
         assert "--table is for iceberg, glue and hive" in capsys.readouterr().err

@@ -528,7 +528,7 @@ REGISTRATION = Registration(
     catalog="iceberg",
     table="db.día 1",
     options={"catalog": "default", "uriSha256": "abab"},
-    line="magicfs register 's3://lake/trips' iceberg --table 'db.día 1' --catalog-name default",
+    line="magicfs maintain 's3://lake/trips' --register iceberg --table 'db.día 1' --catalog-name default",
     unknown={"later": [1, None]},
 )
 

@@ -1,13 +1,15 @@
-"""What ``magicfs recover`` does about catalogs: tables that a dead driver did not register."""
+"""A part of ``magicfs recover`` and ``magicfs maintain``: tables that a dead driver did not register."""
 
 from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.guests import Mended
-from magicfs.cli.storage import parse_storage_options
+from magicfs.cli.guests import Part
+from magicfs.cli.statuses import status_of
 
-__all__ = ["configure", "run"]
+__all__ = ["PLACE", "configure", "run"]
+
+PLACE = 4
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,12 +19,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         action="append",
         default=[],
-        help="a metastore of Hive that is yours, such as thrift://host:9083, in addition to those in "
-        "PyIceberg's configuration; recover connects to no other",
+        help="a metastore of Hive that is yours, such as thrift://host:9083, in addition to those in the "
+        "configuration of PyIceberg; no other is connected to",
     )
 
 
-def run(arguments: argparse.Namespace) -> Mended:
+def run(arguments: argparse.Namespace) -> Part:
     """Register what jobs that have ended have left."""
     from magicfs.catalogs import catch_up
 
@@ -30,21 +32,19 @@ def run(arguments: argparse.Namespace) -> Mended:
         arguments.url,
         dry_run=arguments.dry_run,
         metastores=arguments.metastore,
-        storage_options=parse_storage_options(arguments.storage_options),
+        storage_options=arguments.storage_options,
     )
     found = [one for one in tables if one.done != "forgotten"]
-    return Mended(
-        "tables",
-        [one.to_dict() for one in found],
+    blocks = [
         [
-            [
-                ("catalog", f"{one.catalog} {one.table}".rstrip()),
-                ("lacked job", one.job_id),
-                ("done", one.done),
-                ("reason", one.problem),
-                ("next", one.line if one.done == "not registered" else ""),
-            ]
-            for one in found
-        ],
-        undecided=any(one.done != "registered" for one in found),
-    )
+            ("catalog", f"{one.catalog} {one.table}".rstrip()),
+            ("lacked job", one.job_id),
+            ("done", one.done),
+            ("reason", one.problem),
+            ("next", one.line if one.done == "not registered" else ""),
+        ]
+        for one in found
+    ]
+    line = f"{len(found)} tables lagged behind" if found else "no table lags behind"
+    status = status_of(found=any(one.done != "registered" for one in found))
+    return Part(line, [one.to_dict() for one in found], blocks, status)

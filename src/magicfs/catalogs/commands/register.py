@@ -1,99 +1,105 @@
-"""``magicfs register URL CATALOG``: let a table of a catalog show what is published."""
+"""A part of ``magicfs maintain``: let a table of a catalog show what is published."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import print_fields, print_json
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.guests import Part
+from magicfs.cli.statuses import Status
 from magicfs.errors import UsageError
 
 if TYPE_CHECKING:
     from magicfs.catalogs.port import Catalog
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
+__all__ = ["PLACE", "check", "configure", "run"]
 
-HELP = "let a table of a catalog show the dataset as it is published now"
-PLACE = 180
+PLACE = 5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    """Add its arguments."""
     parser.add_argument(
-        "catalog",
+        "--register",
         metavar="CATALOG",
         choices=("delta", "iceberg", "glue", "hive", "symlink"),
-        help="delta, a table of Delta Lake at the destination; iceberg; glue; hive; or symlink, lists of "
-        "files for Athena, Trino and Hive",
+        help="let a table of a catalog show the dataset: delta, at the destination itself; iceberg, glue or "
+        "hive; or symlink, lists of files for Athena, Trino and Hive",
     )
     parser.add_argument(
-        "--table", metavar="NAME", help="the table of an iceberg, glue or hive catalog, such as db.sales"
+        "--table",
+        metavar="NAME",
+        help="with --register: the table of iceberg, glue or hive, such as db.sales",
     )
     parser.add_argument(
         "--catalog-name",
         metavar="NAME",
         default="default",
-        help="which catalog of .pyiceberg.yaml; by default the one called default",
-    )
-    parser.add_argument(
-        "--metastore", metavar="URI", help="of hive: where its metastore is, such as thrift://host:9083"
+        help="with --register iceberg: which catalog of .pyiceberg.yaml (default)",
     )
     parser.add_argument(
         "--exact",
         action="store_true",
-        help="of hive: let readers go by lists of files, as Trino and Presto can, Hive and Spark cannot",
+        help="with --register hive: let readers go by lists of files: Trino and Presto can, Hive and "
+        "Spark cannot",
     )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="also if others have changed the table: what they did to it is undone",
+        help="with --register: also if others changed the table; what they did to it is undone",
     )
-    add_storage_options(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Register, and print what the table shows. Returns 0."""
+def check(arguments: argparse.Namespace) -> None:
+    """Raise UsageError if arguments lack that need others."""
+    kind, only = arguments.register, "register" in (arguments.only or ())
+    if kind is None and any((only, arguments.table, arguments.exact, arguments.force)):
+        raise UsageError("no catalog is named; give --register, such as --register delta")
+    if kind in {"delta", "symlink"} and arguments.table is not None:
+        raise UsageError(
+            f"--table is for iceberg, glue and hive; a {kind} table is at the destination itself"
+        )
+    if kind in {"iceberg", "glue", "hive"} and arguments.table is None:
+        raise UsageError(f"name the table of the {kind} catalog: --table db.sales")
+    if kind == "hive" and len(arguments.metastore) != 1:
+        raise UsageError("give the address of the metastore once: --metastore thrift://host:9083")
+
+
+def run(arguments: argparse.Namespace) -> Part | None:
+    """Register, if that is asked for."""
+    if arguments.register is None:
+        return None
+    catalog = _catalog(arguments)
+    if arguments.dry_run:
+        said = f"would let {arguments.register} {arguments.table or ''}".rstrip()
+        return Part(
+            f"{said} show the dataset",
+            {"catalog": arguments.register, "table": arguments.table},
+            (),
+            Status.FOUND,
+        )
     from magicfs.catalogs import register
 
     report = register(
-        arguments.url,
-        _catalog(arguments),
-        force=arguments.force,
-        storage_options=parse_storage_options(arguments.storage_options),
+        arguments.url, catalog, force=arguments.force, storage_options=arguments.storage_options
     )
-    if arguments.json:
-        print_json(report.to_dict())
-        return 0
     done = f"{report.added} files added, {report.removed} removed" if report.changed else "nothing to do"
-    print_fields(
-        [
-            ("dataset", report.url),
-            ("catalog", f"{report.catalog} {report.table}".rstrip()),
-            ("shows job", report.job_id),
-            ("changed", done),
-            ("files", report.files),
-        ]
-    )
-    return 0
+    table = f"{report.catalog} {report.table}".rstrip()
+    return Part(f"{table}: {done}; it shows {report.files} files, of job {report.job_id}", report.to_dict())
 
 
 def _catalog(arguments: argparse.Namespace) -> Catalog:
     from magicfs.catalogs import Delta, SymlinkManifest
     from magicfs.catalogs.described import glue_named, hive_named, iceberg_named
 
-    if arguments.catalog in {"delta", "symlink"}:
-        if arguments.table is not None:
-            raise UsageError(
-                f"--table is for iceberg, glue and hive; a {arguments.catalog} table is at the destination "
-                "itself"
-            )
-        return Delta() if arguments.catalog == "delta" else SymlinkManifest()
-    if arguments.table is None:
-        raise UsageError(f"name the table of the {arguments.catalog} catalog: --table db.sales")
-    if arguments.catalog == "hive":
-        return hive_named(arguments.table, arguments.metastore, exact=arguments.exact)
-    if arguments.catalog == "glue":
-        return glue_named(arguments.table)
-    return iceberg_named(arguments.table, arguments.catalog_name)
+    match arguments.register:
+        case "delta":
+            return Delta()
+        case "symlink":
+            return SymlinkManifest()
+        case "hive":
+            return hive_named(arguments.table, arguments.metastore[0], exact=arguments.exact)
+        case "glue":
+            return glue_named(arguments.table)
+        case _:
+            return iceberg_named(arguments.table, arguments.catalog_name)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 
 from magicfs.cli.printing import print_job_report
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.statuses import Status
+from magicfs.cli.storage import add_destination
 from magicfs.past.commands.keeping import add_asked_keeping
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "publish a dataset as it was when a job had been published, as a new job, all or nothing"
-PLACE = 140
+HELP = "publish an earlier state again, as a new job, all or nothing"
+PLACE = ("past", 1)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    add_destination(parser, dry_run=True)
     parser.add_argument(
         "--to",
         metavar="WHICH",
@@ -28,21 +29,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--partition",
         metavar="DIRECTORY",
         action="append",
-        help="only this directory relative to it goes back, such as day=2026-01-01, with all below; may be "
-        "given several times",
+        help="roll back only this directory relative to URL, such as day=2026-01-01; may be repeated",
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="change nothing; print what would go and what would come back"
-    )
-    add_asked_keeping(parser, "keep what was published since for so long, such as 7d")
+    add_asked_keeping(parser, "how long to keep what was published since, such as 7d")
     parser.add_argument(
         "--run-id", metavar="ID", help="name of the run: a second rollback of it does nothing"
     )
-    add_storage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Roll back, and print what was published and what that changed. Returns 0."""
+    """Roll back, and print what was published and what that changed."""
     from magicfs.past.rollback import rollback
 
     report = rollback(
@@ -53,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         keep=arguments.keep,
         keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
-        storage_options=parse_storage_options(arguments.storage_options),
+        storage_options=arguments.storage_options,
     )
-    print_job_report(report, as_json=arguments.json)
-    return 0
+    status = print_job_report(report, as_json=arguments.json)
+    return Status.FOUND if arguments.dry_run else status

@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 
 from magicfs.cli.printing import print_fields, print_json, write_line
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.statuses import Status
+from magicfs.cli.storage import add_destination
+from magicfs.errors import UsageError
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "name a publication, so that it can be read and rolled back to by that name"
-PLACE = 130
-_FOUND_NONE = 1
+HELP = "name a publication, to read it or roll back to it by that name"
+PLACE = ("past", 3)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    add_destination(parser)
     parser.add_argument("name", metavar="NAME", help="the tag: letters, digits, '.', '_' and '-'")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -27,26 +28,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--delete", action="store_true", help="remove the tag; the publication stays")
     parser.add_argument("--move", action="store_true", help="let a tag that names another one name this one")
-    add_storage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Set or remove it. Returns 0; 1 if there was none to remove."""
+    """Set or remove it. Raises UsageError if there was none to remove."""
     from magicfs.past.tags import tag, untag
 
-    options = parse_storage_options(arguments.storage_options)
+    options = arguments.storage_options
     if arguments.delete:
         removed = untag(arguments.url, arguments.name, storage_options=options)
-        if arguments.json:
-            print_json({"url": arguments.url, "tag": arguments.name, "removed": removed})
-        else:
-            write_line(
-                f"tag {arguments.name} {'was removed' if removed else 'was not there'}; no file was changed"
+        if not removed:
+            raise UsageError(
+                f"{arguments.url} has no tag {arguments.name}; nothing was changed; magicfs log "
+                f"{arguments.url} lists the tags"
             )
-        return 0 if removed else _FOUND_NONE
+        if arguments.json:
+            print_json({"url": arguments.url, "tag": arguments.name, "removed": True})
+        else:
+            write_line(f"tag {arguments.name} was removed; no file was changed")
+        return Status.FINE
     job = tag(arguments.url, arguments.name, arguments.as_of, move=arguments.move, storage_options=options)
     if arguments.json:
         print_json({"url": arguments.url, "tag": arguments.name, "job_id": job})
     else:
-        print_fields([("dataset", arguments.url), ("tag", arguments.name), ("job", job)])
-    return 0
+        print_fields(("dataset", arguments.url), ("tag", arguments.name), ("job", job))
+    return Status.FINE

@@ -1,43 +1,48 @@
-"""``magicfs rewrite URL``: put small files together."""
+"""A part of ``magicfs maintain``: put small files together."""
 
 from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import print_fields, print_json, write_line
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.guests import Part
+from magicfs.cli.statuses import status_of
+from magicfs.errors import UsageError
 from magicfs.past.commands.keeping import add_keeping
+from magicfs.report import human_bytes
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
+if TYPE_CHECKING:
+    from magicfs.tables.rewrite import RewriteReport
 
-HELP = "put small Parquet files together, as a job, all or nothing; rows and their order stay"
-PLACE = 160
+__all__ = ["PLACE", "check", "configure", "run"]
+
+PLACE = 1
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_OPTIONS = ("partitions", "keep", "keep_in_place", "run_id")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    """Add its arguments."""
     parser.add_argument(
-        "--target-size",
+        "--rewrite",
         metavar="SIZE",
         type=_bytes,
-        default="128M",
-        help="of the largest files that are made, such as 64M or 1G (128M)",
+        help="put small Parquet files together, too, into files of about this size, such as 128M or 1G",
     )
     parser.add_argument(
         "--partition",
         metavar="DIRECTORY",
+        dest="partitions",
         action="append",
-        help="only this directory relative to URL, such as day=2026-01-01; may be given several times",
+        help="with --rewrite: only this directory relative to URL, such as day=2026-01-01; may be repeated",
     )
-    add_keeping(parser, "keep the old files for so long, such as 7d; by default they are deleted")
-    parser.add_argument("--run-id", metavar="ID", help="name of the run: a second rewrite of it does nothing")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
-    add_storage_options(parser)
+    add_keeping(parser, "with --rewrite: how long to keep the old files, such as 7d; else they are deleted")
+    parser.add_argument(
+        "--run-id", metavar="ID", help="with --rewrite: name of the run: a second rewrite of it does nothing"
+    )
 
 
 def _bytes(text: str) -> int:
@@ -47,43 +52,42 @@ def _bytes(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Rewrite, and print what. Returns 0, also if there was nothing to rewrite."""
-    from magicfs.report import human_bytes
+def check(arguments: argparse.Namespace) -> None:
+    """Raise UsageError if arguments lack that need others."""
+    given = [name for name in _OPTIONS if getattr(arguments, name)]
+    if arguments.rewrite is None and (given or "rewrite" in (arguments.only or ())):
+        raise UsageError("how large shall the files be? give --rewrite, such as --rewrite 128M")
+
+
+def run(arguments: argparse.Namespace) -> Part | None:
+    """Rewrite, if that is asked for."""
+    if arguments.rewrite is None:
+        return None
     from magicfs.tables.rewrite import rewrite
 
     report = rewrite(
         arguments.url,
-        target_size=arguments.target_size,
-        partitions=arguments.partition,
+        target_size=arguments.rewrite,
         dry_run=arguments.dry_run,
-        keep=arguments.keep,
-        keep_in_place=arguments.keep_in_place,
-        run_id=arguments.run_id,
-        storage_options=parse_storage_options(arguments.storage_options),
+        storage_options=arguments.storage_options,
+        **{name: getattr(arguments, name) for name in _OPTIONS},
     )
-    left = f"{report.left} small files, whose schema pyarrow cannot write" if report.left else ""
-    if arguments.json:
-        print_json(report.to_dict())
-    elif report.published_before:
-        write_line(f"this run was rewritten before, by job {report.job_id}; nothing was changed")
-    elif not report.files:
-        write_line(f"nothing to rewrite at {report.url}; nothing was changed")
-        print_fields([("left", left)])
-    else:
-        print_fields(
-            [
-                ("dataset", report.url),
-                (
-                    "would rewrite" if arguments.dry_run else "rewrote",
-                    f"{report.files} files ({human_bytes(report.bytes)})",
-                ),
-                ("into", f"{report.new_files} ({human_bytes(report.new_bytes)})"),
-                ("rows", "" if report.rows is None else report.rows),
-                ("left", left),
-                ("kept", f"the old files, for {arguments.keep}" if report.kept else ""),
-                ("job", report.job_id or ""),
-                *(("warning", one) for one in report.warnings),
-            ]
-        )
-    return 0
+    return _part(report, dry_run=arguments.dry_run, keep=arguments.keep)
+
+
+def _part(report: RewriteReport, *, dry_run: bool, keep: str | None) -> Part:
+    line = "no small files"
+    if report.files:
+        done, old, new = "would replace" if dry_run else "replaced", report.files, report.new_files
+        line = f"{done} {old} files ({human_bytes(report.bytes)}) by {new} ({human_bytes(report.new_bytes)})"
+    if report.published_before:
+        line = f"this run was rewritten before, by job {report.job_id}; nothing was rewritten now"
+    more = [
+        ("job", report.job_id if report.files else ""),
+        ("rows", report.rows),
+        ("left", f"{report.left} small files, whose schema pyarrow cannot write" if report.left else ""),
+        ("kept", f"the old files, for {keep}" if report.kept else ""),
+        *(("warning", one) for one in report.warnings),
+    ]
+    status = status_of(found=dry_run and report.files, unfinished=report.warnings)
+    return Part(line, report.to_dict(), [more], status)

@@ -6,18 +6,19 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import print_fields, print_job_report, print_json
-from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.cli.printing import AGAIN, print_fields, print_job_report, print_json
+from magicfs.cli.statuses import Status
+from magicfs.cli.storage import add_storage_options
 from magicfs.errors import UsageError
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     import pyarrow.dataset
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "publish files of this machine (Parquet, CSV, lines of JSON, Arrow, ORC) as one dataset"
-PLACE = 20
-_FOUND = 1
+HELP = "publish files from this machine (Parquet, CSV, JSON lines, Arrow, ORC)"
+PLACE = ("publish", 1)
 _INPUTS = ("parquet", "csv", "json", "arrow", "orc")
 _OPTIONS = (
     "partitioning",
@@ -41,42 +42,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "inputs", metavar="IN", nargs="+", help="a file, a directory, or a pattern such as 'data/**/*.csv'"
     )
     parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
-    parser.add_argument("--input-format", choices=_INPUTS, help="what the files are (told by their names)")
+    parser.add_argument(
+        "--input-format", choices=_INPUTS, help="what the files are, if their names do not say"
+    )
     parser.add_argument("--format", choices=_OUTPUTS, default="parquet", help="what to write (parquet)")
     parser.add_argument("--compression", metavar="CODEC", help="such as zstd; by default the format's own")
     parser.add_argument(
         "--partition-by",
         metavar="COLUMNS",
         default="",
-        help="partition columns, with commas, outermost first",
+        help="partition columns, separated by commas",
     )
     parser.add_argument(
         "--partitioning", choices=("hive", "directory"), default="hive", help="day=mon, or mon alone (hive)"
     )
     parser.add_argument(
-        "--mode", choices=WRITE_MODES, default="error", help="what to do about data that is there (error)"
+        "--mode", choices=WRITE_MODES, default="error", help="what to do about existing data (error)"
     )
     parser.add_argument(
-        "--any-schema", action="store_true", help="write what does not fit the columns that are there, too"
+        "--any-schema", action="store_true", help="write even if the columns do not match the existing data"
     )
-    parser.add_argument("--max-rows-per-file", metavar="N", type=int, help="most rows of a file")
-    parser.add_argument("--max-bytes-per-file", metavar="N", type=int, help="about how many bytes of a file")
+    parser.add_argument("--max-rows-per-file", metavar="N", type=int, help="at most so many rows in a file")
+    parser.add_argument("--max-bytes-per-file", metavar="N", type=int, help="about how many bytes in a file")
     parser.add_argument("--tasks", metavar="N", type=int, default=1, help="how many threads write (1)")
-    parser.add_argument("--run-id", metavar="ID", help="name of the run, which is published once")
+    parser.add_argument("--run-id", metavar="ID", help="name of the run: a second write of it does nothing")
     parser.add_argument(
-        "--allow-empty", action="store_true", help="let files without rows replace what is there"
+        "--allow-empty", action="store_true", help="let input without rows replace existing data"
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="change nothing, and tell what would be written"
-    )
-    add_storage_options(parser)
+    add_storage_options(parser, dry_run=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write, and print the report. Returns 0 if all is published; 1 after a warning, or if ``--dry-run``
-    found something to do.
-    """
-    options = parse_storage_options(arguments.storage_options)
+    """Write, and print the report."""
     try:
         import pyarrow as pa
 
@@ -88,21 +85,19 @@ def run(arguments: argparse.Namespace) -> int:
     data = open_files(arguments.inputs, arguments.input_format)
     if arguments.dry_run:
         _preview(arguments, data)
-        return _FOUND
+        return Status.FOUND
     how = {name: getattr(arguments, name) for name in _OPTIONS}
     how["options"] = {"allow_empty": arguments.allow_empty}
     how["partition_by"] = [one.strip() for one in arguments.partition_by.split(",") if one.strip()]
     try:
         how["check_schema"] = not arguments.any_schema
-        report = write(data, arguments.url, storage_options=options, **how)
+        report = write(data, arguments.url, storage_options=arguments.storage_options, **how)
     except pa.ArrowException as error:
         raise UsageError(f"the files cannot be read: {error}; nothing is published") from error
-    print_job_report(report, as_json=arguments.json)
-    return _FOUND if report.warnings else 0
+    return print_job_report(report, as_json=arguments.json)
 
 
 def _preview(arguments: argparse.Namespace, data: pyarrow.dataset.Dataset) -> None:
-    from magicfs.report import human_bytes
     from magicfs.tables.on_disk import find_files
 
     files = [path for group in find_files(arguments.inputs) for path in group]
@@ -113,12 +108,10 @@ def _preview(arguments: argparse.Namespace, data: pyarrow.dataset.Dataset) -> No
         print_json({**shown, "files": len(files), "bytes": size, "columns": columns})
         return
     print_fields(
-        [
-            ("destination", arguments.url),
-            ("done", "would write"),
-            ("mode", arguments.mode),
-            ("files read", f"{len(files)} ({human_bytes(size)})"),
-            *(("column", f"{name}: {kind}") for name, kind in columns.items()),
-            ("next", "nothing was changed; leave --dry-run out to do it"),
-        ]
+        ("destination", arguments.url),
+        ("done", "would write"),
+        ("mode", arguments.mode),
+        ("files read", f"{len(files)} ({human_bytes(size)})"),
+        *(("column", f"{name}: {kind}") for name, kind in columns.items()),
+        ("next", AGAIN),
     )

@@ -1,51 +1,49 @@
-"""``magicfs pending URL``: which uploads are pending under a destination."""
+"""``magicfs uploads URL``: the uploads that are pending under a destination."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import print_json, print_table, printable, write_line
-from magicfs.cli.storage import add_storage_options, on_store, parse_storage_options
-from magicfs.protocol.period import human_age
+from magicfs.cli.printing import human_moment, print_error, print_json, print_table, printable, write_line
+from magicfs.cli.statuses import status_of
+from magicfs.cli.storage import add_destination, on_store
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from magicfs.datasets.open_uploads import OpenUpload, Survey
     from magicfs.protocol.paths import Location
 
-__all__ = ["HELP", "configure", "run"]
+__all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "list the uploads that are pending under a destination"
-_FOUND = 1
-_UNKNOWN = "unknown"
+HELP = "list pending uploads, with the commands that end each"
+PLACE = ("look", 2)
 _ENDS_MAX = 10
 _NOBODYS = "uploads of no known job with the program that began them, or by a lifecycle rule of the bucket"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
-    add_storage_options(parser)
+    add_destination(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List what is pending; nothing is changed. Returns 0 if nothing is pending, else 1."""
+    """List what is pending; nothing is changed. Returns 0 if nothing is pending."""
     from magicfs.datasets.open_uploads import survey
     from magicfs.stores import resolve
 
-    url, options = resolve.split(arguments.url, parse_storage_options(arguments.storage_options))
+    url, options = resolve.split(arguments.url, arguments.storage_options)
     location = resolve.location_of(url)
     found = on_store(location, options, lambda store: survey(store, location.key))
     for error in found.unreadable:
-        sys.stderr.write(f"magicfs: {printable(str(error))}\n")
+        print_error(error, as_json=arguments.json)
     if arguments.json:
         print_json(_document(location, found, time.time()))
     else:
-        _print(location, found, time.time())
-    return _FOUND if found.uploads else 0
+        _print(location, found)
+    return status_of(found=found.uploads)
 
 
 def _document(location: Location, found: Survey, now: float) -> dict[str, object]:
@@ -74,45 +72,26 @@ def _document(location: Location, found: Survey, now: float) -> dict[str, object
     }
 
 
-def _print(location: Location, found: Survey, now: float) -> None:
-    from magicfs.report import human_bytes
+def _print(location: Location, found: Survey) -> None:
+    """Print what is pending, and the commands that end it, each once."""
+    from magicfs.datasets.open_uploads import ends
 
     if not found.uploads:
         write_line(f"nothing is pending under {location.url}")
         return
-    print_table(
-        ("AGE", "SIZE", "JOB", "KEY"),
-        (
-            (
-                human_age(now - upload.initiated),
-                _UNKNOWN if upload.length is None else human_bytes(upload.length),
-                f"{upload.job_id or _UNKNOWN}{_audited(upload)}",
-                upload.key,
-            )
-            for upload in found.uploads
-        ),
-    )
-    oldest = human_age(now - min(upload.initiated for upload in found.uploads))
-    count, unknown = len(found.uploads), found.sizes_unknown
-    write_line(
-        f"{count} pending upload{'' if count == 1 else 's'} under {location.url}, the oldest {oldest} old; "
-        f"{human_bytes(found.bytes_known)}" + (f" and {unknown} of unknown size" if unknown else "")
-    )
-    _print_ends(location, found)
-
-
-def _audited(upload: OpenUpload) -> str:
-    if upload.quarantined:
-        return ", in quarantine"
-    return ", not judged yet" if upload.unjudged else ""
-
-
-def _print_ends(location: Location, found: Survey) -> None:
-    """Name the commands that end what was listed, each once."""
-    from magicfs.datasets.open_uploads import ends
-
+    print_table(("BEGUN", "SIZE", "JOB", "KEY"), map(_row, found.uploads))
+    oldest = human_moment(min(one.initiated for one in found.uploads) * 1000)
+    unknown = f" and {found.sizes_unknown} of unknown size" if found.sizes_unknown else ""
+    size = f"{human_bytes(found.bytes_known)}{unknown}"
+    write_line(f"{len(found.uploads)} pending under {location.url}, the oldest begun {oldest}; {size}")
     ways = dict.fromkeys(ends(location, upload) for upload in found.uploads)
     for commands in list(ways)[:_ENDS_MAX]:
         write_line("to end: " + (", or ".join(map(printable, commands)) or _NOBODYS))
     if len(ways) > _ENDS_MAX:
         write_line(f"to end {len(ways) - _ENDS_MAX} more: --json names the commands for each")
+
+
+def _row(upload: OpenUpload) -> tuple[str, ...]:
+    state = ", in quarantine" if upload.quarantined else ", not judged yet" if upload.unjudged else ""
+    size = "unknown" if upload.length is None else human_bytes(upload.length)
+    return human_moment(upload.initiated * 1000), size, f"{upload.job_id or 'unknown'}{state}", upload.key
