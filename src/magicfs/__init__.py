@@ -53,12 +53,14 @@ if TYPE_CHECKING:
     from magicfs.past.tags import untag as untag
     from magicfs.report import JobReport as JobReport
     from magicfs.report import VerifyReport as VerifyReport
+    from magicfs.tables.dataset import Dataset as Dataset
     from magicfs.tables.rewrite import RewriteReport as RewriteReport
     from magicfs.tables.rewrite import rewrite as rewrite
     from magicfs.tables.write import write as write
 
 _HOMES = {
     "AdoptReport": "magicfs.datasets.adopt",
+    "Dataset": "magicfs.tables.dataset",
     "DoctorReport": "magicfs.datasets.checkup",
     "DropReport": "magicfs.past.drop",
     "ExpireReport": "magicfs.past.expire",

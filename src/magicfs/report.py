@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
@@ -26,6 +26,7 @@ __all__ = [
     "human_bytes",
     "job_report",
     "plain_fields",
+    "text_table",
 ]
 
 
@@ -167,16 +168,25 @@ class JobReport:
         return "\n".join(lines)
 
 
-def html_table(rows: Iterable[tuple[str, object]]) -> str:
-    """A table of names and values, for notebooks."""
+def html_table(rows: Iterable[Sequence[object]], header: Sequence[str] = ()) -> str:
+    """A table for notebooks. The first cell of each row names it."""
     from html import escape
 
-    cells = (
-        f"<tr><th style='text-align:left'>{escape(name)}</th>"
-        f"<td style='text-align:left'>{escape(str(value))}</td></tr>"
-        for name, value in rows
-    )
-    return f"<table>{''.join(cells)}</table>"
+    def line(cells: Sequence[object], names: int) -> str:
+        kinds = ["th"] * names + ["td"] * (len(cells) - names)
+        both = zip(kinds, cells, strict=True)
+        shown = (f"<{kind} style='text-align:left'>{escape(str(cell))}</{kind}>" for kind, cell in both)
+        return f"<tr>{''.join(shown)}</tr>"
+
+    head = line(header, len(header)) if header else ""
+    return f"<table>{head}{''.join(line(row, 1) for row in rows)}</table>"
+
+
+def text_table(rows: Iterable[Sequence[str]], header: Sequence[str]) -> list[str]:
+    """Lines with rows in columns; the last column is not padded."""
+    table = [header, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header) - 1)]
+    return ["  ".join([*map(str.ljust, row, widths), row[-1]]) for row in table]
 
 
 def job_report(

@@ -87,37 +87,7 @@ def register(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> RegisterReport:
-    """Let a table of a catalog show the dataset as it is published now, and nothing else.
-
-    The table is created if it is not there. It may show any earlier publication, or none: files that came are
-    added, those that were replaced or rolled back are removed, in one transaction of the catalog where it has
-    such. No data is read but footers of files that are added, and no file of the dataset is written or
-    deleted.
-
-    A second call changes nothing. If this process dies, call again. Any number of calls may run at once, and
-    beside jobs: none takes a table back to an older publication.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``, or the report of a job.
-        catalog: ``magicfs.catalogs.Iceberg``, ``Delta``, ``DuckLake``, ``Glue``,
-            ``Hive`` or ``SymlinkManifest``.
-        force: Bring the table there even if others have added files to it or removed some. What they did to
-            it is undone, as a further version of the table.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        ObjectNotFound: Nothing was published there, or a file that was opened is gone; the catalog was not
-            changed.
-        UsageError: The catalog cannot show these files, somebody else has changed the table, or its library
-            is not installed; the catalog was not changed.
-        FormatError: The chain of manifests is broken; the catalog was not changed.
-        StoreError: The store refused, or did not answer; call again.
-        Unavailable: Others changed the table all the time; call again.
-
-    What the catalog's own library raises passes through. The table then shows what it did, or the dataset:
-    call again.
-    """
+    """See ``magicfs.Dataset.register``; ``url`` may be the report of a job."""
     place = open_destination(
         url.destination if isinstance(url, JobReport) else url, storage_options, filesystem, for_reading=True
     )

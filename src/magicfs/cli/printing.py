@@ -67,12 +67,11 @@ def print_json(document: Mapping[str, object]) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write rows in columns; the last column is not padded."""
-    table = [header, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header) - 1)]
-    for row in table:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        write_line("  ".join([*cells, row[-1]]))
+    """Write rows in columns."""
+    from magicfs.report import text_table
+
+    for line in text_table(([printable(cell) for cell in row] for row in rows), header):
+        write_line(line)
 
 
 def print_shown(shown: Shown, first: str = "") -> None:

@@ -78,33 +78,7 @@ def adopt(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> AdoptReport:
-    """Make the visible files that no manifest names part of the dataset, and mend what can be mended.
-
-    For files that are older than the first job, and where somebody removed or overwrote a file below
-    ``_magicfs``; run it while nobody writes there. A second call finds nothing to do.
-
-    * A pointer that is lost is made again from the manifests, also where a job is unfinished, which
-      ``recover`` can finish then.
-    * A lost manifest is replaced by what lies there, and ``lost`` says what could not be recovered. If it can
-      be had from a backup, put that back instead.
-    * A log of publications with a lost file is left. The next ``compact`` makes another one.
-
-    No file is deleted, and none that readers saw is hidden.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        dry_run: Change nothing; report what would be done.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        UsageError: A job is unfinished there, or a table format keeps the directory, or it cannot be told
-            which files belong to the dataset, or a manifest is lost on a store that ignores conditional
-            writes. Nothing was changed, but for a lost pointer.
-        CommitDenied: A job was published meanwhile; nothing was changed.
-        FormatError: A list of kept files is broken, or a newer magicfs wrote the chain.
-        StoreError: The store refused, or did not answer.
-    """
+    """See ``magicfs.Dataset.adopt``."""
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     report = destination.run(adopt_files, dry_run=dry_run)
     for one in report.lost:

@@ -99,21 +99,7 @@ def doctor(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> DoctorReport:
-    """Look at versions, credentials, permissions, the store's conditions, leftovers and unfinished jobs.
-
-    Nothing is changed, but for two small objects and an upload of random names below the work directory of no
-    job, which are removed again (of local files the destination's directory stays). A second call does the
-    same anew.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        read_only: Write nothing; permissions to write and conditions are not tried then.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        UsageError: The URL or an option cannot be right.
-    """
+    """See ``magicfs.Dataset.doctor``."""
     way = open_destination(url, storage_options, filesystem, for_reading=True)
     findings: list[Finding] = [_versions()]
     way.run(_look, findings=findings, read_only=read_only)

@@ -32,27 +32,7 @@ def footers(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> dict[str, Footer | None]:
-    """What each file of a dataset says of itself: rows, schema, statistics of columns.
-
-    Nothing but manifests is read, and what stands beside them. It is kept by jobs with ``footers=True``, of
-    Parquet, CSV and JSON lines.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        last: Only the files of the job that was published last.
-        as_of: The dataset as it was then, as for ``magicfs.dataset``.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Returns:
-        A ``Footer`` for every file by its key, relative to the destination; None for those of which nothing
-        is known.
-
-    Raises:
-        ObjectNotFound: Nothing was published there, or not what ``as_of`` names.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
-        StoreError: The store refused, or did not answer.
-    """
+    """See ``magicfs.Dataset.footers``."""
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     return destination.run(footers_at, last=last, as_of=as_of)
 

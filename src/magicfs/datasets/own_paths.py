@@ -86,36 +86,7 @@ def publish(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> PathReport:
-    """Make visible what was written below a magic path of your own, all or nothing.
-
-    For paths that no job owns, such as ``DEST/__magic/mine/__base/…`` or a directory of them. A job is set up
-    that commits what is recorded there: if this process dies, ``magicfs.recover`` finishes it from its commit
-    point on, and before it nothing has changed, so call again. A second call finds nothing. If another call
-    publishes the files meanwhile, the report says ``published before``, and nothing is replaced. Files that
-    are being written at the same time belong to the next call.
-
-    Args:
-        path: A file or directory, with its scheme; ``magic+`` or ``magic::`` may stand before it.
-        mode: As for ``Job``. ``append`` refuses a name that is taken.
-        dry_run: Change nothing; report what would be published.
-        storage_options: Options of the wrapped filesystem, as for fsspec.
-        filesystem: The fsspec filesystem to use, in place of ``storage_options``; also a ``MagicFileSystem``,
-            and then ``path`` needs no scheme.
-
-    Raises:
-        UsageError: No magic path, or a job's, or nothing is recorded there, or a file was not closed, or two
-            have one name. Nothing was changed.
-        FormatError: A record is malformed, or names another place. Nothing was changed.
-        OutputExists: The mode forbids to publish onto what is there; nothing was changed.
-        CommitDenied: Another process publishes or discards the same path, or the same names. A discard that
-            died is to be finished first: call ``discard`` again.
-        CommitFailed: A file could not be published; what had become visible was removed again, and all files
-            of the path are discarded.
-        CommitOutcomeUnknown: The store did not answer; nothing was removed; run ``magicfs recover``.
-        CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
-            recover``.
-        StoreError: The store refused or failed before the commit point; call again.
-    """
+    """See ``magicfs.MagicFileSystem.publish``. ``path`` may begin with ``magic+`` or ``magic::``."""
     if mode not in WRITE_MODES:
         raise UsageError(f"mode={mode!r} is unknown; choose one of {', '.join(WRITE_MODES)}")
     return _on_path(publish_found, path, storage_options, filesystem, mode=mode, dry_run=dry_run)
@@ -128,24 +99,7 @@ def discard(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> PathReport:
-    """Drop what was written below a magic path of your own: its uploads, their records and markers.
-
-    What is published stays. A second call does nothing.
-
-    Args:
-        path: As for ``publish``.
-        dry_run: Change nothing; report what would be discarded.
-        storage_options: Options of the wrapped filesystem, as for fsspec.
-        filesystem: As for ``publish``.
-
-    Raises:
-        UsageError: No magic path, or a job's, or a file is still being written by this process. Nothing was
-            changed.
-        FormatError: A record is malformed, or names another place. Nothing was changed.
-        CommitDenied: The path is being published, beyond its commit point, or another process has discarded
-            it meanwhile; nothing was changed.
-        StoreError: Something could not be discarded; call again.
-    """
+    """See ``magicfs.MagicFileSystem.discard``."""
     return _on_path(discard_found, path, storage_options, filesystem, dry_run=dry_run)
 
 

@@ -39,20 +39,7 @@ def read_manifest(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> Manifest:
-    """What one job published.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        job: The job's id; by default the one published last.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        ObjectNotFound: No job was published there, or not this one.
-        FormatError: The manifest is malformed or inconsistent, or a newer magicfs wrote it.
-        UsageError: The URL or the id is malformed.
-        StoreError: The store refused, or did not answer.
-    """
+    """What one job published, by default the last one. Raises ObjectNotFound if it was not published."""
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     return destination.run(read_manifest_of, job)
 
@@ -68,32 +55,7 @@ def dataset(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> ds.Dataset:
-    """The dataset as it is at this moment, or was: the visible files of all published jobs, and no others.
-
-    Files that become visible, or are replaced, afterwards are no part of it. Where a later job has replaced
-    and deleted files meanwhile, or written over them, reading them raises ``FileNotFoundError``: make the
-    dataset again.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        last: Only the files of the job that was published last.
-        as_of: The dataset as it was when that job had been published: a ``datetime`` with a time zone, or its
-            text in ISO 8601; a job id, a run id or a tag. ``job:…``, ``run:…``, ``tag:…`` and ``time:…`` say
-            which. Its files are looked for by one listing, and it is all of them or an error.
-        schema: A pyarrow schema; by default the first file's. Needed when there are no files.
-        format: As for ``pyarrow.dataset.dataset``.
-        partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        ObjectNotFound: Nothing was published there, or not what ``as_of`` names; or files of then have been
-            deleted or written over.
-        UsageError: There are files that no manifest knows, from before the first job; or no files and no
-            schema; or ``as_of`` means several publications; or pyarrow is not installed.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
-        StoreError: The store refused, or did not answer.
-    """
+    """See ``magicfs.Dataset.to_arrow``."""
     try:
         import pyarrow.dataset as ds
         from pyarrow.fs import PyFileSystem

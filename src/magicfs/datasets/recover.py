@@ -45,33 +45,7 @@ def recover(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> RecoverReport:
-    """Bring a job that has died to its end: exactly the new state, or exactly the old one.
-
-    A job past its commit point is finished. One that is still open is left alone and reported, for its driver
-    may be alive; so is one of Hadoop's, which has no job object, with what it has come to. What
-    commands that died more than an hour ago have left, which tried what the store honours, is removed. A
-    second call finds nothing to do. It may run while the driver or another recovery runs.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        job: Which job, if several are unfinished.
-        rollback: Restore the old state instead. Possible until every file is visible; afterwards it refuses.
-        abort: Discard a job that is still open. Its driver, if it lives, can no longer commit it.
-        dry_run: Change nothing; report what would be done.
-        cluster: Where Hadoop's staging committers keep what their tasks have committed, a URL or a
-            ``Cluster``: their jobs are told, too.
-        storage_options: Options of the wrapped filesystem, as for fsspec.
-        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
-
-    Raises:
-        UsageError: Several jobs are unfinished and none is named, or the named one is not there, or both
-            ``rollback`` and ``abort`` are given. Nothing was changed.
-        CommitDenied: The job is past the point where it could be rolled back or aborted; nothing was changed.
-        CommitFailed: The job cannot be brought to an end; the message says what to do.
-        CommitOutcomeUnknown: The store did not say what became of a file; nothing was removed; call again.
-        FormatError: The job object, or a fact that it names, is malformed; nothing was changed.
-        StoreError: The store refused or failed; call again.
-    """
+    """See ``magicfs.Dataset.recover``."""
     how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
     own = Cluster.of(cluster)
     return on_destination(recover_jobs, url, storage_options, filesystem, cluster=own, **how)

@@ -31,29 +31,7 @@ def verify(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> VerifyReport:
-    """Compare the dataset with what the bucket holds. Nothing is changed; without ``deep`` no file is read.
-
-    One listing, and a HEAD for each file whose ETag is another one than in its manifest: with the write id of
-    the manifest it is the same file. Jobs that have not ended are named, too, which is no fault of the
-    dataset.
-
-    With ``deep`` every file that is there is held against its checksum. A job with ``checksums=True`` has
-    left that of what its tasks wrote; where the store tells the same one, the file is not read. Every other
-    file is, from the first byte to the last: whether the store gives all of it, with the checksum of its
-    task, that of the store, or the MD5 that its ETag is made of, as far as there is one. Of Parquet files it
-    is seen whether they are whole.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        deep: Look at the content of all files, too.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        ObjectNotFound: Nothing was published there.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
-        StoreError: The store refused, or did not answer.
-    """
+    """See ``magicfs.Dataset.verify``."""
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     return destination.run(verify_files, deep=deep)
 

@@ -74,26 +74,7 @@ def compact(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> CompactReport:
-    """Publish one manifest that stands for all before it. The dataset stays exactly what it was.
-
-    No data file is touched, no manifest of a job is removed, and no job waits: run it beside jobs, streams
-    and other compactions, as often as you like. A job that joins meanwhile makes it start again with what is
-    new. A second call with no job in between finds nothing to do.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        dry_run: Change nothing; report what would be done.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        ObjectNotFound: Nothing was published there.
-        UsageError: The sum would be larger than a manifest may be, or the store ignores conditional writes.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
-        Unavailable: Others published each time, or the store did not answer: call again. Readers see the
-            same dataset, whether or not the sum was linked.
-        StoreError: The store refused; nothing was changed.
-    """
+    """See ``magicfs.Dataset.compact``."""
     return on_destination(compact_chain, url, storage_options, filesystem, dry_run=dry_run)
 
 

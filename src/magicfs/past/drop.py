@@ -92,47 +92,7 @@ def drop(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> DropReport:
-    """Take files out of a dataset, as a job of its own, all or nothing.
-
-    Readers of manifests see all of them before and none afterwards. What other jobs add at the same time
-    stays. If this process dies before the commit point nothing has changed, and ``magicfs recover --abort``
-    clears up; afterwards ``magicfs recover`` finishes it. A second call finds nothing to drop.
-
-    Of ``partitions``, ``jobs`` and ``where`` at least one is needed, and a file is dropped that all of them
-    mean.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below.
-        jobs: Publications whose files are meant, as far as they are still shown: job ids, run ids or tags.
-        where: A condition such as ``"day < '2026-01-01'"`` on the values of Hive partitions, and on what the
-            manifests know of files (``file.size``, ``file.name``, ``file.key``, and with ``footers=True``
-            the columns of which there are statistics; dates are text): files all of whose rows meet it. Or a
-            function that is given a ``PublishedFile``.
-        dry_run: Change nothing; report what would be dropped.
-        keep: For how long the files stay where they are, such as ``"7d"``, so that this can be
-            rolled back; None deletes them for good. You can leave it out only if no file would be deleted
-            that nothing else keeps.
-        keep_in_place: Whether they stay there on a bucket with versions, too, for readers who know names and
-            no versions, such as those of Iceberg and Delta tables.
-        run_id: Name of the run: a second drop of it finds the first.
-        job_id: An id for the new job, never used again; by default a random UUID.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        UsageError: Files would be deleted for good, and ``keep`` was not given; or no choice was
-            given, or it is malformed; or ``keep_in_place`` came without ``keep``; or files hold rows
-            that meet ``where`` and others that do not, as far as anybody knows; or there are files that no
-            manifest knows. Nothing was changed.
-        ObjectNotFound: Nothing was published there, or not what ``jobs`` names.
-        CommitDenied: Another job is changing the same files, or somebody wrote over one; nothing was
-            changed.
-        CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
-        CommitUnfinished: It is published, but readers may not see that; run ``magicfs recover URL``.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
-        StoreError: The store refused, or did not answer; nothing was changed.
-    """
+    """See ``magicfs.Dataset.drop``."""
     how = {
         "order": Order.of(partitions, jobs, where),
         "dry_run": dry_run,
@@ -283,7 +243,7 @@ def choose(
     found = {key: file for key, file in found.items() if is_data(key, "")}
     if order.function is not None:
         function = order.function
-        return {key: file for key, file in found.items() if function(published_file(file))}
+        return {key: file for key, file in found.items() if function(published_file(file, location))}
     assert order.condition is not None
     return dict(_meeting(location, order.condition, found, known))
 

@@ -95,26 +95,7 @@ def expire(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> ExpireReport:
-    """Delete the replaced files that jobs kept with ``keep``, as soon as their time is over.
-
-    No file is deleted before its time, none that a rollback shows again, and none that another job keeps for
-    longer. The clock of the store decides. Run it as often as you like, while jobs, readers and other
-    calls of it are at work. A second call finds nothing to do.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        dry_run: Change nothing; report what would be deleted.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        CommitDenied: A rollback is unfinished there, and may show some of the files again; nothing was
-            deleted.
-        UsageError: The store ignores conditional writes.
-        FormatError: The chain of manifests, or a list of kept files, is broken; nothing was deleted.
-        Unavailable: The store did not answer, or others moved the pointer all the time: call again.
-        StoreError: The store refused; call again for what is left.
-    """
+    """See ``magicfs.Dataset.expire``."""
     return on_destination(expire_kept, url, storage_options, filesystem, dry_run=dry_run)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from magicfs.formats.footer import Column, Footer
 from magicfs.formats.manifest import ManifestFile
 from magicfs.past.row_condition import Values
+from magicfs.protocol.paths import Location, join
 
 __all__ = ["PublishedFile", "columns_of", "partition_values", "published_file"]
 
@@ -23,21 +24,26 @@ class PublishedFile:
     """A file of a dataset, as its manifest has it.
 
     Attributes:
+        url: Its URL.
         key: Its key, relative to the destination.
         size: Its bytes.
+        rows: Its rows; None if nobody counted them.
         etag: Its ETag, as the store gave it; empty if nobody saw it.
         partition: The values of its Hive partitions by name, as text; None for null.
     """
 
+    url: str
     key: str
     size: int
-    etag: str
+    rows: int | None = None
+    etag: str = ""
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def published_file(file: ManifestFile) -> PublishedFile:
+def published_file(file: ManifestFile, place: Location) -> PublishedFile:
     """The same for people."""
-    return PublishedFile(file.key, file.size, file.etag, partition_values(file.key))
+    url = Location(place.scheme, place.bucket, join(place.key, file.key)).url
+    return PublishedFile(url, file.key, file.size, file.rows, file.etag, partition_values(file.key))
 
 
 def partition_values(key: str) -> dict[str, str | None]:

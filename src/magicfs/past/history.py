@@ -20,8 +20,9 @@ from magicfs.manifests import log
 from magicfs.manifests.chain import READING
 from magicfs.manifests.tags import all_tags
 from magicfs.protocol.paths import Location
+from magicfs.report import html_table, human_bytes, text_table
 
-__all__ = ["Publication", "as_publication", "history", "history_of", "publications"]
+__all__ = ["History", "Publication", "as_publication", "history", "history_of", "publications"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,41 +66,51 @@ class Publication:
         }
 
 
+class History(list[Publication]):
+    """Publications, the newest first: a list that prints as a table."""
+
+    HEADER = ("PUBLISHED", "JOB", "MODE", "FILES", "SIZE", "KEEPS UNTIL", "TAGS", "RUN")
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """What stands below ``HEADER``."""
+        return [
+            (
+                f"{one.published:%Y-%m-%d %H:%M:%S} UTC",
+                one.job_id,
+                one.mode if one.restores is None else "rollback",
+                str(one.files),
+                human_bytes(one.bytes),
+                f"{one.kept_until:%Y-%m-%d %H:%M:%S} UTC" if one.kept_until else "",
+                " ".join(one.tags),
+                one.run_id or "",
+            )
+            for one in self
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(text_table(self.rows(), self.HEADER))
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), self.HEADER)
+
+
 def history(
     url: str | PathLike[str],
     *,
     limit: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
-) -> list[Publication]:
-    """All jobs that were published to a destination, the newest first.
-
-    Each can be given to ``magicfs.dataset(url, as_of=…)``, as long as its files are there.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        limit: Only so many, the newest; by default all.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Returns:
-        The publications; an empty list if there is none. Jobs before a manifest that is gone are left out, if
-        a later job has replaced all that they published, and no compaction has noted them before.
-
-    Raises:
-        UsageError: The URL is malformed, or ``limit`` is less than 1.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
-        StoreError: The store refused, or did not answer.
-    """
+) -> History:
+    """See ``magicfs.Dataset.history``."""
     if limit is not None and limit < 1:
         raise UsageError(f"limit={limit}; give 1 or more, or leave it out for all")
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     return destination.run(history_of, limit)
 
 
-async def history_of(engine: Engine, location: Location, limit: int | None) -> list[Publication]:
+async def history_of(engine: Engine, location: Location, limit: int | None) -> History:
     """``history``, on the store's loop."""
-    found: list[Publication] = []
+    found = History()
     tags: dict[str, list[str]] = {}
     for one in await all_tags(engine.store, location.key, READING):
         tags.setdefault(one.job_id, []).append(one.name)

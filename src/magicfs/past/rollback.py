@@ -82,47 +82,7 @@ def rollback(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> RollbackReport:
-    """Publish the dataset as it was when a job had been published, as a new job, all or nothing.
-
-    What was published since is taken back, other days included, unless you name the ``partitions`` that go
-    back. A run that was taken back counts as not published: call it again, and it publishes.
-
-    No file is copied that is still there, as ``keep`` of the jobs since has kept it. Of one that is
-    kept by its version the store makes a copy, under another name. If this process dies, ``magicfs recover``
-    brings the rollback to its end. A second call is one more job that shows the same;
-    with the same ``run_id`` it changes nothing.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        to: The publication: a job id, a run id, a tag or a time, as for ``magicfs.dataset(url, as_of=…)``. A
-            run id means the newest publication of the run.
-        partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below:
-            these go back, and everything else stays as it is. By default everything goes back.
-        dry_run: Change nothing; report what would go and what would come back.
-        keep: For how long what was published since stays where it is, such as ``"7d"``, so that this
-            rollback can be rolled back; None deletes it for good. You can leave it out only if no file would
-            be deleted that nothing else keeps.
-        keep_in_place: Whether it stays there on a bucket with versions, too, for readers who know names and
-            no versions, such as those of Iceberg and Delta tables.
-        run_id: Name of the run: a second rollback of it finds the first.
-        job_id: An id for the new job, never used again; by default a random UUID.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Returns:
-        What was published, and what that changes: publications, files that go, files that come back.
-
-    Raises:
-        ObjectNotFound: No such publication, or files of then were deleted or written over since; nothing was
-            changed.
-        UsageError: Files would be deleted for good, and ``keep`` was not given; or ``to`` means
-            several publications, or what readers saw then is not known; or a partition is not there now
-            and was not then; or ``keep_in_place`` came without ``keep``. Nothing was changed.
-        CommitDenied: Another job is changing the destination; nothing was changed.
-        CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
-        CommitUnfinished: It is published, but readers may not see that; run ``magicfs recover URL``.
-        StoreError: The store refused, or did not answer; nothing was changed.
-    """
+    """See ``magicfs.Dataset.rollback``."""
     how = {
         "to": to,
         "partitions": partition_names(partitions),

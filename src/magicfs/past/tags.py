@@ -32,28 +32,7 @@ def tag(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> str:
-    """Name a publication, for ``magicfs.dataset(url, as_of=name)`` and ``magicfs.rollback(url, to=name)``.
-
-    A tag is a name and keeps no file: ``keep`` of the jobs that replace them does. A second call
-    changes nothing.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        name: Letters, digits, ``.``, ``_`` and ``-``.
-        as_of: The publication: a job id, a run id, another tag or a time; by default the newest.
-        move: Let a tag that names another publication name this one.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Returns:
-        The id of the job that it names.
-
-    Raises:
-        ObjectNotFound: There is no such publication.
-        UsageError: The name cannot be a tag's, or names another publication and ``move`` is not given.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
-        StoreError: The store refused, or did not answer; nothing was changed.
-    """
+    """See ``magicfs.Dataset.tag``."""
     tags.check_name(name)
     how = {"name": name, "as_of": as_of, "move": move}
     return on_destination(set_tag, url, storage_options, filesystem, **how)
@@ -66,21 +45,7 @@ def untag(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> bool:
-    """Remove a tag. The publication that it names stays what it is.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        name: The tag.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Returns:
-        Whether there was one; a second call returns False.
-
-    Raises:
-        UsageError: The name cannot be a tag's.
-        StoreError: The store refused, or did not answer.
-    """
+    """See ``magicfs.Dataset.untag``."""
     tags.check_name(name)
     return on_destination(_remove, url, storage_options, filesystem, name=name)
 

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Coroutine
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from magicfs.runtime.interrupt import awaited
 
-__all__ = ["Twins"]
+__all__ = ["Twins", "awaitable"]
 
 _Commit = TypeVar("_Commit")
+_P = ParamSpec("_P")
+_S = TypeVar("_S")
+_T = TypeVar("_T")
+
+
+def awaitable(
+    verb: Callable[Concatenate[_S, _P], _T],
+) -> Callable[Concatenate[_S, _P], Coroutine[Any, Any, _T]]:
+    """Make the twin of a method that blocks: in its class, write ``averb`` as ``awaitable`` of ``verb``.
+
+    It has the same arguments, answers and errors; see ``Twins.asetup`` for cancellation.
+    """
+
+    @wraps(verb)
+    async def twin(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await awaited(partial(verb, self, *args, **kwargs))
+
+    twin.__name__ = f"a{verb.__name__}"
+    twin.__qualname__ = verb.__qualname__.removesuffix(verb.__name__) + twin.__name__
+    twin.__doc__ = (
+        f"``{verb.__name__}``, awaitable: in a thread, with the same arguments, answers and errors."
+    )
+    return twin
 
 
 class Twins(Generic[_Commit]):

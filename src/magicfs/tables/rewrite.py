@@ -103,43 +103,7 @@ def rewrite(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> RewriteReport:
-    """Put small Parquet files of a dataset together, as a job of its own, all or nothing.
-
-    Neighbours in a directory become one file of about ``target_size``, with the same rows in the same order,
-    the same schema and metadata, and the compression of the first. Readers of manifests see the old files or
-    the new ones, never both. If this process dies before the commit point nothing has changed, and ``magicfs
-    recover --abort`` clears up; afterwards ``magicfs recover`` finishes it. A second call finds nothing to
-    do, or puts together what was added. With the same ``run_id`` it first ends a job that died: it finishes
-    one that was past its commit point, and then does nothing; it aborts one that was not, and rewrites.
-
-    Bloom filters and page indexes are not carried over. A stream of Spark's that has not read all of the
-    old files needs ``keep``.
-
-    Args:
-        url: The destination, such as ``s3://bucket/sales``.
-        target_size: Bytes of the largest files that are made; files of three quarters of it stay.
-        partitions: Only these directories relative to the destination, with all below.
-        dry_run: Change nothing; report what would be done.
-        keep: For how long the old files stay where they are, such as ``"7d"``. By default they are
-            deleted.
-        keep_in_place: Whether they stay there on a bucket with versions, too, for readers who know names and
-            no versions, such as those of Iceberg and Delta tables.
-        run_id: Name of the run: a second rewrite of it finds the first. A run that found nothing to rewrite
-            is not remembered.
-        storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
-
-    Raises:
-        UsageError: There are files that no manifest knows; or ``keep_in_place`` came without
-            ``keep``; or pyarrow is not installed. Nothing was changed.
-        ObjectNotFound: Nothing was published there; or a file is gone.
-        CommitDenied: Another job has replaced some of the files meanwhile, or is doing so, or somebody wrote
-            over one; nothing was changed; call again.
-        CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
-        CommitUnfinished: It is published, but readers may not see that; run ``magicfs recover URL``.
-        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
-        StoreError: The store refused, or did not answer; nothing was changed.
-    """
+    """See ``magicfs.Dataset.rewrite``."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:

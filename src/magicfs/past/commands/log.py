@@ -34,20 +34,5 @@ def run(arguments: argparse.Namespace) -> int:
     elif not found:
         write_line(f"nothing was published to {arguments.url}")
     else:
-        print_table(
-            ("PUBLISHED", "JOB", "MODE", "FILES", "SIZE", "KEEPS UNTIL", "TAGS", "RUN"),
-            [
-                (
-                    human_moment(one.published.timestamp() * 1000),
-                    one.job_id,
-                    one.mode if one.restores is None else "rollback",
-                    str(one.files),
-                    human_bytes(one.bytes),
-                    human_moment(one.kept_until.timestamp() * 1000) if one.kept_until else "",
-                    " ".join(one.tags),
-                    one.run_id or "",
-                )
-                for one in found
-            ],
-        )
+        print_table(found.HEADER, found.rows())
     return 0
