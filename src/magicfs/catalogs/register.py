@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
-from typing import Any, Final
-
-from fsspec.spec import AbstractFileSystem
+from typing import Final, Unpack
 
 from magicfs.catalogs.port import Catalog, CatalogMoved, Changes, Files, Published
 from magicfs.datasets.as_of import view_at
-from magicfs.datasets.connection import Destination, open_destination
+from magicfs.datasets.connection import Destination, Way, open_destination
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, StoreError, Unavailable
@@ -62,15 +60,10 @@ class Registers:
     __slots__ = ()
 
     def register(
-        self: Catalog,
-        url: str | PathLike[str] | JobReport,
-        *,
-        force: bool = False,
-        storage_options: Mapping[str, Any] | None = None,
-        filesystem: AbstractFileSystem | None = None,
+        self: Catalog, url: str | PathLike[str] | JobReport, *, force: bool = False, **way: Unpack[Way]
     ) -> RegisterReport:
         """``magicfs.register`` with this catalog."""
-        return register(url, self, force=force, storage_options=storage_options, filesystem=filesystem)
+        return register(url, self, force=force, **way)
 
     def registration(self: Catalog, url: str, job_id: str) -> Registration:
         """What a job notes of it, until it shows the job."""
@@ -80,17 +73,10 @@ class Registers:
 
 
 def register(
-    url: str | PathLike[str] | JobReport,
-    catalog: Catalog,
-    *,
-    force: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    url: str | PathLike[str] | JobReport, catalog: Catalog, *, force: bool = False, **way: Unpack[Way]
 ) -> RegisterReport:
     """See ``magicfs.Dataset.register``; ``url`` may be the report of a job."""
-    place = open_destination(
-        url.destination if isinstance(url, JobReport) else url, storage_options, filesystem, for_reading=True
-    )
+    place = open_destination(url.destination if isinstance(url, JobReport) else url, for_reading=True, **way)
     report = show(place, catalog, force=force)
     place.run(_settle, catalog, report.job_id)
     place.filesystem.invalidate_cache()

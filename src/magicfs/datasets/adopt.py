@@ -14,12 +14,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any
+from typing import Unpack
 from uuid import uuid4
 
-from fsspec.spec import AbstractFileSystem
-
-from magicfs.datasets.connection import open_destination
+from magicfs.datasets.connection import Way, open_destination
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -71,15 +69,9 @@ class AdoptReport:
     to_dict = plain_fields
 
 
-def adopt(
-    url: str | PathLike[str],
-    *,
-    dry_run: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> AdoptReport:
+def adopt(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[Way]) -> AdoptReport:
     """See ``magicfs.Dataset.adopt``."""
-    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    destination = open_destination(url, for_reading=True, **way)
     report = destination.run(adopt_files, dry_run=dry_run)
     for one in report.lost:
         _LOGGER.warning("%s: adopt could not recover %s", report.url, one)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
-
-from fsspec.spec import AbstractFileSystem
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 
 from magicfs.committers import registry
-from magicfs.datasets.connection import open_destination
+from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.upload_owners import Owner, shares_of
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -92,18 +90,12 @@ class DoctorReport:
         return {"destination": self.url, "ok": self.ok, "findings": [asdict(one) for one in self.findings]}
 
 
-def doctor(
-    url: str | PathLike[str],
-    *,
-    read_only: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> DoctorReport:
+def doctor(url: str | PathLike[str], *, read_only: bool = False, **way: Unpack[Way]) -> DoctorReport:
     """See ``magicfs.Dataset.doctor``."""
-    way = open_destination(url, storage_options, filesystem, for_reading=True)
+    place = open_destination(url, for_reading=True, **way)
     findings: list[Finding] = [_versions()]
-    way.run(_look, findings=findings, read_only=read_only)
-    return DoctorReport(way.location.url, tuple(findings))
+    place.run(_look, findings=findings, read_only=read_only)
+    return DoctorReport(place.location.url, tuple(findings))
 
 
 async def destinations_below(engine: Engine, location: Location) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
 
 from fsspec.spec import AbstractFileSystem
 
@@ -22,6 +22,7 @@ from magicfs.transaction.context import JobContext
 
 __all__ = [
     "Destination",
+    "Way",
     "context_of",
     "on_destination",
     "open_destination",
@@ -32,6 +33,13 @@ __all__ = [
 _CONCURRENCY = 32
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+class Way(TypedDict, total=False):
+    """The options that lead to a store, or the filesystem itself."""
+
+    storage_options: Mapping[str, Any] | None
+    filesystem: AbstractFileSystem | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,8 @@ class Destination:
 
 def open_destination(
     url: str | PathLike[str],
-    storage_options: Mapping[str, Any] | None,
-    filesystem: AbstractFileSystem | None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
     *,
     for_reading: bool = False,
 ) -> Destination:
@@ -80,8 +88,8 @@ def open_destination(
 def on_destination(
     work: Callable[..., Coroutine[Any, Any, _T]],
     url: str | PathLike[str],
-    storage_options: Mapping[str, Any] | None,
-    filesystem: AbstractFileSystem | None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
     **how: Any,
 ) -> _T:
     """Run a coroutine that may change a destination, with an engine and the location first."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from os import PathLike
-from typing import Any
-
-from fsspec.spec import AbstractFileSystem
+from typing import Unpack
 
 from magicfs.datasets.as_of import job_as_of, view_at
-from magicfs.datasets.connection import open_destination
+from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.read import current_view, read_manifest_of
 from magicfs.engine import Engine
 from magicfs.formats.footer import Footer
@@ -25,15 +23,10 @@ __all__ = ["footers", "footers_at", "footers_of_view"]
 
 
 def footers(
-    url: str | PathLike[str],
-    *,
-    last: bool = False,
-    as_of: str | datetime | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    url: str | PathLike[str], *, last: bool = False, as_of: str | datetime | None = None, **way: Unpack[Way]
 ) -> dict[str, Footer | None]:
     """See ``magicfs.Dataset.footers``."""
-    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    destination = open_destination(url, for_reading=True, **way)
     return destination.run(footers_at, last=last, as_of=as_of)
 
 

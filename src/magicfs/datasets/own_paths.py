@@ -8,15 +8,13 @@ call that died after it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-from fsspec.spec import AbstractFileSystem
+from typing import Any, Literal, Unpack
 
 from magicfs.datasets import path_records, path_turns
 from magicfs.datasets.commit import commit_or_abort
-from magicfs.datasets.connection import open_destination
+from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.path_records import PathRecords
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -79,52 +77,36 @@ class PathReport:
 
 
 def publish(
-    path: str,
-    *,
-    mode: WriteMode = "append",
-    dry_run: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    path: str, *, mode: WriteMode = "append", dry_run: bool = False, **way: Unpack[Way]
 ) -> PathReport:
     """See ``magicfs.MagicFileSystem.publish``. ``path`` may begin with ``magic+`` or ``magic::``."""
     if mode not in WRITE_MODES:
         raise UsageError(f"mode={mode!r} is unknown; choose one of {', '.join(WRITE_MODES)}")
-    return _on_path(publish_found, path, storage_options, filesystem, mode=mode, dry_run=dry_run)
+    return _on_path(publish_found, path, way, mode=mode, dry_run=dry_run)
 
 
-def discard(
-    path: str,
-    *,
-    dry_run: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> PathReport:
+def discard(path: str, *, dry_run: bool = False, **way: Unpack[Way]) -> PathReport:
     """See ``magicfs.MagicFileSystem.discard``."""
-    return _on_path(discard_found, path, storage_options, filesystem, dry_run=dry_run)
+    return _on_path(discard_found, path, way, dry_run=dry_run)
 
 
-def _on_path(
-    work: Any,
-    path: str,
-    storage_options: Mapping[str, Any] | None,
-    filesystem: AbstractFileSystem | None,
-    **how: Any,
-) -> PathReport:
+def _on_path(work: Any, path: str, way: Way, **how: Any) -> PathReport:
     url = path.removeprefix("magic::").removeprefix("magic+")
+    filesystem = way.get("filesystem")
     if isinstance(filesystem, MagicFileSystem):
         filesystem = filesystem.fs
     if filesystem is not None and "://" not in url:
         url = filesystem.unstrip_protocol(url)
-    way = open_destination(url, storage_options, filesystem)
-    magic = locate(way.location.path.removesuffix(PENDING))
+    place = open_destination(url, way.get("storage_options"), filesystem)
+    magic = locate(place.location.path.removesuffix(PENDING))
     if magic is None:
         raise UsageError(
-            f"{way.location.url} is no magic path: it has no element __magic or __magic_job-<id>; nothing "
+            f"{place.location.url} is no magic path: it has no element __magic or __magic_job-<id>; nothing "
             "was changed; a job is published with job.commit, or magicfs recover --commit"
         )
-    loop = resolve.loop_of(way.filesystem)
-    report: PathReport = run_on(loop, work, way.engine, way.location, magic, **how)
-    way.filesystem.invalidate_cache()
+    loop = resolve.loop_of(place.filesystem)
+    report: PathReport = run_on(loop, work, place.engine, place.location, magic, **how)
+    place.filesystem.invalidate_cache()
     return report
 
 

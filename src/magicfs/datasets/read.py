@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from os import PathLike
-from typing import TYPE_CHECKING, Any
-
-from fsspec.spec import AbstractFileSystem
+from typing import TYPE_CHECKING, Any, Unpack
 
 from magicfs.datasets.as_of import job_as_of, view_at
-from magicfs.datasets.connection import open_destination
+from magicfs.datasets.connection import Way, open_destination
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -32,15 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["current_view", "dataset", "files_of_dataset", "read_manifest", "read_manifest_of", "shown_files"]
 
 
-def read_manifest(
-    url: str | PathLike[str],
-    job: str | None = None,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> Manifest:
+def read_manifest(url: str | PathLike[str], job: str | None = None, **way: Unpack[Way]) -> Manifest:
     """What one job published, by default the last one. Raises ObjectNotFound if it was not published."""
-    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    destination = open_destination(url, for_reading=True, **way)
     return destination.run(read_manifest_of, job)
 
 
@@ -52,8 +44,7 @@ def dataset(
     schema: Any = None,
     format: Any = "parquet",  # noqa: A002 - as in pyarrow
     partitioning: Any = "hive",
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> ds.Dataset:
     """See ``magicfs.Dataset.to_arrow``."""
     try:
@@ -65,7 +56,7 @@ def dataset(
         raise UsageError("dataset needs pyarrow; pip install 'magicfs[arrow]'") from error
     if last and as_of is not None:
         raise UsageError("give either last=True or as_of, not both; read_manifest names one job's files")
-    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    destination = open_destination(url, for_reading=True, **way)
     location = destination.location
     files = destination.run(files_of_dataset, last, as_of)
     prefix = paths.prefix_of(location.path)

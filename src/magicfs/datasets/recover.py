@@ -7,14 +7,12 @@ recovery. It never commits an open job: only its driver knows which tasks count.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
-from typing import Any
-
-from fsspec.spec import AbstractFileSystem
+from typing import Unpack
 
 from magicfs.datasets.checkup import destinations_below
-from magicfs.datasets.connection import context_of, on_destination, was_published
+from magicfs.datasets.connection import Way, context_of, on_destination, was_published
 from magicfs.datasets.finders import Cluster, finders
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -42,13 +40,12 @@ def recover(
     abort: bool = False,
     dry_run: bool = False,
     cluster: Cluster | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> RecoverReport:
     """See ``magicfs.Dataset.recover``."""
     how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
     own = Cluster.of(cluster)
-    return on_destination(recover_jobs, url, storage_options, filesystem, cluster=own, **how)
+    return on_destination(recover_jobs, url, **way, cluster=own, **how)
 
 
 async def recover_jobs(

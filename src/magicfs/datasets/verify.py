@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from os import PathLike
-from typing import Any
+from typing import Unpack
 
-from fsspec.spec import AbstractFileSystem
-
-from magicfs.datasets.connection import open_destination
+from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.deep_look import look_into
 from magicfs.datasets.read import current_view
 from magicfs.engine import Engine
@@ -24,15 +21,9 @@ from magicfs.transaction.others import find_unfinished_jobs
 __all__ = ["verify", "verify_files"]
 
 
-def verify(
-    url: str | PathLike[str],
-    *,
-    deep: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> VerifyReport:
+def verify(url: str | PathLike[str], *, deep: bool = False, **way: Unpack[Way]) -> VerifyReport:
     """See ``magicfs.Dataset.verify``."""
-    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    destination = open_destination(url, for_reading=True, **way)
     return destination.run(verify_files, deep=deep)
 
 

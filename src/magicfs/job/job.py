@@ -34,7 +34,7 @@ from magicfs.job.task import OpenAttempts, Task
 from magicfs.protocol import ids
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.runtime.interrupt import Call
-from magicfs.runtime.twins import Twins
+from magicfs.runtime.twins import Twins, awaitable
 from magicfs.transaction.context import JobSetup
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ __all__ = ["Job", "Task"]
 _LOGGER = logging.getLogger("magicfs")
 
 
-class Job(Twins[JobReport], Maps):
+class Job(Twins, Maps):
     """Publishes what many tasks write below one URL, all or nothing.
 
     As a context manager it sets itself up, commits what its tasks committed, and aborts if the body raises.
@@ -372,6 +372,10 @@ class Job(Twins[JobReport], Maps):
                 self._state = "aborted"
                 job_catalogs.forget(self.spec, self._catalogs)
             job_commit.tell_interruption(call, self.spec, self._state)
+
+    asetup = awaitable(setup)
+    acommit = awaitable(commit)
+    aabort = awaitable(abort)
 
     def __enter__(self) -> Self:
         return self.setup()

@@ -19,7 +19,8 @@ from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
 from magicfs.protocol import ids
 from magicfs.protocol.ids import TaskId
-from magicfs.runtime.interrupt import awaited, result_of, run_on
+from magicfs.runtime.interrupt import result_of, run_on
+from magicfs.runtime.twins import awaitable
 
 __all__ = ["Maps", "run_tasks"]
 
@@ -72,7 +73,8 @@ class Maps:
     ) -> list[TaskCommit]:
         """Run a function once per task on an executor, with retries; returns the winners' commits.
 
-        They are handed over to the end of the ``with`` block, too; without one, pass them to ``commit``.
+        They are handed over to the end of the ``with`` block, too; without one, pass them to ``commit``. If
+        you cancel ``amap``, it begins no further task, and the end of the block aborts the job.
 
         Args:
             function: Writes through the task it is given; must pickle for process pools.
@@ -91,20 +93,7 @@ class Maps:
             self.add(commit)
         return commits
 
-    async def amap(
-        self: _Job,
-        function: Callable[[Task], Any],
-        tasks: Iterable[int | str],
-        *,
-        executor: Submits | Callable[[], Submits],
-        retries: int = 3,
-    ) -> list[TaskCommit]:
-        """``map``, awaitable, with the same arguments, answers and errors.
-
-        ``function`` is called by the executor, as by ``map``, and is no coroutine. Who is cancelled begins no
-        further task; tasks that run on are not handed over, and the end of the block aborts the job.
-        """
-        return await awaited(partial(self.map, function, tasks, executor=executor, retries=retries))
+    amap = awaitable(map)  # noqa: A003 - it is the method
 
 
 @dataclass(frozen=True, slots=True)

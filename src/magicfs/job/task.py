@@ -22,7 +22,7 @@ from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import ProgressCallback
 from magicfs.runtime.interrupt import Call, run_on
-from magicfs.runtime.twins import Twins
+from magicfs.runtime.twins import Twins, awaitable
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -90,7 +90,7 @@ OnState = Callable[[AttemptId, Literal["open", "committed", "aborted"]], None]
 """Told of each attempt that is set up, committed or aborted."""
 
 
-class Task(Twins[TaskCommit]):
+class Task(Twins):
     """One task of a job. As a context manager it sets itself up, commits, and aborts if the body raises.
 
     A task may be pickled before it is set up, and may run more than once, even at the same time: each
@@ -389,6 +389,10 @@ class Task(Twins[TaskCommit]):
         abort = partial(self._spec.make_committer().abort_task, self._require_attempt())
         waiting = f"task {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
         Call(self._spec.loop, abort, whole=True, waiting=waiting).run()
+
+    asetup = awaitable(setup)
+    acommit = awaitable(commit)
+    aabort = awaitable(abort)
 
     def __enter__(self) -> Self:
         return self.setup()

@@ -15,12 +15,10 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Final
+from typing import Final, Unpack
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
-from fsspec.spec import AbstractFileSystem
-
-from magicfs.datasets.connection import on_destination
+from magicfs.datasets.connection import Way, on_destination
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.log import LoggedJob
@@ -67,15 +65,9 @@ class CompactReport:
     to_dict = plain_fields
 
 
-def compact(
-    url: str | PathLike[str],
-    *,
-    dry_run: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> CompactReport:
+def compact(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[Way]) -> CompactReport:
     """See ``magicfs.Dataset.compact``."""
-    return on_destination(compact_chain, url, storage_options, filesystem, dry_run=dry_run)
+    return on_destination(compact_chain, url, **way, dry_run=dry_run)
 
 
 async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = False) -> CompactReport:

@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from uuid import UUID, uuid4
-
-from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
-from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.datasets.connection import Way, on_destination, told_as_newest
 from magicfs.datasets.footers import footers_of_view
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
@@ -89,8 +87,7 @@ def drop(
     keep_in_place: bool = False,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> DropReport:
     """See ``magicfs.Dataset.drop``."""
     how = {
@@ -103,7 +100,7 @@ def drop(
         "run_id": run_id,
         "job": ids.job_id(uuid4() if job_id is None else job_id),
     }
-    return on_destination(drop_files, url, storage_options, filesystem, **how)
+    return on_destination(drop_files, url, **way, **how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Final
+from typing import Final, Unpack
 from uuid import uuid4
 
-from fsspec.spec import AbstractFileSystem
-
-from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.datasets.connection import Way, on_destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
@@ -88,15 +86,9 @@ class ExpireReport:
     to_dict = plain_fields
 
 
-def expire(
-    url: str | PathLike[str],
-    *,
-    dry_run: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> ExpireReport:
+def expire(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[Way]) -> ExpireReport:
     """See ``magicfs.Dataset.expire``."""
-    return on_destination(expire_kept, url, storage_options, filesystem, dry_run=dry_run)
+    return on_destination(expire_kept, url, **way, dry_run=dry_run)
 
 
 async def expire_kept(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
-from typing import Any
-
-from fsspec.spec import AbstractFileSystem
+from typing import Any, Unpack
 
 from magicfs.datasets.as_of import moment
-from magicfs.datasets.connection import open_destination
+from magicfs.datasets.connection import Way, open_destination
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.log import LoggedJob
@@ -94,17 +92,11 @@ class History(list[Publication]):
         return html_table(self.rows(), self.HEADER)
 
 
-def history(
-    url: str | PathLike[str],
-    *,
-    limit: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> History:
+def history(url: str | PathLike[str], *, limit: int | None = None, **way: Unpack[Way]) -> History:
     """See ``magicfs.Dataset.history``."""
     if limit is not None and limit < 1:
         raise UsageError(f"limit={limit}; give 1 or more, or leave it out for all")
-    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    destination = open_destination(url, for_reading=True, **way)
     return destination.run(history_of, limit)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from uuid import UUID, uuid4
-
-from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
-from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.datasets.connection import Way, on_destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions, Keep, Rollback
 from magicfs.manifests.chain import READING
@@ -79,8 +77,7 @@ def rollback(
     keep_in_place: bool = False,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> RollbackReport:
     """See ``magicfs.Dataset.rollback``."""
     how = {
@@ -92,7 +89,7 @@ def rollback(
         "job": ids.job_id(uuid4() if job_id is None else job_id),
     }
     ask = {"dry_run": dry_run, "may_lose": keep is not NOT_SAID}
-    return on_destination(_look_and_roll_back, url, storage_options, filesystem, **ask, **how)
+    return on_destination(_look_and_roll_back, url, **way, **ask, **how)
 
 
 async def _look_and_roll_back(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from os import PathLike
-from typing import Any
-
-from fsspec.spec import AbstractFileSystem
+from typing import Unpack
 
 from magicfs.datasets.as_of import job_as_of
-from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.datasets.connection import Way, on_destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.manifests import chain, tags
@@ -29,25 +26,18 @@ def tag(
     as_of: str | datetime | None = None,
     *,
     move: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> str:
     """See ``magicfs.Dataset.tag``."""
     tags.check_name(name)
     how = {"name": name, "as_of": as_of, "move": move}
-    return on_destination(set_tag, url, storage_options, filesystem, **how)
+    return on_destination(set_tag, url, **way, **how)
 
 
-def untag(
-    url: str | PathLike[str],
-    name: str,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
-) -> bool:
+def untag(url: str | PathLike[str], name: str, **way: Unpack[Way]) -> bool:
     """See ``magicfs.Dataset.untag``."""
     tags.check_name(name)
-    return on_destination(_remove, url, storage_options, filesystem, name=name)
+    return on_destination(_remove, url, **way, name=name)
 
 
 async def set_tag(

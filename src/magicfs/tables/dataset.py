@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from magicfs.errors import UsageError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from magicfs.catalogs.register import RegisterReport
     from magicfs.datasets.adopt import AdoptReport
     from magicfs.datasets.checkup import DoctorReport
+    from magicfs.datasets.connection import Way
     from magicfs.datasets.finders import Cluster
     from magicfs.formats.footer import Footer
     from magicfs.past.compact import CompactReport
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["Dataset"]
 
 _TARGET_SIZE: Final = 128 * 2**20
-
-
-class _Way(TypedDict):
-    storage_options: Mapping[str, Any] | None
-    filesystem: AbstractFileSystem | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +102,7 @@ class Dataset:
         from magicfs.past.file_facts import published_file
         from magicfs.protocol.modes import is_data
 
-        place = open_destination(self.url, self.storage_options, self.filesystem, for_reading=True)
+        place = open_destination(self.url, for_reading=True, **self._way)
         found = place.run(files_of_dataset, last, as_of)
         return [published_file(found[key], place.location) for key in sorted(found) if is_data(key, "")]
 
@@ -637,7 +633,7 @@ class Dataset:
     aadopt = awaitable(adopt)
 
     @property
-    def _way(self) -> _Way:
+    def _way(self) -> Way:
         return {"storage_options": self.storage_options, "filesystem": self.filesystem}
 
     def __str__(self) -> str:

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from uuid import uuid4
 
 from magicfs.datasets.commit import commit_or_abort
-from magicfs.datasets.connection import Destination, open_destination, told_as_newest
+from magicfs.datasets.connection import Destination, Way, open_destination, told_as_newest
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
@@ -100,8 +100,7 @@ def rewrite(
     keep: str | timedelta | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> RewriteReport:
     """See ``magicfs.Dataset.rewrite``."""
     try:
@@ -112,8 +111,9 @@ def rewrite(
         raise UsageError(f"target_size={target_size}; give bytes, such as {TARGET_SIZE}")
     order = Order() if partitions is None else Order.of(partitions)
     ms = kept_for(keep, keep_in_place=keep_in_place)
-    destination = open_destination(url, storage_options, filesystem)
-    _, options = destination_of(url, storage_options, filesystem)
+    destination = open_destination(url, **way)
+    filesystem = way.get("filesystem")
+    _, options = destination_of(url, way.get("storage_options"), filesystem)
     spec = _spec(destination, options, filesystem)
     context = spec.context.asked(mode="rewrite", keep=Keep(ms=ms, in_place=keep_in_place), run_id=run_id)
     if dry_run or run_id is None:
