@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from magicfs.datasets import recover as recover
     from magicfs.datasets.adopt import AdoptReport as AdoptReport
     from magicfs.datasets.adopt import adopt as adopt
-    from magicfs.datasets.arrow_streams import arrow_filesystem as arrow_filesystem
     from magicfs.datasets.checkup import DoctorReport as DoctorReport
     from magicfs.datasets.checkup import doctor as doctor
     from magicfs.datasets.footers import footers as footers
-    from magicfs.datasets.own_paths import PathReport as PathReport
     from magicfs.datasets.own_paths import discard as discard
     from magicfs.datasets.own_paths import publish as publish
     from magicfs.datasets.read import dataset as dataset
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from magicfs.formats.footer import Footer as Footer
     from magicfs.formats.task_commit import TaskCommit as TaskCommit
     from magicfs.hadoop.conf import from_hadoop_conf as from_hadoop_conf
+    from magicfs.job.arrow_streams import arrow_filesystem as arrow_filesystem
     from magicfs.job.job import Job as Job
     from magicfs.job.task import Task as Task
     from magicfs.past.compact import compact as compact
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from magicfs.past.tags import tag as tag
     from magicfs.past.tags import untag as untag
     from magicfs.report import JobReport as JobReport
+    from magicfs.report import PathReport as PathReport
     from magicfs.report import VerifyReport as VerifyReport
     from magicfs.tables.dataset import Dataset as Dataset
     from magicfs.tables.rewrite import RewriteReport as RewriteReport
@@ -68,7 +68,7 @@ _HOMES = {
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
-    "PathReport": "magicfs.datasets.own_paths",
+    "PathReport": "magicfs.report",
     "Publication": "magicfs.past.history",
     "PublishedFile": "magicfs.past.file_facts",
     "RegisterReport": "magicfs.catalogs.register",
@@ -78,7 +78,7 @@ _HOMES = {
     "TaskCommit": "magicfs.formats.task_commit",
     "VerifyReport": "magicfs.report",
     "adopt": "magicfs.datasets.adopt",
-    "arrow_filesystem": "magicfs.datasets.arrow_streams",
+    "arrow_filesystem": "magicfs.job.arrow_streams",
     "compact": "magicfs.past.compact",
     "dataset": "magicfs.datasets.read",
     "discard": "magicfs.datasets.own_paths",

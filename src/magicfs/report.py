@@ -16,6 +16,7 @@ __all__ = [
     "Action",
     "ForeignJob",
     "JobReport",
+    "PathReport",
     "Progress",
     "ProgressCallback",
     "RecoverReport",
@@ -431,6 +432,42 @@ class VerifyReport:
             "confirmed": self.confirmed,
             "advice": list(self.advice),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class PathReport:
+    """What became of the files below a user's own magic path.
+
+    Attributes:
+        path: URL of the path.
+        destination: URL of the directory above its magic element.
+        action: ``published``, ``would publish``, ``discarded`` or ``would discard``; ``published before`` if
+            another call had published all files already, and this one only tidied up.
+        files: How many files.
+        bytes: Their size.
+        filenames: URLs of the first 100, as they are or would be visible.
+        manifest: URL of the manifest that lists them; empty if there is none.
+        warnings: Troubles after the files were published.
+    """
+
+    path: str
+    destination: str
+    action: Literal["published", "published before", "would publish", "discarded", "would discard"]
+    files: int
+    bytes: int
+    filenames: tuple[str, ...] = ()
+    manifest: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        files = f"{self.files} file{'' if self.files == 1 else 's'}"
+        files = f"{files} ({human_bytes(self.bytes)}) of {self.path}"
+        told = f"{self.action} {files}"
+        if self.action == "published before":
+            told = f"{files} had been published before; nothing was replaced"
+        return "\n".join([told, *(f"warning: {one}" for one in self.warnings)])
+
+    to_dict = plain_fields
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from dataclasses import replace
+from typing import Any, Unpack
 
 from magicfs.datasets import path_records, path_turns
 from magicfs.datasets.commit import commit_or_abort
@@ -25,7 +25,7 @@ from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol.magic import PENDING, MagicPath, locate
 from magicfs.protocol.modes import WRITE_MODES, WriteMode
 from magicfs.protocol.paths import Location
-from magicfs.report import JobReport, human_bytes, plain_fields
+from magicfs.report import JobReport, PathReport
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.parallel import raise_first
 from magicfs.stores import resolve
@@ -35,45 +35,9 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["PathReport", "discard", "discard_found", "publish", "publish_found"]
+__all__ = ["discard", "discard_found", "publish", "publish_found"]
 
 _SET_FILES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class PathReport:
-    """What became of the files below a user's own magic path.
-
-    Attributes:
-        path: URL of the path.
-        destination: URL of the directory above its magic element.
-        action: ``published``, ``would publish``, ``discarded`` or ``would discard``; ``published before`` if
-            another call had published all files already, and this one only tidied up.
-        files: How many files.
-        bytes: Their size.
-        filenames: URLs of the first 100, as they are or would be visible.
-        manifest: URL of the manifest that lists them; empty if there is none.
-        warnings: Troubles after the files were published.
-    """
-
-    path: str
-    destination: str
-    action: Literal["published", "published before", "would publish", "discarded", "would discard"]
-    files: int
-    bytes: int
-    filenames: tuple[str, ...] = ()
-    manifest: str = ""
-    warnings: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        files = f"{self.files} file{'' if self.files == 1 else 's'}"
-        files = f"{files} ({human_bytes(self.bytes)}) of {self.path}"
-        told = f"{self.action} {files}"
-        if self.action == "published before":
-            told = f"{files} had been published before; nothing was replaced"
-        return "\n".join([told, *(f"warning: {one}" for one in self.warnings)])
-
-    to_dict = plain_fields
 
 
 def publish(

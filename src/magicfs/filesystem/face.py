@@ -8,7 +8,7 @@ how bytes travel ``upload``'s, what is left behind ``recording``'s. The class st
 from __future__ import annotations
 
 from glob import has_magic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import listing
@@ -17,6 +17,10 @@ from magicfs.filesystem.writing import Writing
 from magicfs.protocol.magic import PENDING, MagicPath
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
+
+if TYPE_CHECKING:
+    from magicfs.protocol.modes import WriteMode
+    from magicfs.report import PathReport
 
 __all__ = ["MagicFileSystem"]
 
@@ -79,6 +83,61 @@ class MagicFileSystem(Writing):
         if not truncate:
             raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
         return await self._pipe_file(path, b"")
+
+    # -- magic paths that no job owns ------------------------------------------------------------------
+
+    def publish(self, path: str, *, mode: WriteMode = "append", dry_run: bool = False) -> PathReport:
+        """Make visible what was written below a magic path of your own, all or nothing.
+
+        For paths that no job owns, such as ``DEST/__magic/mine/__base/…`` or a directory of them. A job is
+        set up that commits what is recorded there: if this process dies past its commit point,
+        ``Dataset.recover`` finishes it; before, nothing has changed, so call again. A second call finds
+        nothing. If another call publishes the files meanwhile, the report says ``published before``, and
+        nothing is replaced. Files that are being written at the same time belong to the next call.
+
+        Args:
+            path: A file or directory, with its scheme or without.
+            mode: As for ``Job``. ``append`` refuses a name that is taken.
+            dry_run: Change nothing; report what would be published.
+
+        Raises:
+            UsageError: No magic path, or a job's, or nothing is recorded there, or a file was not closed, or
+                two have one name. Nothing was changed.
+            FormatError: A record is malformed, or names another place. Nothing was changed.
+            OutputExists: The mode forbids to publish onto what is there; nothing was changed.
+            CommitDenied: Another process publishes or discards the same path, or the same names. If a discard
+                died, call ``discard`` again first.
+            CommitFailed: A file could not be published; what had become visible was removed again, and all
+                files of the path are discarded.
+            CommitOutcomeUnknown: The store did not answer; nothing was removed; call ``Dataset.recover``.
+            CommitUnfinished: Every file is visible, but readers of manifests may not see them; call
+                ``Dataset.recover``.
+            StoreError: The store refused or failed before the commit point; call again.
+        """
+        from magicfs.datasets import own_paths
+
+        return own_paths.publish(path, mode=mode, dry_run=dry_run, filesystem=self)
+
+    def discard(self, path: str, *, dry_run: bool = False) -> PathReport:
+        """Drop what was written below a magic path of your own: its uploads, their records and markers.
+
+        What is published stays. A second call does nothing.
+
+        Args:
+            path: As for ``publish``.
+            dry_run: Change nothing; report what would be discarded.
+
+        Raises:
+            UsageError: No magic path, or a job's, or this process is still writing a file. Nothing was
+                changed.
+            FormatError: A record is malformed, or names another place. Nothing was changed.
+            CommitDenied: The path is being published, past its commit point, or another process has discarded
+                it meanwhile; nothing was changed.
+            StoreError: Something could not be discarded; call again.
+        """
+        from magicfs.datasets import own_paths
+
+        return own_paths.discard(path, dry_run=dry_run, filesystem=self)
 
     # -- directories -----------------------------------------------------------------------------------
 

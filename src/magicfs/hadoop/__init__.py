@@ -5,4 +5,18 @@ job of ours, whose object says by whom it was begun (``begunBy``); from there on
 ``finder`` is what ``magicfs.datasets`` asks: ``magic``, ``staging`` and ``manifest`` find jobs of these
 committers, ``fates`` says what became of uploads that are on record, and ``job`` finishes or discards one.
 ``conf`` reads a configuration.
+
+Names are loaded when they are first used.
 """
+
+from typing import TYPE_CHECKING
+
+from magicfs.runtime.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from magicfs.classic.reading import stocator_files as stocator_files
+    from magicfs.hadoop.conf import from_hadoop_conf as from_hadoop_conf
+
+_HOMES = {"from_hadoop_conf": "magicfs.hadoop.conf", "stocator_files": "magicfs.classic.reading"}
+__all__ = ["from_hadoop_conf", "stocator_files"]
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -26,6 +26,7 @@ from magicfs.runtime.twins import Twins, awaitable
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
+    from pyarrow.fs import PyFileSystem
 
     from magicfs.committers.work_places import WorkPlace
 
@@ -206,6 +207,22 @@ class Task(Twins):
         if isinstance(found, MagicFileSystem):
             found.is_guarded = True
         return found
+
+    @property
+    def arrow_filesystem(self) -> PyFileSystem:
+        """``filesystem`` for pyarrow: ``write_dataset(table, task.path, filesystem=task.arrow_filesystem)``.
+
+        It writes faster than ``filesystem``. A file that Arrow did not close, because something failed, is
+        not recorded, and the task cannot commit. Each use makes another one, for the same files.
+
+        Raises:
+            UsageError: pyarrow is not installed.
+        """
+        try:
+            from magicfs.job.arrow_streams import arrow_filesystem
+        except ImportError as error:
+            raise UsageError("arrow_filesystem needs pyarrow; pip install 'magicfs[arrow]'") from error
+        return arrow_filesystem(self.filesystem)
 
     def setup(self, suffix: str | None = None) -> Self:
         """Start an attempt, here and now. No request is made, but for one look at the job if it is elsewhere.

@@ -21,15 +21,7 @@ _BUFFER_BYTES = 128 * 2**10
 
 
 def arrow_filesystem(filesystem: AbstractFileSystem) -> PyFileSystem:
-    """A filesystem of pyarrow's to write datasets through, faster than through one of fsspec.
-
-    ``pyarrow.dataset.write_dataset(table, task.path, filesystem=magicfs.arrow_filesystem(task.filesystem))``.
-    What a file promises holds, too: one that Arrow did not close, because something failed, is not recorded,
-    and its task cannot commit. A second call makes another filesystem, for the same files.
-
-    Args:
-        filesystem: A task's.
-    """
+    """See ``magicfs.Task.arrow_filesystem``."""
     return PyFileSystem(_Handler(filesystem))
 
 
