@@ -9,6 +9,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 import magicfs
+from proofs.scenes.manifests import manifest_of
 
 RANKS = 4
 
@@ -24,7 +25,7 @@ def save_all(url: str, layers: list[dict[str, np.ndarray]]) -> None:
 def load_newest(url: str) -> dict[str, np.ndarray]:
     """Read the files of the newest whole checkpoint."""
     found: dict[str, np.ndarray] = {}
-    for published in magicfs.read_manifest(url).files:
+    for published in manifest_of(url).files:
         with fsspec.open(f"{url}/{published.key}", "rb") as file:
             found |= load(file.read())
     return found

@@ -99,7 +99,7 @@ class Ours:
         with clock("write"), self._job(where, tracking="memory") as job, job.task(0) as task:
             ds.write_dataset(
                 *(rows, task.path),
-                filesystem=magicfs.arrow_filesystem(task.filesystem),
+                filesystem=task.arrow_filesystem,
                 format="parquet",
                 partitioning=partitioning,
                 existing_data_behavior="overwrite_or_ignore",
@@ -110,7 +110,7 @@ class Ours:
         """The dataset by its manifest, and all its rows."""
         url = f"s3://{self._place.bucket}/{where}"
         with clock("read"):
-            found = magicfs.dataset(url, storage_options=self._place.s3fs_options).to_table()
+            found = magicfs.Dataset(url, storage_options=self._place.s3fs_options).to_arrow().to_table()
         self._fallbacks.taken()  # s3fs reads the files
         return {"rows": found.num_rows}
 

@@ -125,8 +125,8 @@ def _judged(
     before = latest(url)
     wrong += _unreadable(url, old) if before == f"step {old}" else _unreadable(url, new)
     try:
-        if magicfs.recover(url).undecided:  # a job that is still open
-            magicfs.recover(url, abort=True)
+        if magicfs.Dataset(url).recover().undecided:  # a job that is still open
+            magicfs.Dataset(url).recover(abort=True)
     except MagicError as error:
         wrong.append(f"recover: {error}")
     newest = new if case.is_new else old

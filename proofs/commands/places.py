@@ -99,9 +99,10 @@ class Place:
         if self.job is not None and scene.state(self.job) is not None:
             abort(scene.url, job=self.job.id, filesystem=scene.filesystem)
         abort(scene.url, job=self.ended.id, filesystem=scene.filesystem)
+        magic = magicfs.MagicFileSystem(scene.filesystem)
         with suppress(UsageError):  # nothing is recorded there any more
-            magicfs.publish(self.path.url, filesystem=scene.filesystem)
-        magicfs.discard(self.path.url, filesystem=scene.filesystem)
+            magic.publish(self.path.url)
+        magic.discard(self.path.url)
 
     @property
     def shown(self) -> Rows:

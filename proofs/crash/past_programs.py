@@ -41,7 +41,7 @@ async def publish(
 
 
 async def rewrite(process: Process, job: JobId, keep_ms: int | None) -> JobReport:
-    """What is shown becomes one file, as ``magicfs.rewrite`` does it."""
+    """What is shown becomes one file, as ``Dataset.rewrite`` does it."""
     old = shown_files(PLACE, await current_view(process.engine, PLACE))
     context = _context(job, "append").asked(mode="rewrite", keep=Keep(ms=keep_ms))
     transaction, setup = await begun(process.engine, PLACE, context)

@@ -30,7 +30,7 @@ def _write(url: str, options: Mapping[str, Any], **how: Any) -> None:
 
 def _dataset(url: str, options: Mapping[str, Any]) -> ds.Dataset:
     _write(url, options)
-    return magicfs.dataset(url, storage_options=options)
+    return magicfs.Dataset(url, storage_options=options).to_arrow()
 
 
 def _to_table(url: str, options: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ def _kept(url: str, options: Mapping[str, Any]) -> None:
 
 def _as_of(url: str, options: Mapping[str, Any]) -> None:
     _write(url, options, run_id="monday")
-    magicfs.dataset(url, as_of="monday", storage_options=options).to_table()
+    magicfs.Dataset(url, storage_options=options).to_arrow(as_of="monday").to_table()
 
 
 def _append(url: str, options: Mapping[str, Any]) -> None:
@@ -63,7 +63,7 @@ def _append(url: str, options: Mapping[str, Any]) -> None:
 
 def _rewrite(url: str, options: Mapping[str, Any]) -> None:
     _append(url, options)
-    magicfs.rewrite(url, storage_options=options)
+    magicfs.Dataset(url, storage_options=options).rewrite()
 
 
 def _read_parquet(url: str, options: Mapping[str, Any]) -> None:
@@ -84,7 +84,7 @@ def _write_dataset(task: magicfs.Task) -> None:
 
 
 def _arrow_filesystem(task: magicfs.Task) -> None:
-    files = magicfs.arrow_filesystem(task.filesystem)
+    files = task.arrow_filesystem
     ds.write_dataset(_ROWS, task.path, filesystem=files, format="parquet")
 
 

@@ -332,7 +332,7 @@ def _rerun(ground: Ground, order: Order, kills: int) -> Figures:
 def _recover(ground: Ground, order: Order) -> None:
     """Clean up after jobs whose drivers are dead, as a user does."""
     options = ground.server.storage_options()
-    magicfs.recover(order.url, abort=True, storage_options=options)
+    magicfs.Dataset(order.url, storage_options=options).recover(abort=True)
 
 
 def _cases(engine: str) -> Mapping[str, Callable[[Ground], Figures]]:

@@ -197,7 +197,7 @@ def _state(place: Place, ours: bool) -> str:
 
     try:
         if ours:
-            found = magicfs.dataset(place.url, storage_options=place.storage_options)
+            found = magicfs.Dataset(place.url, storage_options=place.storage_options).to_arrow()
         else:
             found = pyarrow.dataset.dataset(place.path, filesystem=_filesystem(place), format="parquet")
         states = found.to_table(columns=["state"])["state"].to_pylist() if found.files else []
@@ -228,7 +228,6 @@ def _run(together: Barrier, ends: list[float], title: str, how: str, place: Plac
     together.wait()
     begin = time.monotonic()
     killed = recovered = recovery = None
-    options = {"storage_options": place.storage_options}
     seen: list[Seen] = []
     while (now := time.monotonic() - begin) < _LONGEST_S:
         if killed is None and victim.poll() is not None:
@@ -240,7 +239,9 @@ def _run(together: Barrier, ends: list[float], title: str, how: str, place: Plac
             break
         if how == "publishing" and killed is not None and recovery is None and now > killed + _RECOVERED_S:
             recovered = now
-            recovery = Thread(target=magicfs.recover, args=(place.url,), kwargs=options)
+            recovery = Thread(
+                target=magicfs.Dataset(place.url, storage_options=place.storage_options).recover
+            )
             recovery.start()
         state = _state(place, ours)
         if not victim.stdin.closed:

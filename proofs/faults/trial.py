@@ -118,7 +118,7 @@ class Trial:
 
     def _by_manifest(self, prefix: str) -> tuple[int, int]:
         place = self._place(self._server.endpoint, prefix)
-        dataset = magicfs.dataset(place.url, storage_options=place.storage_options)
+        dataset = magicfs.Dataset(place.url, storage_options=place.storage_options).to_arrow()
         return _old_and_new(dataset.to_table(columns=["id"])["id"].to_pylist())
 
     def _by_log(self, prefix: str) -> tuple[int, int]:
@@ -136,10 +136,12 @@ class Trial:
     def _recover(self, prefix: str) -> None:
         """As a user does whose driver is dead: finish what was being committed, discard what was not."""
         place = self._place(self._server.endpoint, prefix)
-        report = magicfs.recover(place.url, storage_options=place.storage_options)
+        report = magicfs.Dataset(place.url, storage_options=place.storage_options).recover()
         for job in report.jobs:
             if job.action == "left":
-                magicfs.recover(place.url, job=job.job_id, abort=True, storage_options=place.storage_options)
+                magicfs.Dataset(place.url, storage_options=place.storage_options).recover(
+                    job=job.job_id, abort=True
+                )
 
     def _place(self, endpoint: str, prefix: str) -> Place:
         server = self._server

@@ -11,6 +11,7 @@ from magicfs.errors import UsageError
 from magicfs.testing.fault_proxy import Action, Rule
 from proofs.hadoop.crossings import case
 from proofs.hadoop.ground import Ground, check, does, in_background, rows_of, said, task_name, write
+from proofs.scenes.manifests import published_manifest
 
 __all__: list[str] = []
 
@@ -27,7 +28,7 @@ def _committed_by_the_jvm(ground: Ground) -> None:
     success = place.success()
     assert success is not None
     check((success["jobId"], len(success["filenames"])), (place.job, 8), "_SUCCESS")
-    magicfs.adopt(place.url)
+    magicfs.Dataset(place.url).adopt()
     does("verify", place.url)
 
 
@@ -41,7 +42,7 @@ def _driver_learns_that_the_jvm_has_committed(ground: Ground) -> None:
         report = job.commit(commits) if with_commits else job.commit()
         check((report.job_id, report.files), (place.job, 8), "report of a driver that came after the JVM")
         place.holds(rows_of("ours", range(4)), "its driver after the JVM")
-        named = sorted(one.key for one in magicfs.read_manifest(place.url).files)
+        named = sorted(one.key for one in published_manifest(place.url).files)
         check(named, place.files(), "files of its manifest")
         does("verify", place.url)
 

@@ -216,17 +216,17 @@ def _change(scene: JobScene, suffix: str, changes: Sequence[Change]) -> None:
 
 def _use(scene: JobScene, steps: _Steps) -> None:
     """What readers and maintenance do with the dataset, and the next job."""
-    where = {"filesystem": scene.filesystem}
+    there = magicfs.Dataset(scene.url, filesystem=scene.filesystem)
     for text in ("x < 7", "x = '5'", "x in (1, 2.5)", "n >= 1"):
-        steps.do(f"drop {text}", partial(magicfs.drop, scene.url, where=text, dry_run=True, **where))
-    steps.do("footers", lambda: magicfs.footers(scene.url, **where))
-    steps.do("verify", lambda: magicfs.verify(scene.url, **where))
-    steps.do("rewrite", lambda: magicfs.rewrite(scene.url, dry_run=True, **where))
-    steps.do("history", lambda: list(magicfs.history(scene.url, **where)))
-    steps.do("compact", lambda: magicfs.compact(scene.url, **where))
-    steps.do("adopt", lambda: magicfs.adopt(scene.url, dry_run=True, **where))
+        steps.do(f"drop {text}", partial(there.drop, where=text, dry_run=True))
+    steps.do("footers", there.footers)
+    steps.do("verify", there.verify)
+    steps.do("rewrite", lambda: there.rewrite(dry_run=True))
+    steps.do("history", lambda: list(there.history()))
+    steps.do("compact", there.compact)
+    steps.do("adopt", lambda: there.adopt(dry_run=True))
     steps.do("the next job", lambda: scene.published({"x=5/y.csv": b"a\n"}, mode="overwrite", footers=True))
-    steps.do("drop", partial(magicfs.drop, scene.url, where="x = '5'", keep=None, **where))
+    steps.do("drop", partial(there.drop, where="x = '5'", keep=None))
     if left := scene.work():
         steps.violations.append(f"{steps.name}: the next jobs left {left[:3]}")
 

@@ -224,12 +224,12 @@ def _published(ground: Ground) -> None:
     url = ground.url("sales")
     first = _publish(ground, "sales", b"a\n1\n", mode="append", run_id="monday", footers=True)
     _publish(ground, "sales", b"a\n2\n", mode="overwrite_partitions", keep="1s", run_id="tuesday")
-    magicfs.tag(url, "good", **about)
-    magicfs.compact(url, **about)
+    magicfs.Dataset(url, **about).tag("good")
+    magicfs.Dataset(url, **about).compact()
     newest = _publish(ground, "sales", b"a\n3\n", mode="append", checksums=True, run_id="wednesday")
     one = Registration(job_id=newest, catalog="delta", options={}, line="magicfs maintain --register")
     run_on(resolve.loop_of(ground.filesystem), registrations.write, ground.store, ground.key("sales"), [one])
-    magicfs.rollback(url, to=first, keep="7d", **about)
+    magicfs.Dataset(url, **about).rollback(to=first, keep="7d")
 
 
 def _open(ground: Ground, **options: Any) -> None:

@@ -264,8 +264,8 @@ def logs_of_botocore() -> Found:
     place = everywhere("S3")
     shown = ("userinfo of the endpoint", "proxy's password")
     outputs = Outputs("botocore's log", {name: place.secrets[name] for name in shown})
-    with heard(outputs, "botocore", "aiobotocore", "s3fs"), suppress(magicfs.MagicError):
-        magicfs.verify(f"s3://{_URL}", storage_options=place.options)
+    with heard(outputs, "botocore", "aiobotocore", "s3fs"), suppress(magicfs.errors.MagicError):
+        magicfs.Dataset(f"s3://{_URL}", storage_options=place.options).verify()
     return of_outputs(outputs)
 
 
@@ -286,7 +286,7 @@ def published(server: Any, name: str) -> Found:
         other = magicfs.Job(url, mode="error", storage_options=place.options, progress=None)
         with outputs.errors("a mode"), other, other.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/y.csv", _DATA)
-        outputs.show("a dataset", magicfs.verify(url, storage_options=place.options))
+        outputs.show("a dataset", magicfs.Dataset(url, storage_options=place.options).verify())
         with configured(place):
             for command in ("verify", "recover", "doctor", "log", "uploads"):
                 codes = {_run(outputs, command, url), _run(outputs, command, url, "--json")}

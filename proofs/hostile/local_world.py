@@ -153,7 +153,7 @@ def _populate(url: str) -> str:
     """Publish a job, tag it, and leave a dead job and open uploads."""
     with magicfs.Job(url, mode="append", run_id="first") as job, job.task(0) as task:
         write(task, p=b"a\n1\n")
-    magicfs.tag(url, "gold")
+    magicfs.Dataset(url).tag("gold")
     dead = magicfs.Job(url, committer="magic", mode="overwrite", run_id="second").setup()
     with dead.task(0) as task:
         write(task, p__x=b"a\n2\n", large=b"b" * 70_000)
@@ -311,12 +311,12 @@ def _job(found: World, **options: str) -> None:
 Command = tuple[str, Callable[[World], object]]
 
 READING: Final[Sequence[Command]] = (
-    ("doctor, only reading", lambda w: magicfs.doctor(w.url, read_only=True)),
+    ("doctor, only reading", lambda w: magicfs.Dataset(w.url).doctor(read_only=True)),
     ("uploads", lambda w: command_line("uploads", w.url)),
     ("recover --dry-run", lambda w: command_line("recover", "--dry-run", w.url)),
     ("verify", lambda w: command_line("verify", w.url)),
     ("log", lambda w: command_line("log", w.url)),
-    ("history", lambda w: list(magicfs.history(w.url))),
+    ("history", lambda w: list(magicfs.Dataset(w.url).history())),
     ("show _SUCCESS", lambda w: command_line("show", f"{w.destination}/_SUCCESS")),
     ("show the job", lambda w: command_line("show", f"{w.url}/__magic_job-{w.dead}")),
     ("maintain --dry-run", lambda w: command_line("maintain", "--dry-run", w.url)),
@@ -330,7 +330,7 @@ CHANGING: Final[Sequence[Command]] = (
     ("recover --rollback", lambda w: command_line("recover", "--rollback", "--job", w.dead, w.url)),
     ("recover --abort", lambda w: command_line("recover", "--abort", "--job", w.dead, w.url)),
     ("a staging job", partial(_job, committer="directory", mode="append")),
-    ("doctor", lambda w: magicfs.doctor(w.url)),
+    ("doctor", lambda w: magicfs.Dataset(w.url).doctor()),
     ("expire", lambda w: command_line("maintain", "--only", "expire", w.url)),
     ("compact", lambda w: command_line("maintain", "--only", "compact", w.url)),
     ("adopt", lambda w: command_line("adopt", w.url)),

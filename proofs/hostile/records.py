@@ -60,7 +60,7 @@ def _replace(ground: Ground, url: str, _: str) -> None:
 def _read(ground: Ground, url: str, _: str) -> None:
     # Readers believe the size that a manifest gives: less of a file may be no file any more, as pyarrow says.
     with suppress(pa.ArrowInvalid):
-        magicfs.dataset(url, format="csv", filesystem=ground.filesystem).to_table()
+        magicfs.Dataset(url, filesystem=ground.filesystem).to_arrow(format="csv").to_table()
 
 
 def _expire(ground: Ground, url: str, _: str) -> object:
@@ -76,46 +76,50 @@ def _write_on(ground: Ground, url: str, job: str) -> None:
     fs.rm(path)
 
 
-def _of(function: Callable[..., object], **how: Any) -> _Command:
-    return lambda ground, url, _: function(url, filesystem=ground.filesystem, **how)
+def _of(verb: Callable[..., object], **how: Any) -> _Command:
+    return lambda ground, url, _: verb(magicfs.Dataset(url, filesystem=ground.filesystem), **how)
+
+
+def _recover(**how: Any) -> _Command:
+    return lambda ground, url, job: magicfs.Dataset(url, filesystem=ground.filesystem).recover(job=job, **how)
 
 
 def _of_job(function: Callable[..., object], **how: Any) -> _Command:
     return lambda ground, url, job: function(url, job=job, filesystem=ground.filesystem, **how)
 
 
-def _of_path(function: Callable[..., object], **how: Any) -> _Command:
-    return lambda ground, url, _: function(f"{url}/__magic/mine", filesystem=ground.filesystem, **how)
+def _of_path(verb: Callable[..., object]) -> _Command:
+    return lambda ground, url, _: verb(magicfs.MagicFileSystem(ground.filesystem), f"{url}/__magic/mine")
 
 
 COMMANDS: Final[Mapping[str, _Command]] = {
-    "recover": _of_job(magicfs.recover),
-    "recover all": _of(magicfs.recover),
-    "recover --dry-run": _of(magicfs.recover, dry_run=True),
-    "recover --rollback": _of_job(magicfs.recover, rollback=True),
-    "recover --abort": _of_job(magicfs.recover, abort=True),
+    "recover": _recover(),
+    "recover all": _of(magicfs.Dataset.recover),
+    "recover --dry-run": _of(magicfs.Dataset.recover, dry_run=True),
+    "recover --rollback": _recover(rollback=True),
+    "recover --abort": _recover(abort=True),
     "abort": _of_job(datasets.abort),
     "commit": _of_job(datasets.commit),
     "commit --accept": _of_job(datasets.commit, accept="it is fine", allow_empty=True),
     "run again": _run_again,
     "overwrite": _replace,
     "write below a task": _write_on,
-    "doctor": _of(magicfs.doctor),
-    "verify": _of(magicfs.verify),
-    "verify --deep": _of(magicfs.verify, deep=True),
-    "log": _of(magicfs.history),
-    "footers": _of(magicfs.footers),
-    "read": _of(magicfs.read_manifest),
+    "doctor": _of(magicfs.Dataset.doctor),
+    "verify": _of(magicfs.Dataset.verify),
+    "verify --deep": _of(magicfs.Dataset.verify, deep=True),
+    "log": _of(magicfs.Dataset.history),
+    "footers": _of(magicfs.Dataset.footers),
+    "read": _of(magicfs.Dataset.files, last=True),
     "dataset": _read,
     "expire": _expire,
-    "compact": _of(magicfs.compact),
-    "rollback": _of(magicfs.rollback, to="good", keep=None),
-    "drop": _of(magicfs.drop, partitions="day=1", keep="1d"),
-    "tag": _of(magicfs.tag, name="another"),
-    "untag": _of(magicfs.untag, name="good"),
-    "adopt": _of(magicfs.adopt),
-    "publish": _of_path(magicfs.publish),
-    "discard": _of_path(magicfs.discard),
+    "compact": _of(magicfs.Dataset.compact),
+    "rollback": _of(magicfs.Dataset.rollback, to="good", keep=None),
+    "drop": _of(magicfs.Dataset.drop, partitions="day=1", keep="1d"),
+    "tag": _of(magicfs.Dataset.tag, name="another"),
+    "untag": _of(magicfs.Dataset.untag, name="good"),
+    "adopt": _of(magicfs.Dataset.adopt),
+    "publish": _of_path(magicfs.MagicFileSystem.publish),
+    "discard": _of_path(magicfs.MagicFileSystem.discard),
 }
 """What somebody runs at the destination, by name."""
 

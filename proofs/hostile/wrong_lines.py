@@ -95,7 +95,7 @@ def _upload_elsewhere(act: Callable[[Ground, str, str], object]) -> list[str]:
 
 
 def _abort(ground: Ground, job: str, key: str) -> None:  # noqa: ARG001
-    magicfs.recover(ground.url("sales"), job=job, abort=True, filesystem=ground.filesystem)
+    magicfs.Dataset(ground.url("sales"), filesystem=ground.filesystem).recover(job=job, abort=True)
 
 
 def _remove(ground: Ground, job: str, key: str) -> None:  # noqa: ARG001
@@ -110,7 +110,7 @@ def _obstacle() -> list[str]:
         victim = next(key for key in ground.objects() if key.startswith(ground.key("sales/day=1/")))
         forged_rename(ground, victim)
         with suppress(MagicError):
-            magicfs.recover(ground.url("sales"), filesystem=ground.filesystem)
+            magicfs.Dataset(ground.url("sales"), filesystem=ground.filesystem).recover()
         return [] if victim in ground.objects() else ["a file that is in nobody's way was deleted"]
     finally:
         ground.close()

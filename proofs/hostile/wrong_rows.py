@@ -18,6 +18,7 @@ from magicfs.formats.manifest import ManifestFiles
 from magicfs.past.expire import expire_kept
 from proofs.hostile.forgery import Forgery, lay
 from proofs.hostile.ground import Ground, MemoryGround, built
+from proofs.scenes.manifests import published_manifest
 
 __all__ = ["ROW_MUTANTS", "ground_of", "record_of", "recovered"]
 
@@ -91,11 +92,11 @@ def _believed(
 
 def recovered(ground: Ground, job: str) -> object:
     """Recover a job of ``sales``."""
-    return magicfs.recover(ground.url("sales"), job=job, filesystem=ground.filesystem)
+    return magicfs.Dataset(ground.url("sales"), filesystem=ground.filesystem).recover(job=job)
 
 
 def _history(ground: Ground, _: str) -> object:
-    return magicfs.read_manifest(ground.url("sales"), filesystem=ground.filesystem)
+    return published_manifest(ground.url("sales"), filesystem=ground.filesystem)
 
 
 def _expire(ground: Ground, _: str) -> object:
@@ -103,7 +104,7 @@ def _expire(ground: Ground, _: str) -> object:
 
 
 def _untag(ground: Ground, _: str) -> object:
-    return magicfs.untag(ground.url("sales"), "good", filesystem=ground.filesystem)
+    return magicfs.Dataset(ground.url("sales"), filesystem=ground.filesystem).untag("good")
 
 
 _CHUNK: Final = {"key": _ELSEWHERE, "sha256": "0" * 64, "files": 1, "bytes": 1}

@@ -133,16 +133,16 @@ class Witness:
     def dataset(self, lane: Lane) -> Rows:
         """The rows that a reader of manifests sees, who rests on magicfs."""
         try:
-            found = magicfs.dataset(lane.url, storage_options=self._server.storage_options())
+            found = magicfs.Dataset(lane.url, storage_options=self._server.storage_options()).to_arrow()
         except (ObjectNotFound, UsageError):
             return Rows()  # nothing was published yet, even if files of the first job are visible already
         table = found.to_table(columns=["day", "row"])
         return Rows(zip(*(table.column(name).to_pylist() for name in ("day", "row")), strict=True))
 
     def differences(self, lane: Lane) -> list[str]:
-        """What ``magicfs.verify`` says is missing, altered or foreign, or why it cannot say."""
+        """What ``Dataset.verify`` says is missing, altered or foreign, or why it cannot say."""
         try:
-            report = magicfs.verify(lane.url, storage_options=self._server.storage_options())
+            report = magicfs.Dataset(lane.url, storage_options=self._server.storage_options()).verify()
         except MagicError as error:
             return [f"{type(error).__name__}: {error}"]
         return [

@@ -186,7 +186,7 @@ class User:
             files = await files_of_dataset(Engine(self.store, 1), location, False)
             return Seen(shown, await self._rows(paths.join(location.key, name) for name in files))
         except UsageError as error:
-            return Seen(shown, None, refused=f"magicfs.dataset: {error}")
+            return Seen(shown, None, refused=f"magicfs.Dataset: {error}")
         except (MagicError, FileNotFoundError) as error:
             return Seen(shown, None, f"{type(error).__name__}: {error}")
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import magicfs
 from magicfs.errors import MagicError, ObjectNotFound
+from magicfs.past.history import Publication
 from proofs.past.content import rows_in
 from proofs.past.ledger import Files, Ledger, State, day_of
 from proofs.past.orders import PUBLISHES, Deed
@@ -20,6 +21,7 @@ from proofs.past.places import Place
 from proofs.past.readers import Held, Look, Onlookers, dataset_of, rows_of
 from proofs.past.turns import FINE, Done
 from proofs.past.victim import DENIED
+from proofs.scenes.manifests import published_manifest
 
 __all__ = ["WRONG", "Judge"]
 
@@ -128,7 +130,7 @@ class Judge:
         self.figures["nothing_to_do"] += 1
         return nothing or len(done) > 1
 
-    def _add(self, one: magicfs.Publication, done: Done, beside: Files) -> Files:
+    def _add(self, one: Publication, done: Done, beside: Files) -> Files:
         """Note a publication; returns the files that it has brought. ``beside``: those that came at once."""
         deed = done.deed
         if done.status == DENIED:
@@ -140,7 +142,7 @@ class Judge:
                 self.wrong("deleted_early", f"{deed} promises until {one.kept_until}")
         elif until is not None:
             self.wrong("kept_too_long", f"{deed} promises until {one.kept_until}")
-        manifest = magicfs.read_manifest(self.place.url, one.job_id, storage_options=self.place.options)
+        manifest = published_manifest(self.place.url, one.job_id, storage_options=self.place.options)
         parts = Parts(self.place, self.ledger, self.figures, self.wrong)
         own = parts.brought(one, deed, manifest, beside)
         files = {**parts.spared(deed, manifest, beside), **own}
@@ -188,8 +190,8 @@ class Judge:
             self.wrong("troubles", f"tags were {self.ledger.tags}, and are {found}")
         self.ledger.tags = found
 
-    def _history(self) -> list[magicfs.Publication]:
-        return magicfs.history(self.place.url, storage_options=self.place.options)
+    def _history(self) -> list[Publication]:
+        return magicfs.Dataset(self.place.url, storage_options=self.place.options).history()
 
     # -- readers while it ran --------------------------------------------------------------------------
 
@@ -309,7 +311,7 @@ class Judge:
         if "_SUCCESS" not in self.place.all_names():
             self.wrong("wrong_now", "there is no _SUCCESS")
         try:
-            report = magicfs.verify(self.place.url, storage_options=self.place.options)
+            report = magicfs.Dataset(self.place.url, storage_options=self.place.options).verify()
         except MagicError as error:
             self.wrong("wrong_now", f"verify: {error}")
         else:

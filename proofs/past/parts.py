@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import magicfs
 from magicfs.formats.manifest import Manifest
+from magicfs.past.history import Publication
 from magicfs.protocol import ids
 from magicfs.protocol.final_names import copied_key
 from proofs.past.ledger import Files, Ledger, day_of
@@ -33,7 +33,7 @@ class Parts:
     figures: Counter[str]
     wrong: Callable[[str, str], None]
 
-    def brought(self, one: magicfs.Publication, deed: Deed, manifest: Manifest, beside: Files) -> Files:
+    def brought(self, one: Publication, deed: Deed, manifest: Manifest, beside: Files) -> Files:
         """The files of a job: of its manifest only the names are taken, the rows are the order's."""
         if deed.kind == "drop":
             self._check_dropped(deed, manifest, beside)
@@ -49,7 +49,7 @@ class Parts:
             self.wrong("lost_publications", f"{deed} has published {sorted(own)}")
         return own
 
-    def _shown_again(self, one: magicfs.Publication, deed: Deed, manifest: Manifest) -> Files:
+    def _shown_again(self, one: Publication, deed: Deed, manifest: Manifest) -> Files:
         """The files of then: each where it was or, if it is kept by its version, as a copy."""
         target, found = self.ledger.state(deed.target).files, {file.key for file in manifest.files}
         copies = {copied_key("", name, ids.job_id(one.job_id)): name for name in target}

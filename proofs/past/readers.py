@@ -121,14 +121,14 @@ class Onlookers:
 
 
 def rows_of(place: Place, **how: Any) -> Rows:
-    """What a reader of manifests reads, by day and text; raises as ``magicfs.dataset``."""
+    """What a reader of manifests reads, by day and text; raises as ``magicfs.Dataset``."""
     return table_rows(dataset_of(place, **how))
 
 
 def dataset_of(place: Place, **how: Any) -> Any:
     """The dataset, as magicfs finds its files."""
     options: Mapping[str, Any] = place.options
-    return magicfs.dataset(place.url, schema=SCHEMA, storage_options=options, **how)
+    return magicfs.Dataset(place.url, storage_options=options).to_arrow(schema=SCHEMA, **how)
 
 
 def table_rows(dataset: Any) -> Rows:

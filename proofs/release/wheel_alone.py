@@ -63,7 +63,7 @@ def main() -> None:
     if os.name == "posix":
         check_publication(files)
     else:
-        with contextlib.suppress(magicfs.UsageError):
+        with contextlib.suppress(magicfs.errors.UsageError):
             check_publication(files)
             raise AssertionError("local files need POSIX")
     shown = f"Python {sys.version.split()[0]}, {sys.platform}: {points} entry points, memory:// and file://"

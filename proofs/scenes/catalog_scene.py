@@ -16,6 +16,7 @@ import magicfs
 from magicfs.catalogs import Delta, Iceberg, SymlinkManifest
 from magicfs.catalogs.delta_place import options_of, uri_of
 from magicfs.catalogs.hive_names import NULL
+from magicfs.catalogs.register import RegisterReport
 from magicfs.catalogs.symlinks import DIRECTORY
 from magicfs.datasets.connection import open_destination
 from magicfs.protocol import paths
@@ -71,12 +72,12 @@ class CatalogScene:
 
     def rollback(self, to: str) -> str:
         """Publish an earlier state again, and keep the one that was."""
-        how = {"to": to, "keep": "1d", "storage_options": self.options}
-        return magicfs.rollback(self.url, **how).job_id  # type: ignore[arg-type]
+        dataset = magicfs.Dataset(self.url, storage_options=self.options)
+        return dataset.rollback(to, keep="1d").job_id
 
     def rows(self) -> list[str]:
         """What readers of manifests find."""
-        found = magicfs.dataset(self.url, storage_options=self.options)
+        found = magicfs.Dataset(self.url, storage_options=self.options).to_arrow()
         return _sorted(found.to_table(use_threads=False))
 
     def everything(self) -> dict[str, bytes]:
@@ -125,9 +126,9 @@ class CatalogScene:
             return Iceberg(self.iceberg_catalog(), "db.sales")
         return Delta() if kind == "delta" else SymlinkManifest()
 
-    def register(self, kind: str, **how: Any) -> magicfs.RegisterReport:
-        """``magicfs.register``."""
-        return magicfs.register(self.url, self.catalog(kind), storage_options=self.options, **how)
+    def register(self, kind: str, **how: Any) -> RegisterReport:
+        """``Dataset.register``."""
+        return magicfs.Dataset(self.url, storage_options=self.options).register(self.catalog(kind), **how)
 
     def table_rows(self, kind: str) -> list[str]:
         """What a reader of a catalog finds, in the order of ``rows``."""

@@ -175,7 +175,7 @@ class JobScene:
     def recover(self, *faults: Fault, **how: Any) -> RecoverReport | None:
         """Recover the destination; in a process of its own that may die, if faults are given."""
         if not faults:
-            return magicfs.recover(self.url, filesystem=self.filesystem, **how)
+            return magicfs.Dataset(self.url, filesystem=self.filesystem).recover(**how)
         from magicfs.datasets import recover_jobs
 
         engine, place = self.engine(Traffic(faults)), paths.parse_url(self.url)

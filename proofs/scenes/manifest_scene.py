@@ -164,7 +164,7 @@ class ManifestScene:
 
     def recover(self, **how: bool) -> RecoverReport:
         """End what is unfinished at the destination, as another process does."""
-        return magicfs.recover(f"file://{self.destination}", **how)  # type: ignore[arg-type]
+        return magicfs.Dataset(f"file://{self.destination}").recover(**how)  # type: ignore[arg-type]
 
     def visible(self) -> dict[str, bytes]:
         """What a reader of the destination takes for data, by relative name."""

@@ -42,7 +42,7 @@ def _play(destination: Path, mode: WriteMode, files: int) -> None:
     kept = {one for one in old if mode == "append" or (mode != "overwrite" and one.startswith("p=kept/"))}
     wrong = _data(destination) ^ (kept | new)
     require(not wrong, f"of {mode} {len(wrong)} files are missing or were left: {sorted(wrong)[:3]}")
-    report = magicfs.verify(destination)
+    report = magicfs.Dataset(destination).verify()
     require(report.files == len(kept | new), f"verify counts {report.files} of {len(kept | new)} files")
     require(report.ok, f"verify says {report}")
 

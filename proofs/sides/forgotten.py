@@ -145,7 +145,9 @@ class Days:
         objects, uploads = self.all()
         require(not uploads, options)
         require(not [key for key in objects if "__magic" in key], options)
-        verified = magicfs.verify("memory://bucket/sales", filesystem=MemoryFileSystem(world=self.world))
+        verified = magicfs.Dataset(
+            "memory://bucket/sales", filesystem=MemoryFileSystem(world=self.world)
+        ).verify()
         require(verified.ok, (options, verified))
 
 

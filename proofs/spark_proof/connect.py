@@ -115,7 +115,7 @@ def same_streams(spark: SparkSession, lane: Lane, server: Server, judge: Judge, 
         stream(spark, route, str(source), str(directory / "checkpoint"), lane.url, storage)
         lane.rows += batch_rows(number)
         judge.published(lane, f"{type(spark)} batch {number} by {route}")
-    magicfs.compact(lane.url, storage_options=storage)
+    magicfs.Dataset(lane.url, storage_options=storage).compact()
     judge.published(lane, f"{type(spark)} compacted batches")
     lane.ended = time.monotonic()
     lane.settle()

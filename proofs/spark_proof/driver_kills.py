@@ -142,16 +142,16 @@ class DriverKills:
         return next(one for one in Phase if profile.range_of(one)[1] >= wanted)
 
     def _state(self, lane: Lane) -> str:
-        jobs = magicfs.recover(lane.url, dry_run=True, storage_options=self._storage).jobs
+        jobs = magicfs.Dataset(lane.url, storage_options=self._storage).recover(dry_run=True).jobs
         if len(jobs) > 1:
             self._judge.trouble(f"{lane.url}: {len(jobs)} jobs are unfinished")
         return jobs[0].found if jobs else "none"
 
     def _recover(self, plan: DriverPlan, lane: Lane, only: Rows | None) -> None:
         """What a user does who is told that the driver died."""
-        report = magicfs.recover(lane.url, storage_options=self._storage)
+        report = magicfs.Dataset(lane.url, storage_options=self._storage).recover()
         if report.undecided:
-            magicfs.recover(lane.url, abort=True, storage_options=self._storage)
+            magicfs.Dataset(lane.url, storage_options=self._storage).recover(abort=True)
         allowed = (lane.rows, plan.order.after(lane.rows)) if only is None else (only,)
         self._judge.rows(lane, f"{plan} was recovered", *allowed)
         self._judge.leftovers(lane, f"{plan} was recovered")

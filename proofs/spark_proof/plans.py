@@ -96,7 +96,7 @@ class DriverPlan:
         phase: In which phase.
         moment: Where in the phase, from 0 to 1.
         target: Who is killed.
-        recover: Whether ``magicfs.recover`` comes before the write is run again.
+        recover: Whether ``Dataset.recover`` comes before the write is run again.
     """
 
     order: Order

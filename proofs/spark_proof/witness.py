@@ -71,16 +71,16 @@ class Witness:
     def dataset(self, lane: Lane) -> Rows:
         """The rows that a reader of manifests sees, who rests on magicfs."""
         try:
-            found = magicfs.dataset(lane.url, storage_options=self._server.storage_options())
+            found = magicfs.Dataset(lane.url, storage_options=self._server.storage_options()).to_arrow()
         except (ObjectNotFound, UsageError):
             return Rows()  # nothing was published yet
         table = found.to_table(columns=["id", "p"])
         return Rows(zip(*(table.column(name).to_pylist() for name in ("id", "p")), strict=True))
 
     def unlike(self, lane: Lane) -> list[str]:
-        """What ``magicfs.verify`` says against it."""
+        """What ``Dataset.verify`` says against it."""
         try:
-            report = magicfs.verify(lane.url, storage_options=self._server.storage_options())
+            report = magicfs.Dataset(lane.url, storage_options=self._server.storage_options()).verify()
         except MagicError as error:
             return [f"{type(error).__name__}: {error}"]
         return [*report.missing, *report.altered, *report.foreign]

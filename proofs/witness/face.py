@@ -13,7 +13,7 @@ from magicfs.cli.main import commands_of
 
 __all__ = ["ROOMS", "face"]
 
-ROOMS: Final = ("audit", "catalogs", "errors")
+ROOMS: Final = ("audit", "catalogs", "errors", "hadoop")
 """Rooms of public names that need no engine."""
 
 

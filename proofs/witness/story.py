@@ -158,10 +158,15 @@ class Story:
         self.account.requests.extend(self.fs.sent)
         return self
 
-    def ask(self, verb: Callable[..., object], *args: Any, **options: Any) -> object:
+    @property
+    def dataset(self) -> magicfs.Dataset:
+        """What is published."""
+        return magicfs.Dataset(_URL, filesystem=self.fs)
+
+    def ask(self, verb: Callable[..., object], **options: Any) -> object:
         """Do something with the dataset, and note what comes of it."""
         try:
-            answer = verb(*args, filesystem=self.fs, **options)
+            answer = verb(**options)
         except (MagicError, ValueError) as error:
             self._say(error)
             return None
@@ -238,39 +243,40 @@ def _again(story: Story) -> None:
 
 
 def _asks(verb: Callable[..., object], **options: Any) -> _Verb:
-    return lambda story: story.ask(verb, _URL, **options)
+    return lambda story: story.ask(partial(verb, story.dataset), **options)
 
 
 def _rollback(story: Story) -> None:
-    story.ask(magicfs.rollback, _URL, to=f"job:{story.first}", keep=None, job_id=UUID(int=5, version=4))
+    story.ask(story.dataset.rollback, to=f"job:{story.first}", keep=None, job_id=UUID(int=5, version=4))
 
 
 def _rollback_partition(story: Story) -> None:
     options: dict[str, Any] = {"partitions": ["p=1"], "keep": "1d", "job_id": UUID(int=6, version=4)}
-    story.ask(magicfs.rollback, _URL, to=f"job:{story.first}", **options)
+    story.ask(story.dataset.rollback, to=f"job:{story.first}", **options)
 
 
 def _drop(story: Story) -> None:
-    story.ask(magicfs.drop, _URL, partitions=["p=0"], keep=None, job_id=UUID(int=7, version=4))
+    story.ask(story.dataset.drop, partitions=["p=0"], keep=None, job_id=UUID(int=7, version=4))
 
 
 def _accept(story: Story) -> None:
-    story.ask(commit, _URL, job=story.last, accept="seen")
+    story.ask(commit, url=_URL, filesystem=story.fs, job=story.last, accept="seen")
 
 
 def _own_path(story: Story) -> None:
     magic = magicfs.MagicFileSystem(story.fs)
     magic.pipe_file(f"{_PATH}/p=1/own.csv", b"x\n7\n")
     magic.pipe_file(f"{_PATH}/p=2/own.csv", b"x\n8\n")
-    story.ask(magicfs.publish, f"memory://{_PATH.removesuffix('/__base')}", mode="append")
+    story.ask(magic.publish, path=f"memory://{_PATH.removesuffix('/__base')}", mode="append")
 
 
 def _discard(story: Story) -> None:
-    magicfs.MagicFileSystem(story.fs).pipe_file(f"{_PATH}/p=1/own.csv", b"x\n7\n")
-    story.ask(magicfs.discard, f"memory://{_PATH.removesuffix('/__base')}")
+    magic = magicfs.MagicFileSystem(story.fs)
+    magic.pipe_file(f"{_PATH}/p=1/own.csv", b"x\n7\n")
+    story.ask(magic.discard, path=f"memory://{_PATH.removesuffix('/__base')}")
 
 
-_RECOVER = _asks(magicfs.recover)
+_RECOVER = _asks(magicfs.Dataset.recover)
 _PAST = {"mode": "append", "unique_names": True}
 _KEEPS = {"mode": "overwrite", "keep": "1d"}
 
@@ -289,8 +295,8 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "run once": Feature({"run_id": "today", "rerun": "error"}, then=(_again,)),
     "extra": Feature({"extra_destinations": [_OTHER]}),
     "also replace": Feature({"also_overwrite": [f"{_URL}/p=1"], "mode": "overwrite"}),
-    "keep": Feature(_KEEPS, then=(_later, _asks(magicfs.expire))),
-    "versions": Feature(_KEEPS, keeps_versions=True, then=(_rollback, _later, _asks(magicfs.expire))),
+    "keep": Feature(_KEEPS, then=(_later, _asks(magicfs.Dataset.expire))),
+    "versions": Feature(_KEEPS, keeps_versions=True, then=(_rollback, _later, _asks(magicfs.Dataset.expire))),
     "keep in place": Feature(_KEEPS | {"keep_in_place": True}, keeps_versions=True, then=(_rollback,)),
     "partitions": Feature({"mode": "overwrite_partitions", "keep": "1d"}, then=(_rollback_partition,)),
     "audit": Feature({"audit": [audit.Rows(min=1)]}, parquet=True),
@@ -298,14 +304,18 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "audit aborts": Feature({"audit": [audit.Rows(min=99)], "audit_failure": "abort"}, parquet=True),
     "hadoop": Feature({"hadoop": "3.4"}),
     "hadoop 3.3": Feature({"hadoop": "3.3"}),
-    "rollback": Feature(_PAST, then=(_replace, _rollback, _asks(magicfs.history))),
-    "drop": Feature(_PAST, then=(_drop, _asks(magicfs.verify))),
-    "compact": Feature(_PAST, then=(_replace, _asks(magicfs.compact), _asks(magicfs.history))),
-    "tag": Feature(_PAST, then=(_asks(magicfs.tag, name="gold"), _replace, _asks(magicfs.history))),
+    "rollback": Feature(_PAST, then=(_replace, _rollback, _asks(magicfs.Dataset.history))),
+    "drop": Feature(_PAST, then=(_drop, _asks(magicfs.Dataset.verify))),
+    "compact": Feature(
+        _PAST, then=(_replace, _asks(magicfs.Dataset.compact), _asks(magicfs.Dataset.history))
+    ),
+    "tag": Feature(
+        _PAST, then=(_asks(magicfs.Dataset.tag, name="gold"), _replace, _asks(magicfs.Dataset.history))
+    ),
     "own path": Feature(_PAST, then=(_own_path, _discard)),
-    "abort": Feature(ends="abort", then=(_asks(magicfs.recover, dry_run=True),)),
-    "silence": Feature(ends="silence", then=(_asks(magicfs.recover, dry_run=True), _RECOVER)),
-    "silence, back": Feature(ends="silence", then=(_asks(magicfs.recover, abort=True), _RECOVER)),
+    "abort": Feature(ends="abort", then=(_asks(magicfs.Dataset.recover, dry_run=True),)),
+    "silence": Feature(ends="silence", then=(_asks(magicfs.Dataset.recover, dry_run=True), _RECOVER)),
+    "silence, back": Feature(ends="silence", then=(_asks(magicfs.Dataset.recover, abort=True), _RECOVER)),
 }
 """What each story is about: one of these with each committer."""
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
@@ -21,19 +21,28 @@ __all__ = [
     "ProgressCallback",
     "RecoverReport",
     "RecoveredJob",
+    "Report",
     "TaskFigures",
     "VerifyReport",
     "html_table",
     "human_bytes",
     "job_report",
-    "plain_fields",
     "text_table",
 ]
 
 
-def plain_fields(self: Any) -> dict[str, Any]:  # a method of several reports
-    """Plain values, ready for JSON."""
-    return asdict(self)
+class Report:
+    """What every report has: plain values for programs, a table for notebooks."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(cast("Any", self))  # each is a dataclass
+
+    def _repr_html_(self) -> str:
+        rows = self.to_dict().items()
+        return html_table((name, value) for name, value in rows if value not in (None, "", [], (), {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ class TaskFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class JobReport:
+class JobReport(Report):
     """A published job.
 
     Attributes:
@@ -312,7 +321,7 @@ class RecoveredJob:
 
 
 @dataclass(frozen=True, slots=True)
-class RecoverReport:
+class RecoverReport(Report):
     """What ``recover`` found and did.
 
     Attributes:
@@ -342,7 +351,7 @@ class RecoverReport:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyReport:
+class VerifyReport(Report):
     """A dataset against its bucket. Keys are relative to the destination, sorted.
 
     Attributes:
@@ -415,27 +424,11 @@ class VerifyReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "url": self.url,
-            "job_id": self.job_id,
-            "ok": self.ok,
-            "files": self.files,
-            "bytes": self.bytes,
-            "missing": list(self.missing),
-            "altered": list(self.altered),
-            "foreign": list(self.foreign),
-            "unfinished": list(self.unfinished),
-            "kept": self.kept,
-            "damaged": dict(self.damaged),
-            "by_store": self.by_store,
-            "read": self.read,
-            "confirmed": self.confirmed,
-            "advice": list(self.advice),
-        }
+        return {**asdict(self), "ok": self.ok, "advice": list(self.advice)}
 
 
 @dataclass(frozen=True, slots=True)
-class PathReport:
+class PathReport(Report):
     """What became of the files below a user's own magic path.
 
     Attributes:
@@ -466,8 +459,6 @@ class PathReport:
         if self.action == "published before":
             told = f"{files} had been published before; nothing was replaced"
         return "\n".join([told, *(f"warning: {one}" for one in self.warnings)])
-
-    to_dict = plain_fields
 
 
 def _count(number: int, noun: str) -> str:

@@ -154,10 +154,10 @@ class Copies(Examined):
         commits = [self.run_task(job, n, "p=1/a.txt") for n in range(3)]
         dying(job, commits, "complete_upload", finished)
         with pytest.raises(CommitDenied, match="can only go forward"):
-            magicfs.recover(job.url, rollback=True, **bench.options())
+            magicfs.Dataset(job.url, **bench.options()).recover(rollback=True)
         with pytest.raises(CommitDenied, match="can only go forward"):
             job.abort()
-        (done,) = magicfs.recover(job.url, **bench.options()).jobs
+        (done,) = magicfs.Dataset(job.url, **bench.options()).recover().jobs
         assert done.action == "finished"
         assert self.rows(bench) == rows_of(*((n, "p=1/a.txt") for n in range(3)))
         self.assert_nothing_left(bench)

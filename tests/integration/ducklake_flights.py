@@ -91,7 +91,7 @@ def test_a_ducklake_call_that_dies_anywhere_is_repeated(tmp_path: Path, mode: st
             scene.publish({"p=+/g.parquet": parquet(3)}, mode=mode, **keep)
         died = False
         try:
-            magicfs.register(scene.url, DuckLake(Dying(scene.lake, at), "lake", "sales"))
+            magicfs.Dataset(scene.url).register(DuckLake(Dying(scene.lake, at), "lake", "sales"))
         except Crash:
             died = True
             gc.collect()  # what the process had open ends with it

@@ -79,7 +79,7 @@ def test_writers_publish_all_or_nothing(azurite: Azurite, container: str, job: A
     published = names_of(azurite, container)
     assert len(published) == 4
     assert azurite.uploads(container) == set()
-    report = magicfs.verify(running.url, storage_options=azurite.storage_options())
+    report = magicfs.Dataset(running.url, storage_options=azurite.storage_options()).verify()
     assert (report.files, report.missing, report.altered) == (4, (), ())
     with pytest.raises(ZeroDivisionError), job() as failing, failing.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/gone", b"x")

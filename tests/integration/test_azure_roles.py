@@ -149,11 +149,11 @@ def test_operator_needs_what_the_driver_needs_and_a_reader_reads(place: Place) -
     dead = place.job(LETTERS["driver"], mode="append").setup()
     forget()
     operator = {"storage_options": place.options(LETTERS["driver"])}
-    magicfs.recover(place.url, job=str(dead.id), abort=True, **operator)
+    magicfs.Dataset(place.url, **operator).recover(job=str(dead.id), abort=True)
     assert not [key for key in place.server.all_keys(place.container) if str(dead.id) in key]
     reader = {"storage_options": place.options(LETTERS["reader"])}
-    assert magicfs.verify(place.url, **reader).files == 2
+    assert magicfs.Dataset(place.url, **reader).verify().files == 2
     with pytest.raises(PermissionDenied):
-        magicfs.compact(place.url, **reader)
-    magicfs.compact(place.url, **operator)
-    assert magicfs.verify(place.url, **reader).files == 2
+        magicfs.Dataset(place.url, **reader).compact()
+    magicfs.Dataset(place.url, **operator).compact()
+    assert magicfs.Dataset(place.url, **reader).verify().files == 2

@@ -542,7 +542,7 @@ def test_published_job_that_cannot_clean_up_is_published(place: Place) -> None:
     again = Job(job.url, mode="append", storage_options=place.options(), job_id=job.id)
     with pytest.raises(CommitDenied, match=rf"job {job.id} is completed; .* run magicfs recover"):
         again.setup()
-    (recovered,) = magicfs.recover(job.url, storage_options=place.options()).jobs
+    (recovered,) = magicfs.Dataset(job.url, storage_options=place.options()).recover().jobs
     assert (recovered.found, recovered.action, recovered.warnings) == ("completed", "finished", ())
     assert_published(place, job)
 

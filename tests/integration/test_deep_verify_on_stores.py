@@ -40,16 +40,16 @@ def test_files_are_held_against_their_checksums(
             task.filesystem.pipe_file(f"{task.path}/{one}", body)
     uploads, puts = BY_STORE[name]
     expected = uploads if small is None else uploads // 2 + puts
-    report = magicfs.verify(url, deep=True, **how)
+    report = magicfs.Dataset(url, **how).verify(deep=True)
     assert report.ok
     assert (report.by_store, report.read, report.confirmed) == (expected, 2 - expected, 2 - expected)
 
     [large, one] = sorted(server.visible_keys(bucket, f"{NAME}/"))
     server.write(bucket, one, b"n\n2\n")
-    changed = magicfs.verify(url, deep=True, **how)
+    changed = magicfs.Dataset(url, **how).verify(deep=True)
     assert (len(changed.altered), changed.missing, changed.damaged) == (1, (), {})
     server.write(bucket, large, LARGE[:-1])
     resolve.filesystem(server.scheme, server.storage_options()).rm_file(f"{bucket}/{one}")
-    worse = magicfs.verify(url, deep=True, **how)
+    worse = magicfs.Dataset(url, **how).verify(deep=True)
     assert (len(worse.altered), len(worse.missing), worse.read, worse.by_store) == (1, 1, 0, 0)
     assert "magicfs rollback" in " ".join(worse.advice)

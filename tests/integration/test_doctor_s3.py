@@ -13,7 +13,7 @@ from proofs.doubles.servers import Server
 
 
 def verdicts(url: str, options: dict[str, object], **how: bool) -> dict[str, tuple[str, str]]:
-    report = magicfs.doctor(url, storage_options=options, **how)
+    report = magicfs.Dataset(url, storage_options=options).doctor(**how)
     return {one.subject: (one.verdict, one.told + one.advice) for one in report.findings}
 
 
@@ -24,7 +24,7 @@ def test_credentials_buckets_and_endpoints_are_told_apart(
     url = f"s3://{bucket}/día 1"
     sound = verdicts(url, options)
     assert {one for one, _ in sound.values()} == {"ok"}
-    assert magicfs.doctor(url, storage_options=options, read_only=True).ok
+    assert magicfs.Dataset(url, storage_options=options).doctor(read_only=True).ok
 
     wrong = verdicts(url, {**options, "secret": "another"})
     assert wrong["list"][0] == "wrong"

@@ -153,7 +153,7 @@ def test_every_call_publishes_every_row(
                 eval(code, names)
         else:
             assert eval(code, names).rows == len(TABLE)
-    assert sorted_rows(magicfs.dataset(url).to_table()) == EXPECTED
+    assert sorted_rows(magicfs.Dataset(url).to_arrow().to_table()) == EXPECTED
 
 
 @pytest.mark.parametrize("name", OWN_PAGES)
@@ -186,7 +186,7 @@ def test_every_writer_of_an_engine_writes_through_a_task(name: str, url: str, na
     with magicfs.Job(url, committer=committer) as job, job.task(0) as task:
         exec(code, {**names, "task": task})
     format_ = "csv" if "to_csv" in code else "parquet"
-    assert sorted_rows(magicfs.dataset(url, format=format_).to_table()) == EXPECTED
+    assert sorted_rows(magicfs.Dataset(url).to_arrow(format=format_).to_table()) == EXPECTED
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if not name.startswith((*ELSEWHERE, "PySpark"))])

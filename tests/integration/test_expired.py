@@ -73,9 +73,11 @@ class TestBlocks:
         bucket = self.bucket(job)
         for key, _ in adls.uploads(bucket):
             adls.drop_blocks(bucket, key)
-        [report] = magicfs.recover(
-            job.url, job=job.id, abort=True, storage_options=adls.storage_options()
-        ).jobs
+        [report] = (
+            magicfs.Dataset(job.url, storage_options=adls.storage_options())
+            .recover(job=job.id, abort=True)
+            .jobs
+        )
         assert report.action == "aborted"
         assert adls.all_keys(bucket) == ["sales/old.txt"]
 
@@ -145,8 +147,8 @@ def test_object_that_another_writer_puts_at_a_final_name_on_google_stays(
     how: dict[str, Any] = {"mode": mode, "unique_names": False, "storage_options": options}
     job = written(magicfs.Job(f"gs://{bucket}/sales", **arranged(**how)), "a.txt", "b.txt")
     gcs.write(bucket, "sales/a.txt", b"rival")
-    with pytest.raises(magicfs.MagicError, match=r"sales/a\.txt"):
+    with pytest.raises(magicfs.errors.MagicError, match=r"sales/a\.txt"):
         job.commit()
-    magicfs.recover(job.url, job=job.id, abort=True, storage_options=options)
+    magicfs.Dataset(job.url, storage_options=options).recover(job=job.id, abort=True)
     assert (gcs.all_keys(bucket), gcs.uploads(bucket)) == (["sales/a.txt"], set())
     assert gcs.read(bucket, "sales/a.txt") == b"rival"

@@ -59,7 +59,7 @@ def test_tables_are_published_at_both_places_at_once(
         assert len(found) == 3, found
         with fs.open(next(key for key in found if "/deeper/t-" in key)) as file:
             assert pd.read_csv(file, index_col=0).equals(FRAME)
-        assert magicfs.verify(place, storage_options=options).ok
+        assert magicfs.Dataset(place, storage_options=options).verify().ok
     assert job.report.files == 1 + 3 * len(NAMES)
     assert [key for key in fs.find(bucket) if "__magic" in key] == []
     uploads = fs.call_s3("list_multipart_uploads", Bucket=bucket)
@@ -70,7 +70,7 @@ def test_an_extra_destination_of_another_bucket_is_refused(
     ministack: Server, bucket_factory: Callable[..., str]
 ) -> None:
     bucket = bucket_factory(ministack)
-    with pytest.raises(magicfs.UsageError, match="use a job for each bucket"):
+    with pytest.raises(magicfs.errors.UsageError, match="use a job for each bucket"):
         magicfs.Job(
             f"s3://{bucket}/dataset1",
             storage_options=ministack.storage_options(),

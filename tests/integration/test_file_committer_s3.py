@@ -179,7 +179,7 @@ def test_job_whose_driver_was_killed_among_its_files_is_finished_by_recover(
     with pytest.raises(CommitDenied, match="is committing"):
         heir.setup()
     url = heir.url
-    (done,) = magicfs.recover(url, **bench.options()).jobs
+    (done,) = magicfs.Dataset(url, **bench.options()).recover().jobs
     assert (done.action, done.files) == ("finished", 3 * TASKS)
     assert_published(bench, heir)
     with pytest.raises(CommitDenied, match="has ended"):

@@ -121,7 +121,7 @@ def test_no_folder_of_a_jobs_work_is_left(place: Place, committer: str, options:
     job.commit(commits)
     assert place.visible() == WRITTEN
     assert place.work() == []
-    assert magicfs.verify(job.url, storage_options=place.options(None)).ok
+    assert magicfs.Dataset(job.url, storage_options=place.options(None)).verify().ok
     job = place.job(committer, committer_options=options).setup()
     write(job, 7)
     job.abort()
@@ -138,13 +138,13 @@ def test_job_whose_driver_died_between_two_renames_is_finished_or_taken_back(
     options = {"storage_options": place.options(None)}
     dying(job, [write(job, number) for number in range(2)], "complete_upload", 1)
     assert len(place.visible()) == 1
-    (undone,) = magicfs.recover(job.url, rollback=True, **options).jobs
+    (undone,) = magicfs.Dataset(job.url, **options).recover(rollback=True).jobs
     assert (undone.action, place.visible(), place.work()) == ("reverted", {}, [])
     job = place.job(committer, unique_names=True).setup()
     dying(job, [write(job, number) for number in range(2)], "complete_upload", 1)
-    (done,) = magicfs.recover(job.url, **options).jobs
+    (done,) = magicfs.Dataset(job.url, **options).recover().jobs
     assert (done.action, len(place.visible()), place.work()) == ("finished", 2, [])
-    assert magicfs.verify(job.url, deep=True, **options).ok
+    assert magicfs.Dataset(job.url, **options).verify(deep=True).ok
 
 
 def test_task_of_algorithm_2_that_died_between_two_renames_is_published_whole(place: Place) -> None:
@@ -159,7 +159,7 @@ def test_task_of_algorithm_2_that_died_between_two_renames_is_published_whole(pl
     job.commit()
     assert place.visible() == WRITTEN | {"day=1/b.csv": b"1"}
     assert place.work() == []
-    assert magicfs.verify(job.url, storage_options=place.options(None)).ok
+    assert magicfs.Dataset(job.url, storage_options=place.options(None)).verify().ok
 
 
 @pytest.mark.parametrize("committer", ["manifest", "file"])
@@ -173,7 +173,7 @@ def test_files_whose_renames_were_not_answered_are_told_as_they_are_listed(
         job.commit(commits)
     assert place.visible() == WRITTEN
     options = {"storage_options": place.options(None)}
-    assert magicfs.verify(job.url, **options).ok
+    assert magicfs.Dataset(job.url, **options).verify().ok
     # Each file is deleted by the ETag that the manifest has.
     job = place.job(committer, mode="overwrite").setup()
     report = job.commit([write(job, 5)])
@@ -181,7 +181,7 @@ def test_files_whose_renames_were_not_answered_are_told_as_they_are_listed(
     assert [one.partition(":")[0] for one in report.warnings] == [
         "2 partitions are replaced by nothing, such as day=0, day=1"
     ]
-    assert magicfs.verify(job.url, **options).ok
+    assert magicfs.Dataset(job.url, **options).verify().ok
 
 
 def test_manifest_committer_refuses_a_bucket_without_folders_and_changes_nothing(flat: Place) -> None:

@@ -121,7 +121,7 @@ class TestWriters:
         assert place.rows() == [1, 2, 3]
         assert place.server.uploads(place.bucket) == set()
         assert place.work() == []
-        read = magicfs.dataset(place.url(), storage_options=place.options)
+        read = magicfs.Dataset(place.url(), storage_options=place.options).to_arrow()
         assert sorted(read.to_table()["x"].to_pylist()) == [1, 2, 3]
 
     @pytest.mark.parametrize("name", NAMES)
@@ -258,7 +258,7 @@ class TestRefusals:
             with pytest.raises(StoreError, match="give requester_pays=PROJECT"):
                 place.job().setup()
             write(place, mode="overwrite", storage_options=options).commit()
-            magicfs.recover(place.url(), storage_options=options)
+            magicfs.Dataset(place.url(), storage_options=options).recover()
         finally:
             place.server.change_bucket(place.bucket, billing={"requesterPays": False})
         assert len(place.visible()) == 1

@@ -187,7 +187,7 @@ def test_what_is_somebody_elses_is_refused(scene: GlueScene, client: Any, tmp_pa
 def test_no_such_database(scene: GlueScene, client: Any):
     publish_state(scene, 0)
     with pytest.raises(UsageError, match="no database 'nowhere'"):
-        magicfs.register(scene.url, Glue(client, "nowhere", "sales"))
+        magicfs.Dataset(scene.url).register(Glue(client, "nowhere", "sales"))
 
 
 class Dying:
@@ -228,7 +228,7 @@ def test_a_call_that_dies_anywhere_is_repeated(client: Any, tmp_path: Path, late
             publish_state(scene, later)
         dying = Dying(client, at)
         with nullcontext() if at is None else pytest.raises(Crash):
-            magicfs.register(scene.url, Glue(dying, DATABASE, scene.name))
+            magicfs.Dataset(scene.url).register(Glue(dying, DATABASE, scene.name))
         scene.register("glue")
         assert scene.table_rows("glue") == scene.rows()
         assert not scene.register("glue").changed

@@ -148,9 +148,9 @@ def test_what_is_refused(metastore: HiveMetastore, tmp_path: Path):
     scene = scene_at(metastore, tmp_path)
     publish_state(scene, 0)
     with pytest.raises(UsageError, match="no database 'nowhere'"):
-        magicfs.register(scene.url, Hive(metastore.uri, "nowhere", "sales"))
+        magicfs.Dataset(scene.url).register(Hive(metastore.uri, "nowhere", "sales"))
     with pytest.raises(UsageError, match="write it as thrift://host:9083"):
-        magicfs.register(scene.url, Hive("localhost:9083", DATABASE, "sales"))
+        magicfs.Dataset(scene.url).register(Hive("localhost:9083", DATABASE, "sales"))
     scene.register("hive")
     other = HiveScene(f"{tmp_path}/other", tmp_path, metastore.uri, scene.hive.name, exact=True)
     other.publish({"p=1/f.parquet": parquet(1)})
@@ -254,7 +254,7 @@ def killed_before_it_registers(url: str, catalog: str) -> None:
     """A driver that publishes, and is killed by SIGKILL before it has its catalog show that."""
     program = (
         "import os, signal, magicfs\n"
-        "from magicfs.catalogs import Hive, register\n"
+        "from magicfs.catalogs import Hive\n"
         "import magicfs.catalogs.register\n"
         "import sys\n"
         "room = sys.modules['magicfs.catalogs.register']\n"

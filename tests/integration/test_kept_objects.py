@@ -103,12 +103,12 @@ class Place(ABC):
 
     def in_manifests(self) -> int:
         """How many files readers of manifests see, all of which are there."""
-        report = magicfs.verify(self.url, storage_options=self.options)
+        report = magicfs.Dataset(self.url, storage_options=self.options).verify()
         assert (report.missing, report.altered) == ((), ())
         return report.files
 
     def recover(self, **how: Any) -> Any:
-        return magicfs.recover(self.url, storage_options=self.options, **how)
+        return magicfs.Dataset(self.url, storage_options=self.options).recover(**how)
 
 
 class GcsPlace(Place):

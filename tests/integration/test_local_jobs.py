@@ -182,7 +182,7 @@ def test_driver_that_is_killed_between_two_completes_is_recovered(
     assert not list(destination.rglob("__magic*"))
     assert main(["uploads", f"file://{destination}"]) == 0
     if wish == "forward":
-        assert magicfs.verify(f"file://{destination}").ok
+        assert magicfs.Dataset(f"file://{destination}").verify().ok
 
 
 @pytest.mark.parametrize("committer", DRIVEN)
@@ -211,8 +211,8 @@ def test_other_committer_of_the_same_destination_sees_the_chain(tmp_path: Path) 
     url = f"file://{tmp_path}/sales"
     for committer in DRIVEN:
         publish(url, f"day=1/{committer}.csv", committer=committer, mode="append")
-    assert magicfs.verify(url).ok
+    assert magicfs.Dataset(url).verify().ok
     assert len(data(tmp_path / "sales")) == 3
     publish(url, "day=1/b.csv", mode="overwrite")
     assert [path.read_bytes() for path in data(tmp_path / "sales")] == [b"new"]
-    assert magicfs.verify(url).ok
+    assert magicfs.Dataset(url).verify().ok

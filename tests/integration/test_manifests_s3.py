@@ -110,16 +110,16 @@ def test_published_at_once_by_many_every_job_is_linked_once(place: Place, number
     assert sum(moved) == 3
     assert sorted(place.jobs()) == ["a", "b", "c"]
     assert not any(place.publish(*twice, conditions=conditions))
-    assert values(magicfs.dataset(place.url, storage_options=place.options)) == [0, 1, 2]
+    assert values(magicfs.Dataset(place.url, storage_options=place.options).to_arrow()) == [0, 1, 2]
 
 
 def test_hostile_names_are_read_and_verified(place: Place):
     place.publish(place.upload("a", *HOSTILE, body=parquet(1, 2)))
-    found = magicfs.dataset(place.url, storage_options=place.options)
+    found = magicfs.Dataset(place.url, storage_options=place.options).to_arrow()
     assert values(found) == [1, 1, 1, 1, 2, 2, 2, 2]
     assert found.count_rows(filter=ds.field("p") == 2) == 4
     assert "env" not in found.schema.names
-    assert magicfs.verify(place.url, storage_options=place.options).ok
+    assert magicfs.Dataset(place.url, storage_options=place.options).verify().ok
 
 
 def test_files_that_were_listed_before_are_not_taken_from_a_cache(place: Place):
@@ -127,8 +127,8 @@ def test_files_that_were_listed_before_are_not_taken_from_a_cache(place: Place):
     place.filesystem.find(f"{place.bucket}/{DEST}")
     place.filesystem.ls(f"{place.bucket}/{DEST}/p=1")
     place.publish(place.upload("b", "p=1/b.parquet", body=parquet(2)))
-    assert values(magicfs.dataset(place.url, filesystem=place.filesystem)) == [1, 2]
-    assert values(magicfs.dataset(place.url, storage_options=place.options)) == [1, 2]
+    assert values(magicfs.Dataset(place.url, filesystem=place.filesystem).to_arrow()) == [1, 2]
+    assert values(magicfs.Dataset(place.url, storage_options=place.options).to_arrow()) == [1, 2]
 
 
 def test_what_was_changed_is_found(place: Place, capsys: pytest.CaptureFixture[str]):
@@ -137,7 +137,7 @@ def test_what_was_changed_is_found(place: Place, capsys: pytest.CaptureFixture[s
     place.put("b.parquet", b"54321")
     place.put("c.parquet", b"12345", **{WRITE_ID: "w-a"})  # as one part, so with another ETag
     place.put("x=1/stray ☃", b"")
-    report = magicfs.verify(place.url, storage_options=place.options)
+    report = magicfs.Dataset(place.url, storage_options=place.options).verify()
     assert (report.missing, report.altered, report.foreign) == (
         *(("a.parquet",), ("b.parquet",)),
         ("x=1/stray ☃",),

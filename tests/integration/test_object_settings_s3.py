@@ -156,7 +156,7 @@ def test_every_write_of_a_job_bears_what_it_was_told(
     job.commit(job.commits)
     wire.assert_told("_SUCCESS", "current.json", "facts", "other%20place/_magicfs")
     assert wire.bodies() == [b"one", b"two"]
-    assert magicfs.verify(wire.url, storage_options=wire.bare).ok
+    assert magicfs.Dataset(wire.url, storage_options=wire.bare).verify().ok
     assert wire.writes() == []
 
 
@@ -217,14 +217,14 @@ def test_compact_and_adopt_write_as_the_newest_job_was_told(wire: Wire) -> None:
         write(job, body)
         job.commit(job.commits)
     wire.writes()
-    magicfs.compact(wire.url, storage_options=wire.options(OTHERS))
+    magicfs.Dataset(wire.url, storage_options=wire.options(OTHERS)).compact()
     wire.assert_told("_magicfs", "current.json")
     wire.server.s3_client().put_object(Bucket=wire.bucket, Key=f"{DESTINATION}/foreign", Body=b"x")
-    assert magicfs.adopt(wire.url, storage_options=wire.bare).manifest is not None
+    assert magicfs.Dataset(wire.url, storage_options=wire.bare).adopt().manifest is not None
     wire.assert_told("_magicfs", "current.json")
     pointer = f"{DESTINATION}/_magicfs/current.json"
     wire.server.s3_client().delete_object(Bucket=wire.bucket, Key=pointer)
-    magicfs.adopt(wire.url, storage_options=wire.options(OTHERS))
+    magicfs.Dataset(wire.url, storage_options=wire.options(OTHERS)).adopt()
     wire.assert_told("current.json")
 
 
@@ -307,9 +307,9 @@ def test_records_stay_readable_where_data_goes_to_an_archive(wire: Wire, storage
         with pytest.raises(CommitOutcomeUnknown):
             job.commit(commits)
         wire.proxy.clear()
-        magicfs.recover(wire.url, storage_options=wire.bare)
-    magicfs.compact(wire.url, storage_options=wire.bare)
-    assert magicfs.verify(wire.url, storage_options=wire.bare).ok
+        magicfs.Dataset(wire.url, storage_options=wire.bare).recover()
+    magicfs.Dataset(wire.url, storage_options=wire.bare).compact()
+    assert magicfs.Dataset(wire.url, storage_options=wire.bare).verify().ok
     without = {name: value for name, value in HEADERS.items() if name != "x-amz-storage-class"}
     for one in wire.writes():
         assert without.items() <= one.headers.items(), one
@@ -337,7 +337,7 @@ def test_customers_key_goes_with_every_read_and_write(wire: Wire, committer: Any
         job = wire.job(CUSTOMERS, mode, committer=committer, tracking=tracking)
         write(job, b"one", b"two")
         job.commit(job.commits)
-    magicfs.compact(wire.url, storage_options=wire.options(CUSTOMERS))
+    magicfs.Dataset(wire.url, storage_options=wire.options(CUSTOMERS)).compact()
     assert_with_key(wire)
 
 
@@ -419,7 +419,7 @@ def test_wrong_key_is_told_from_missing_permission(wire: Wire) -> None:
     job = wire.job(CUSTOMERS)
     wrong = wire.options({**CUSTOMERS, "SSECustomerKey": "j" * 32})
     with pytest.raises(StoreError) as caught:
-        magicfs.recover(wire.url, storage_options=wrong)
+        magicfs.Dataset(wire.url, storage_options=wrong).recover()
     assert "SSE-C" in str(caught.value) or "403" in str(caught.value)
     job.abort()
 

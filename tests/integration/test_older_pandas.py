@@ -49,5 +49,5 @@ def test_pandas_2_2_writes_as_pandas_3_does(
     assert shown.stdout.split() == ["2"]
     keys = ministack.visible_keys(bucket, "pandas/by pandas/")
     assert sorted(key.partition(".")[2] for key in keys) == ["csv.gz", "parquet"]
-    found = magicfs.dataset(f"s3://{bucket}/pandas/written", storage_options=options).to_table()
+    found = magicfs.Dataset(f"s3://{bucket}/pandas/written", storage_options=options).to_arrow().to_table()
     assert sorted(found["n"].to_pylist()) == [0, 1]

@@ -42,7 +42,7 @@ class Place:
         return job
 
     def rows(self, **how: Any) -> list[int]:
-        table = magicfs.dataset(self.url, format="csv", **how, **self.how).to_table()
+        table = magicfs.Dataset(self.url, **self.how).to_arrow(format="csv", **how).to_table()
         return sorted(table["n"].to_pylist())
 
     def listed(self) -> list[int]:
@@ -57,7 +57,7 @@ class Place:
 
     def wait_until_over(self) -> None:
         """Until every promise has ended."""
-        kept = [one.kept_until for one in magicfs.history(self.url, **self.how) if one.kept_until]
+        kept = [one.kept_until for one in magicfs.Dataset(self.url, **self.how).history() if one.kept_until]
         time.sleep(max(0.0, max(kept).timestamp() - time.time()) + 0.01)
 
     def left(self) -> list[str]:
@@ -82,20 +82,20 @@ def place(request: pytest.FixtureRequest, bucket_factory: Callable[..., str]) ->
 
 def test_replaced_files_are_read_until_they_expire(place: Place) -> None:
     place.publish({1: 1, 2: 2}, run_id="monday")
-    held = magicfs.dataset(place.url, format="csv", **place.how)
+    held = magicfs.Dataset(place.url, **place.how).to_arrow(format="csv")
     second = place.publish({1: 3}, mode="overwrite", keep=timedelta(seconds=20))
     assert place.rows() == [3]
     assert place.listed() == place.kept(1, 2, 3)
     assert place.rows(as_of="monday") == [1, 2] == sorted(held.to_table()["n"].to_pylist())
-    assert magicfs.expire(place.url, **place.how).files == 0
-    assert magicfs.verify(place.url, **place.how).kept == (0 if place.keeps_versions else 2)
+    assert magicfs.Dataset(place.url, **place.how).expire().files == 0
+    assert magicfs.Dataset(place.url, **place.how).verify().kept == (0 if place.keeps_versions else 2)
     third = place.publish({1: 4}, mode="overwrite_partitions", keep=timedelta(milliseconds=1))
     assert place.listed() == place.kept(1, 2, 3, 4), "each for its own time"
-    newest, before, _ = magicfs.history(place.url, **place.how)
+    newest, before, _ = magicfs.Dataset(place.url, **place.how).history()
     assert (newest.job_id, before.job_id) == (third.id, second.id)
     assert isinstance(before.kept_until, datetime)
     time.sleep(0.05)
-    done = magicfs.expire(place.url, **place.how)
+    done = magicfs.Dataset(place.url, **place.how).expire()
     assert (done.jobs, done.files, done.altered, done.keeping) == ((third.id,), 1, (), 1)
     assert place.listed() == place.kept(1, 2, 4)
     assert place.rows(as_of="monday") == [1, 2]
@@ -107,19 +107,19 @@ def test_replaced_files_are_read_until_they_expire(place: Place) -> None:
 def test_a_rollback_is_published_and_rolled_back(place: Place) -> None:
     first = place.publish({1: 1, 2: 2})
     second = place.publish({1: 3}, mode="overwrite", keep="1h")
-    magicfs.tag(place.url, "month-end", first.id, **place.how)
-    report = magicfs.rollback(place.url, to="month-end", keep="1h", run_id="back", **place.how)
+    magicfs.Dataset(place.url, **place.how).tag("month-end", first.id)
+    report = magicfs.Dataset(place.url, **place.how).rollback(to="month-end", keep="1h", run_id="back")
     assert place.rows() == [1, 2]
     assert place.listed() == place.kept(1, 2, 3)
-    again = magicfs.rollback(place.url, to="month-end", run_id="back", keep=None, **place.how)
+    again = magicfs.Dataset(place.url, **place.how).rollback(to="month-end", run_id="back", keep=None)
     assert again.published_before
-    assert magicfs.history(place.url, **place.how)[0].restores == first.id
-    magicfs.rollback(place.url, to=f"job:{second.id}", keep=None, **place.how)
+    assert magicfs.Dataset(place.url, **place.how).history()[0].restores == first.id
+    magicfs.Dataset(place.url, **place.how).rollback(to=f"job:{second.id}", keep=None)
     assert place.rows() == [3]
     assert place.listed() == place.kept(1, 2, 3), "promised for an hour"
     assert report.files == 2
     assert place.left() == []
-    assert magicfs.verify(place.url, **place.how).ok
+    assert magicfs.Dataset(place.url, **place.how).verify().ok
 
 
 def test_what_has_expired_is_rolled_back_to_by_nobody(place: Place) -> None:
@@ -127,16 +127,16 @@ def test_what_has_expired_is_rolled_back_to_by_nobody(place: Place) -> None:
     place.publish({1: 3}, mode="overwrite", keep=timedelta(milliseconds=1))
     place.wait_until_over()
     assert place.rows(as_of=first.id) == [1], "its time is over, and nobody has expired it"
-    assert magicfs.expire(place.url, **place.how).files == 1
+    assert magicfs.Dataset(place.url, **place.how).expire().files == 1
     with pytest.raises(ObjectNotFound, match="nothing was changed"):
-        magicfs.rollback(place.url, to=first.id, keep=None, **place.how)
+        magicfs.Dataset(place.url, **place.how).rollback(to=first.id, keep=None)
     assert (place.rows(), place.listed(), place.left()) == ([3], [3], [])
 
 
 def test_partitions_hide_what_a_rollback_has_shown_again(place: Place) -> None:
     first = place.publish({1: 1, 2: 2})
     place.publish({1: 3}, mode="overwrite", keep="1h")
-    magicfs.rollback(place.url, to=first.id, keep=None, **place.how)
+    magicfs.Dataset(place.url, **place.how).rollback(to=first.id, keep=None)
     place.publish({1: 4}, mode="overwrite_partitions")
     assert place.rows() == [2, 4]
     assert place.rows(as_of=first.id) == [1, 2]
@@ -146,7 +146,7 @@ def test_a_job_that_is_open_meanwhile_replaces_what_the_rollback_shows(place: Pl
     first = place.publish({1: 1})
     place.publish({1: 2}, mode="overwrite", keep="1h")
     job = magicfs.Job(place.url, mode="overwrite", **arranged(**place.how)).setup()
-    magicfs.rollback(place.url, to=first.id, keep=None, **place.how)
+    magicfs.Dataset(place.url, **place.how).rollback(to=first.id, keep=None)
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/p=1/a.csv", b"n\n5\n")
     job.commit([task.committed])
@@ -163,4 +163,4 @@ def test_rows_that_do_not_fit_are_appended_by_nobody(place: Place) -> None:
         magicfs.write(pa.table({"n": [1.5]}), url, mode="append", **place.how)
     assert place.server.all_keys(place.bucket) == before
     magicfs.write(pa.table({"n": [3]}), url, mode="append", **place.how)
-    assert sorted(magicfs.dataset(url, **place.how).to_table()["n"].to_pylist()) == [1, 2, 3]
+    assert sorted(magicfs.Dataset(url, **place.how).to_arrow().to_table()["n"].to_pylist()) == [1, 2, 3]

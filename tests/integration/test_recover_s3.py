@@ -1,4 +1,4 @@
-"""A driver that is killed after k of n completes on a real server, and ``magicfs.recover`` afterwards."""
+"""A driver that is killed after k of n completes on a real server, and ``Dataset.recover`` afterwards."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Place:
         assert len(set(self.bodies()) & set(NEW)) == completes
 
     def recover(self, **how: Any) -> Any:
-        return magicfs.recover(self.url, storage_options=self.server.storage_options(), **how)
+        return magicfs.Dataset(self.url, storage_options=self.server.storage_options()).recover(**how)
 
     def read(self, key: str) -> bytes:
         body: bytes = self.server.s3_client().get_object(Bucket=self.bucket, Key=key)["Body"].read()

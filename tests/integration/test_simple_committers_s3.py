@@ -272,4 +272,4 @@ def test_processes_publish_to_a_local_disk(
     found = [path for path in (tmp_path / "sales 1").rglob("*") if path.name != "_SUCCESS"]
     assert sorted(path.read_bytes() for path in found) == rows(0, 1, 2)
     if committer == "stocator":
-        assert len(magicfs.stocator_files(job.url)) == 6
+        assert len(magicfs.hadoop.stocator_files(job.url)) == 6

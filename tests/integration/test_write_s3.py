@@ -24,7 +24,7 @@ def test_what_is_written_reads_back_and_a_failure_leaves_neither_files_nor_uploa
     report = magicfs.write(table, url, partition_by="day", tasks=2, storage_options=options)
     assert report.rows == len(table)
     assert (
-        magicfs.dataset(url, storage_options=options).to_table().sort_by("n").to_pydict()
+        magicfs.Dataset(url, storage_options=options).to_arrow().to_table().sort_by("n").to_pydict()
         == table.select(["n", "day"]).to_pydict()
     )
     plain = ds.dataset(

@@ -19,12 +19,12 @@ from pyspark.sql import SparkSession
 
 import magicfs
 from benchmarks.hadoop_jars import hadoop_version, spark_jars
-from magicfs import from_hadoop_conf
 from magicfs.errors import FormatError
 from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.formats.task_manifest import DirectoryEntry, FileEntry, TaskManifest
+from magicfs.hadoop import from_hadoop_conf
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOSTILE = [

@@ -88,5 +88,10 @@ def test_streams_of_the_page_publish_and_are_found(
             query.stop()
     exec(found, names)
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()] == [["0", "2"], ["1", "2"]]
-    assert sorted(magicfs.dataset(f"s3://{bucket}/clicks").to_table()["id"].to_pylist()) == [0, 1, 2, 3]
+    assert sorted(magicfs.Dataset(f"s3://{bucket}/clicks").to_arrow().to_table()["id"].to_pylist()) == [
+        0,
+        1,
+        2,
+        3,
+    ]
     assert ministack.pending_uploads(bucket) == []

@@ -160,7 +160,7 @@ def test_what_cannot_be_read_is_said_at_once(
 
 def test_files_that_no_job_brought_are_named(spark: SparkSession, url: str) -> None:
     spark.range(3).write.parquet(url.removeprefix("file://"))
-    with pytest.raises(Exception, match=r"UsageError: .*stand in no manifest.*magicfs\.adopt"):
+    with pytest.raises(Exception, match=r"UsageError: .*stand in no manifest.*call magicfs\.Dataset"):
         load(spark, url)
     with pytest.raises(Exception, match="the dataset is missing; name it in"):
         spark.read.format("magic").load()
@@ -192,7 +192,7 @@ def test_a_stream_reads_each_publication_once_and_goes_on_after_a_restart(
     batches: list[list[int]] = []
     assert run_stream(spark, url, tmp_path, batches, maxFilesPerTrigger="1") is None
     assert batches == [[0, 1], [10, 11], [20, 21]]
-    magicfs.compact(url)
+    magicfs.Dataset(url).compact()
     assert run_stream(spark, url, tmp_path, batches) is None
     assert batches == [[0, 1], [10, 11], [20, 21]]
     magicfs.spark.write(spark.range(30, 32), url, mode="append")

@@ -58,7 +58,7 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def rows(place: Place) -> int:
-    return magicfs.dataset(place.url, storage_options=place.options).count_rows()
+    return magicfs.Dataset(place.url, storage_options=place.options).to_arrow().count_rows()
 
 
 def save(frame: DataFrame, place: Place, mode: str, **options: str) -> None:
@@ -76,7 +76,7 @@ def test_format_appends_and_replaces(place: Place, frame: DataFrame) -> None:
     assert rows(place) == 80 - 13
     save(frame, place, "overwrite", mode="overwrite")
     assert rows(place) == 40
-    assert magicfs.verify(place.url, storage_options=place.options).missing == ()
+    assert magicfs.Dataset(place.url, storage_options=place.options).verify().missing == ()
     assert place.pending() == 0
 
 

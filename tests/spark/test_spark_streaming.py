@@ -83,7 +83,7 @@ class Stream:
 
         def work() -> None:
             while not ended.wait(0.05):
-                magicfs.compact(self.url, storage_options=self.server.storage_options())
+                magicfs.Dataset(self.url, storage_options=self.server.storage_options()).compact()
 
         with ThreadPoolExecutor(1) as pool:
             working = pool.submit(work)
@@ -104,13 +104,13 @@ class Stream:
 
     def ids(self) -> list[int]:
         """The ids that a reader of manifests finds, sorted."""
-        found = magicfs.dataset(self.url, storage_options=self.server.storage_options())
+        found = magicfs.Dataset(self.url, storage_options=self.server.storage_options()).to_arrow()
         return sorted(found.to_table(columns=["id"]).column("id").to_pylist())
 
     def assert_holds(self, *numbers: int) -> None:
         """Exactly the rows of these batches are there, and nothing is left."""
         assert self.ids() == [n * ROWS + one for n in sorted(numbers) for one in range(ROWS)]
-        assert magicfs.verify(self.url, storage_options=self.server.storage_options()).ok
+        assert magicfs.Dataset(self.url, storage_options=self.server.storage_options()).verify().ok
         assert self.server.pending_uploads(self.bucket) == []
         assert [key for key in self.server.all_keys(self.bucket) if "/__magic" in key] == []
 
@@ -219,7 +219,7 @@ def test_a_stream_is_exact_however_its_commits_fail(stream: Stream, tmp_path: Pa
     stream.assert_holds(0, 1)
     partitions = {key.split("/")[1] for key in stream.server.visible_keys(stream.bucket, "d/")}
     assert partitions == {"even=true", "even=false"}
-    summed = magicfs.compact(stream.url, storage_options=stream.storage)
+    summed = magicfs.Dataset(stream.url, storage_options=stream.storage).compact()
     assert (summed.manifests, summed.runs) == (2, 2)
     # And the other route goes on where this one ended, with the same checkpoint.
     stream.drop(2)
@@ -274,7 +274,7 @@ def test_a_stream_whose_jvm_is_killed_between_the_steps_of_a_commit_is_exact_aft
     assert len(server.visible_keys(stream.bucket, "d/part-")) == 3
     assert len(server.pending_uploads(stream.bucket)) == 1
     options = server.storage_options()
-    [left] = magicfs.recover(stream.url, dry_run=True, storage_options=options).jobs
+    [left] = magicfs.Dataset(stream.url, storage_options=options).recover(dry_run=True).jobs
     assert (left.job_id, left.found) == (str(job_id_of(stream.url, "s", 1)), "committing")
     stream.drop(2)
     stream.write(sinkId="s", lateWriters="leave")
@@ -300,7 +300,7 @@ def test_a_query_of_output_mode_complete_replaces_the_whole_result_each_time(str
     )
     stream._run(writer)
     assert stream.ids() == [ROWS, ROWS]
-    assert magicfs.verify(stream.url, storage_options=stream.storage).ok
+    assert magicfs.Dataset(stream.url, storage_options=stream.storage).verify().ok
     assert stream.batches() == [0, 1]
 
 

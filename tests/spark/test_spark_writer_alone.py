@@ -211,7 +211,7 @@ def test_places_that_cannot_be_written_to_are_refused_before_any_task_runs(
     there = bucket_factory(seaweedfs)
     storage = json.dumps(seaweedfs.storage_options() | secret)
     given = {"path": f"s3://{bucket or there}/d", "storageoptions": storage} | options
-    with pytest.raises(magicfs.MagicError, match=message) as refused:
+    with pytest.raises(magicfs.errors.MagicError, match=message) as refused:
         make_writer(given, FRAME, overwrite=False)
     assert "hunter2" not in str(refused.value)
     assert seaweedfs.all_keys(there) == []

@@ -104,7 +104,7 @@ def _stands_still_at(
     def stand_still(request: Request) -> None:
         if request.number != number or scene.state(first) != "aborting":
             return
-        magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(abort=True)
         again = magicfs.Job(
             scene.url, filesystem=scene.filesystem, job_id=_JOB, **arranged(**_extra(scene))
         ).setup()

@@ -13,7 +13,7 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.datasets.adopt import adopt_files
+from magicfs.datasets.adopt import AdoptReport, adopt_files
 from magicfs.errors import CommitDenied, FormatError, UsageError
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
@@ -47,11 +47,11 @@ def shown(scene: JobScene) -> list[bytes]:
     return scene.elsewhere(read)
 
 
-def adopt(scene: JobScene, **how: Any) -> magicfs.AdoptReport:
-    return magicfs.adopt(scene.url, filesystem=scene.filesystem, **how)
+def adopt(scene: JobScene, **how: Any) -> AdoptReport:
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt(**how)
 
 
-def changes_nothing(report: magicfs.AdoptReport) -> bool:
+def changes_nothing(report: AdoptReport) -> bool:
     return (report.problem, report.manifest, report.adopted, report.lost) == ("", None, (), ())
 
 
@@ -91,13 +91,13 @@ class TestManifest:
         assert (report.adopted, report.lost, report.kept) == (would.adopted, would.lost, ())
         assert jobs[which].id in report.lost[0]
         assert shown(scene) == [b"0", b"1", b"2"]
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
         assert changes_nothing(adopt(scene))
         scene.published({"p=3/d.bin": b"3"})
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
-        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).drop(partitions="p=0", keep=None)
         assert shown(scene) == scene.bodies() == [b"1", b"2", b"3"]
 
     def test_what_is_lost_is_logged(self, plain: JobScene, caplog: pytest.LogCaptureFixture):
@@ -127,7 +127,7 @@ class TestManifest:
     def test_files_that_a_lost_rollback_has_shown_again_stay(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
         scene.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
-        back = magicfs.rollback(scene.url, to=first.id, keep="7d", filesystem=scene.filesystem)
+        back = magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=first.id, keep="7d")
         assert shown(scene) == [b"1"]
         scene.delete(f"_magicfs/{back.job_id}.json")
         report = adopt(scene)
@@ -158,7 +158,7 @@ class TestManifest:
     def test_a_sum_that_is_lost(self, scene: JobScene):
         scene.published({"a.bin": b"1"})
         scene.published({"b.bin": b"2"})
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         scene.published({"c.bin": b"3"})
         [name] = [one for one in scene.below("_magicfs/compact-") if one.count("/") == 1]
         scene.delete(name)
@@ -170,7 +170,7 @@ class TestManifest:
     def test_below_a_sum_readers_miss_nothing_and_strangers_stay_out(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"}, run_id="monday")
         scene.published({"b.bin": b"2"})
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         scene.delete(f"_magicfs/{first.id}.json")
         before = scene.everything()
         assert changes_nothing(adopt(scene))
@@ -187,10 +187,10 @@ class TestManifest:
         assert shown(scene) == [b"1", b"2", b"3"]
 
     def test_nothing_is_changed_where_nothing_is_wrong(self, scene: JobScene):
-        assert adopt(scene) == magicfs.AdoptReport(scene.url)
+        assert adopt(scene) == AdoptReport(scene.url)
         scene.published({"a.bin": b"1"})
         before = scene.everything()
-        assert adopt(scene) == magicfs.AdoptReport(scene.url, files=1, bytes=1)
+        assert adopt(scene) == AdoptReport(scene.url, files=1, bytes=1)
         assert scene.everything() == before
 
     @pytest.mark.parametrize("pointer", ["sound", "gone"])
@@ -233,13 +233,13 @@ class TestPointer:
         assert (report.files, report.adopted, report.lost) == (3, would.adopted, would.lost)
         assert report.lost
         assert shown(scene) == [b"0", b"1", b"2"]
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
         assert changes_nothing(adopt(scene))
         for n in {0, 1, 2} - {which}:
             assert scene.job(run_id=f"run {n}").found.published == jobs[n].id
         scene.published({"p=3/d.bin": b"3"})
         assert shown(scene) == [b"0", b"1", b"2", b"3"]
-        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).drop(partitions="p=0", keep=None)
         assert shown(scene) == scene.bodies() == [b"1", b"2", b"3"]
 
     @pytest.mark.parametrize("pointer", ["gone", "malformed"])
@@ -257,7 +257,7 @@ class TestPointer:
         assert (report.manifest, report.adopted, report.lost, report.files) == (None, (), (), 2)
         assert shown(scene) == [b"1", b"2"]
         assert scene.job(run_id="run 0").found.published == jobs[0].id
-        found = magicfs.history(scene.url, filesystem=scene.filesystem)
+        found = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()
         assert [one.job_id for one in found] == [one.id for one in reversed(jobs)]
         assert found[1].kept_until is not None
 
@@ -291,7 +291,7 @@ class TestPointer:
     def test_a_sum_is_lost_too(self, scene: JobScene):
         for n in range(3):
             scene.published({f"{n}.bin": str(n).encode()}, run_id=f"run {n}")
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         scene.published({"3.bin": b"3"})
         lose_pointer(scene)
         assert adopt(scene, dry_run=True).lost == ()
@@ -304,7 +304,7 @@ class TestPointer:
     def test_a_manifest_and_the_log_are_lost_too(self, scene: JobScene):
         first = scene.published({"0.bin": b"0"}, run_id="run 0")
         scene.published({"1.bin": b"1"})
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         lose(scene, scene.published({"2.bin": b"2"}))
         [log] = [one for one in scene.below("_magicfs/compact-") if "/log-" in one]
         scene.delete(log)
@@ -407,7 +407,7 @@ def test_the_example_of_the_page_runs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "manifests.md").read_text()
     [code] = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "adopt(" in one]
     exec(code, {})
-    assert magicfs.verify("memory://bucket/lost").ok
+    assert magicfs.Dataset("memory://bucket/lost").verify().ok
 
 
 class TestCommand:

@@ -45,7 +45,7 @@ def write(scene: JobScene, output: ArrowOutput, tables: Any) -> magicfs.JobRepor
 def test_tables_become_one_file_a_partition_and_are_read_back(scene: JobScene) -> None:
     report = write(scene, ArrowOutput.of("day", "parquet"), [TABLE.slice(0, 4), TABLE.slice(4, 6)])
     assert (report.files, report.rows, report.tasks) == (5, 10, 1)
-    read = magicfs.dataset(scene.url, filesystem=scene.filesystem).to_table()
+    read = magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow().to_table()
     assert sorted(zip(read["row"].to_pylist(), read["day"].to_pylist(), strict=True)) == sorted(
         zip(TABLE["row"].to_pylist(), TABLE["day"].to_pylist(), strict=True)
     )
@@ -74,7 +74,7 @@ def test_source_that_raises_leaves_nothing(scene: JobScene) -> None:
     with pytest.raises(ZeroDivisionError):
         write(scene, ArrowOutput.of("day", "parquet"), tables())
     with pytest.raises(magicfs.errors.ObjectNotFound):
-        magicfs.dataset(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow()
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 import magicfs
 from magicfs.errors import CommitFailed, MagicError, StoreError
 from magicfs.filesystem.write_only_file import Sink
+from magicfs.job.arrow_streams import arrow_filesystem
 from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.job_scene import JobScene
 
@@ -37,7 +38,7 @@ def write(task: magicfs.Task, rows: Any) -> None:
         rows,
         f"{task.path}/é %+#",
         schema=table(0).schema if not isinstance(rows, pa.Table) else None,
-        filesystem=magicfs.arrow_filesystem(task.filesystem),
+        filesystem=task.arrow_filesystem,
         format="parquet",
         partitioning=["part"],
     )
@@ -99,7 +100,7 @@ def test_task_that_fails_leaves_nothing() -> None:
 def test_file_of_a_filesystem_that_is_let_go_is_discarded() -> None:
     scene = JobScene()
     task = scene.job().task(0).setup()
-    filesystem = magicfs.arrow_filesystem(task.filesystem)
+    filesystem = task.arrow_filesystem
     stream = filesystem.open_output_stream(f"{task.path}/a.bin")
     stream.write(b"1")
     del filesystem, stream
@@ -113,7 +114,7 @@ def test_file_of_a_filesystem_that_is_let_go_is_discarded() -> None:
 def test_file_that_is_closed_is_recorded_once() -> None:
     scene = JobScene()
     with scene.job() as job, job.task(0) as task:
-        filesystem = magicfs.arrow_filesystem(task.filesystem)
+        filesystem = task.arrow_filesystem
         with filesystem.open_output_stream(f"{task.path}/a b%.bin") as stream:
             stream.write(b"12")
             stream.flush()
@@ -135,7 +136,7 @@ def test_what_the_store_refuses_fails_the_writer(monkeypatch: pytest.MonkeyPatch
 
 
 def test_filesystem_travels_to_other_processes() -> None:
-    filesystem = magicfs.arrow_filesystem(LocalFileSystem())
+    filesystem = arrow_filesystem(LocalFileSystem())
     again = pickle.loads(pickle.dumps(filesystem))
     assert again == filesystem
     assert type(again.handler) is type(filesystem.handler)
@@ -145,11 +146,12 @@ def test_filesystem_travels_to_other_processes() -> None:
 def test_interpreter_ends_with_files_open() -> None:
     program = """
 import magicfs, sys
+from magicfs.job.arrow_streams import arrow_filesystem
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
 inner = MemoryFileSystem(world=World())
 inner.mkdir("b")
-filesystem = magicfs.arrow_filesystem(magicfs.MagicFileSystem(inner))
+filesystem = arrow_filesystem(magicfs.MagicFileSystem(inner))
 stream = filesystem.open_output_stream("b/d/__magic/job/__base/a.bin")
 stream.write(b"1")
 print("written")
@@ -162,7 +164,7 @@ print("written")
 
 def test_stream_is_closed_after_its_end() -> None:
     task = JobScene().job().task(0).setup()
-    filesystem = magicfs.arrow_filesystem(task.filesystem)
+    filesystem = task.arrow_filesystem
     stream = filesystem.open_output_stream(f"{task.path}/a.bin")
     stream.close()
     with pytest.raises(ValueError, match="closed"):

@@ -44,6 +44,7 @@ from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.extension import Accepted
 from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.manifests import published_manifest
 
 pytestmark = pytest.mark.sample(most=2)
 
@@ -91,18 +92,18 @@ def accept(scene: JobScene, job: magicfs.Job, reason: str | None = "weekend", **
 
 
 def audit_of(scene: JobScene, job: str) -> Audit:
-    found = magicfs.read_manifest(scene.url, job, filesystem=scene.filesystem).audit
+    found = published_manifest(scene.url, job, filesystem=scene.filesystem).audit
     assert found is not None
     return found
 
 
 def rows_shown(scene: JobScene) -> list[int]:
-    found = magicfs.footers(scene.url, filesystem=scene.filesystem)
+    found = magicfs.Dataset(scene.url, filesystem=scene.filesystem).footers()
     return sorted(one.rows for one in found.values() if one)
 
 
 def recovered(scene: JobScene, **how: Any) -> list[RecoveredJob]:
-    return list(magicfs.recover(scene.url, filesystem=scene.filesystem, **how).jobs)
+    return list(magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(**how).jobs)
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -548,11 +549,11 @@ class TestPassing:
             task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(70))
         with pytest.raises(AuditFailed):
             pickle.loads(pickle.dumps(job)).commit()
-        assert [one.found for one in magicfs.recover(url).jobs] == ["quarantined"]
+        assert [one.found for one in magicfs.Dataset(url).recover().jobs] == ["quarantined"]
 
     def test_without_rules_nothing_is_said(self, plain: JobScene):
         job = a_hundred(plain)
-        assert magicfs.read_manifest(plain.url, job.id, filesystem=plain.filesystem).audit is None
+        assert published_manifest(plain.url, job.id, filesystem=plain.filesystem).audit is None
         assert held(plain, plain.job()).audit is None
 
 

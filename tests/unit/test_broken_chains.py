@@ -50,16 +50,17 @@ def test_one_full_replace_heals_a_dataset_whose_newest_manifest_is_lost(how: str
     scene.published({"a.bin": b"1"})
     lost = scene.published({"b.bin": b"2"}, run_id="lost")
     broken(scene, f"_magicfs/{lost.id}.json", how)
-    for command in (magicfs.verify, magicfs.compact):
+    there = magicfs.Dataset(scene.url, filesystem=scene.filesystem)
+    for command in (there.verify, there.compact):
         with pytest.raises(FormatError, match="publish all of the data again by one job with mode='over"):
-            command(scene.url, filesystem=scene.filesystem)
+            command()
     scene.published({"r.bin": b"new"}, mode="overwrite")
     assert bodies(scene) == [b"new"]
-    assert magicfs.adopt(scene.url, filesystem=scene.filesystem).manifest is None
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().manifest is None
     scene.published({"more.bin": b"more"}, run_id="later")
-    assert magicfs.compact(scene.url, filesystem=scene.filesystem).manifest is not None
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact().manifest is not None
     assert bodies(scene) == [b"more", b"new"]
-    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
 
 def test_what_a_lost_and_replaced_manifest_may_have_named_is_not_adopted() -> None:
@@ -70,7 +71,7 @@ def test_what_a_lost_and_replaced_manifest_may_have_named_is_not_adopted() -> No
     scene.put("stranger.bin", b"?")
     before = scene.objects()
     with pytest.raises(UsageError, match=r"may have named 1 files of .*stranger\.bin.*nothing was changed"):
-        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert scene.objects() == before
 
 
@@ -94,10 +95,10 @@ def test_adopt_whose_answer_is_lost_while_a_job_is_published_removes_no_manifest
 
     monkeypatch.setattr(chain, "_move", lost)
     if is_linked:
-        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     else:
         with pytest.raises(CommitDenied, match="nothing was adopted"):
-            magicfs.adopt(scene.url, filesystem=scene.filesystem)
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert bodies(scene) == ([b"1", b"2", b"3"] if is_linked else [b"1", b"3"])
     assert len(scene.below("_magicfs/adopted-")) == is_linked
 
@@ -111,20 +112,20 @@ def test_adopt_makes_a_lost_pointer_again(how: str) -> None:
     for number in range(4):
         scene.published({f"{number}.bin": b"%d" % number}, run_id=f"run {number}")
         if number == 1:
-            magicfs.compact(scene.url, filesystem=scene.filesystem)
-    magicfs.compact(scene.url, filesystem=scene.filesystem)
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     scene.published({"4.bin": b"4"}, mode="overwrite")
     scene.published({"5.bin": b"5"})
     before = files(scene)
     broken(scene, CURRENT, how)
     if how == "corrupt":
         with pytest.raises(FormatError, match="run magicfs adopt, which makes the pointer again"):
-            magicfs.verify(scene.url, filesystem=scene.filesystem)
-    assert magicfs.adopt(scene.url, filesystem=scene.filesystem).manifest is None
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify()
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().manifest is None
     assert files(scene) == before
     again = scene.published({"2.bin": b"2"}, run_id="run 2")
     assert again.report.published_before
-    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
 
 @pytest.mark.parametrize("how", ["gone", "corrupt"])
@@ -152,14 +153,14 @@ def test_adopt_takes_no_older_manifest_for_the_newest(how: str, newest: dict[str
     before = scene.everything()
     if newest == {"mode": "append", "success_marker": False, "unique_names": False}:
         open_.abort()
-        assert magicfs.adopt(scene.url, filesystem=scene.filesystem).lost == ()
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().lost == ()
         assert bodies(scene) == [b"2", b"3"], "and its file is adopted"
         return
     with pytest.raises(UsageError, match="unfinished"):
-        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert scene.everything() == before
     open_.abort()
-    report = magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert f"the manifest of job {lost.id}, which was published later" in report.problem
     assert b"3" in bodies(scene)
 
@@ -169,7 +170,7 @@ def test_a_pointer_of_a_newer_magicfs_is_left_alone() -> None:
     scene.published({"a.bin": b"1"})
     scene.put(CURRENT, b'{"format":"magicfs.pointer/4"}')
     with pytest.raises(FormatError, match="use a newer magicfs"):
-        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
 
 
 def test_manifests_of_which_none_is_the_newest_are_replaced_by_what_lies_there() -> None:
@@ -178,7 +179,7 @@ def test_manifests_of_which_none_is_the_newest_are_replaced_by_what_lies_there()
     scene.delete(CURRENT)
     scene.published({"b.bin": b"1"})
     scene.put(CURRENT, b"{}")
-    report = magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert "do not tell which is the newest" in report.problem
     assert bodies(scene) == [b"1", b"1"]
 
@@ -212,12 +213,12 @@ def test_a_pointer_that_is_lost_before_it_is_moved_loses_no_file(mode: str, how:
         assert found is None or found.older_files or set(found.files) == set(scene.data())
     if how == "corrupt":
         with pytest.raises(UsageError, match=r"is unfinished, .* or run: magicfs recover"):
-            magicfs.adopt(scene.url, filesystem=scene.filesystem)
-    magicfs.recover(scene.url, filesystem=scene.filesystem)
-    magicfs.adopt(scene.url, filesystem=scene.filesystem)
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover()
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert bodies(scene) == ([b"0", b"1", b"new"] if mode == "append" else [b"new"])
     assert scene.work() == []
-    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
 
 async def _view_or_none(scene: JobScene) -> chain.View | None:
@@ -242,7 +243,7 @@ def test_manifests_removed_with_their_pointer_leave_files_that_readers_are_told_
     found = asyncio.run(_view_or_none(scene))
     assert found is not None
     assert found.older_files
-    magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert bodies(scene) == [b"0", b"new"]
 
 

@@ -46,11 +46,11 @@ CEILINGS: Final = {
     "fields of the job object": 30,
     "fields of a job's context": 6,
     "capabilities of a store": 12,
-    "public names": 42,
+    "public names": 9,
     "commands": 13,
     "functions above complexity 10": 123,
     "functions above complexity 17": 0,
-    "lines with Any": 1049,
+    "lines with Any": 1023,
     "literal tuples that are unpacked where they stand": 60,
     "lines with words of the budget": 612,
 }

@@ -14,6 +14,7 @@ from magicfs.datasets.connection import open_destination
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.torch.newest import Found, check_name, find
 from proofs.scenes.arranged import arranged
+from proofs.scenes.manifests import published_manifest
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/run é %+#"
@@ -71,7 +72,7 @@ def test_one_that_was_deleted_or_replaced_is_passed_over(scene: MemoryScene) -> 
 def test_the_newest_of_a_sum_of_manifests_is_the_one_written_last(scene: MemoryScene) -> None:
     for name in ("step-9", "step-10", "step-1"):
         save(scene, name)
-    magicfs.compact(URL, filesystem=scene.wrapped)
+    magicfs.Dataset(URL, filesystem=scene.wrapped).compact()
     assert latest(scene) == "step-1"
 
 
@@ -85,11 +86,11 @@ def test_of_one_name_the_newest_is_read(scene: MemoryScene) -> None:
     second = find(destination, "step-1")
     assert first.name == second.name == "step-1"
     assert first.metadata != second.metadata
-    assert magicfs.read_manifest(URL, filesystem=scene.wrapped).job_id in second.metadata
+    assert published_manifest(URL, filesystem=scene.wrapped).job_id in second.metadata
 
 
 def keys(scene: MemoryScene) -> set[str]:
-    return {file.key for file in magicfs.read_manifest(URL, filesystem=scene.wrapped).files}
+    return {file.key for file in published_manifest(URL, filesystem=scene.wrapped).files}
 
 
 def whole(scene: MemoryScene, name: str, parts: set[str]) -> Found:
@@ -107,11 +108,11 @@ def whole(scene: MemoryScene, name: str, parts: set[str]) -> Found:
 
 
 def rolled_back(scene: MemoryScene, job: str) -> str:
-    return magicfs.rollback(URL, to=f"job:{job}", keep="1h", filesystem=scene.wrapped).job_id
+    return magicfs.Dataset(URL, filesystem=scene.wrapped).rollback(to=f"job:{job}", keep="1h").job_id
 
 
 def newest(scene: MemoryScene) -> str:
-    return magicfs.history(URL, filesystem=scene.wrapped)[0].job_id
+    return magicfs.Dataset(URL, filesystem=scene.wrapped).history()[0].job_id
 
 
 @pytest.mark.parametrize("copies", [True, False])
@@ -150,7 +151,7 @@ class TestRolledBack:
             rolled_back(scene, target)
             assert latest(scene) == "step-1"
         whole(scene, "step-9", files["step-9"])
-        magicfs.compact(URL, filesystem=scene.wrapped)
+        magicfs.Dataset(URL, filesystem=scene.wrapped).compact()
         assert latest(scene) == "step-1"
         for name, parts in files.items():
             whole(scene, name, parts)
@@ -204,7 +205,7 @@ def test_torch_is_imported_by_none_but_writer_and_reader() -> None:
         "import sys; sys.modules['torch'] = None\n"  # as if it was not installed
         "import magicfs.torch; magicfs.torch.latest\n"
         "try: magicfs.torch.StorageWriter\n"
-        "except magicfs.UsageError as error: print(error)\n"
+        "except magicfs.errors.UsageError as error: print(error)\n"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout == "magicfs.torch.StorageWriter needs PyTorch; pip install 'magicfs[torch]'\n"

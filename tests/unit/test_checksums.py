@@ -24,11 +24,13 @@ from magicfs.errors import UsageError
 from magicfs.filesystem.upload.stream import taker_for
 from magicfs.formats.manifest import Manifest
 from magicfs.protocol.parts import PartLimits
+from magicfs.report import VerifyReport
 from magicfs.stores import checksums
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities, Checksums
 from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.manifests import published_manifest
 
 DEST = "env=prod/día 50% + #1"
 WAYS: dict[str, dict[str, Any]] = {
@@ -95,12 +97,12 @@ class TestCrc32:
         assert checksums.crc32(b"x" * 65_535) == zlib.crc32(b"x" * 65_535)
 
 
-def verified(scene: JobScene) -> magicfs.VerifyReport:
-    return magicfs.verify(scene.url, deep=True, filesystem=scene.filesystem)
+def verified(scene: JobScene) -> VerifyReport:
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify(deep=True)
 
 
 def manifest(scene: JobScene) -> Manifest:
-    return magicfs.read_manifest(scene.url, filesystem=scene.filesystem)
+    return published_manifest(scene.url, filesystem=scene.filesystem)
 
 
 def rot(scene: JobScene, name: str) -> str:
@@ -234,7 +236,7 @@ class TestTravel:
             with task.filesystem.open(f"{task.path}/b.bin", "wb") as file:
                 file.write(b"1" * 100_000)
                 file.write(b"2")
-        found = {file.key[0]: file.checksum for file in magicfs.read_manifest(url).files}
+        found = {file.key[0]: file.checksum for file in published_manifest(url).files}
         assert found == {"a": crc32(b"123"), "b": crc32(b"1" * 100_000 + b"2")}
 
     def test_a_recovery_writes_the_same(self):
@@ -259,10 +261,10 @@ class TestTravel:
         scene = JobScene(DEST)
         first = scene.published(FILES, checksums=True)
         scene.published({"z.bin": b"1"}, mode="overwrite", keep="1d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=first.id, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         assert verified(scene).confirmed == len(FILES)
-        magicfs.drop(scene.url, where="file.size = 0", filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).drop(where="file.size = 0", keep=None)
         assert verified(scene).confirmed == len(FILES) - 1
 
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct"])
@@ -280,7 +282,7 @@ class TestVerifying:
         scene = JobScene(DEST, world=World(capabilities=TELLING if telling else None))
         scene.published(FILES, checksums=True)
         key = rot(scene, name)
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok, "no listing shows it"
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok, "no listing shows it"
         report = verified(scene)
         assert list(report.damaged) == [key]
         assert "as written" in report.damaged[key]

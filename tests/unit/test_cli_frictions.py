@@ -48,7 +48,7 @@ def test_a_commit_with_fewer_tasks_than_asked_for_is_refused(
     with pytest.raises(UsageError, match="wait for the others"):
         datasets.commit(url, job.id, tasks=7)
     assert main(["recover", "--commit", url, "--job", job.id, "--tasks", "1"]) == 0
-    assert magicfs.verify(url).files == 4
+    assert magicfs.Dataset(url).verify().files == 4
 
 
 @pytest.mark.parametrize(("mode", "old"), [("overwrite", 3), ("overwrite_partitions", 2), ("append", 0)])
@@ -73,7 +73,7 @@ def test_verify_says_that_foreign_files_may_be_of_an_unfinished_job(
     assert f"unfinished  {job.id}" in said
     assert f"a half published job: magicfs recover {url} --dry-run" in said
     job.abort()
-    assert magicfs.verify(url).unfinished == ()
+    assert magicfs.Dataset(url).verify().unfinished == ()
 
 
 def test_the_filesystem_of_a_task_says_what_it_is(url: str) -> None:

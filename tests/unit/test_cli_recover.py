@@ -17,6 +17,7 @@ from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
 from magicfs.transaction import context
 from proofs.scenes.hadoop_jobs import HadoopJob
+from proofs.scenes.manifests import published_manifest
 from proofs.scenes.unfinished import Bucket, died_in, written
 
 NEW = {b"0", b"1", b"2"}
@@ -348,7 +349,7 @@ class TestCommitOfHadoop:
         assert data == job.files
         assert not bucket.uploads()
         assert not [key for key in bucket.objects() if "__magic" in key]
-        assert magicfs.recover(url).jobs == ()
+        assert magicfs.Dataset(url).recover().jobs == ()
 
     def test_without_the_vow_nothing_is_changed(self, bucket, url, run):
         job = HadoopJob(bucket, "sales")
@@ -376,7 +377,7 @@ class TestCommitOfHadoop:
         assert bucket.data("sales") == job.files
         assert not bucket.uploads()
         assert not [key for key in bucket.objects() if "__magic" in key]
-        assert len(magicfs.read_manifest(url).files) == 4
+        assert len(published_manifest(url).files) == 4
 
     def test_names_that_are_taken_are_refused_and_kept(self, bucket, url):
         job = HadoopJob(bucket, "sales")

@@ -16,7 +16,7 @@ from magicfs.cli import main as cli
 
 
 def rows(place: Path, **how: str) -> list[dict[str, object]]:
-    table = magicfs.dataset(f"file://{place}", **how).to_table()
+    table = magicfs.Dataset(f"file://{place}").to_arrow(**how).to_table()
     return table.sort_by("n").to_pylist()
 
 

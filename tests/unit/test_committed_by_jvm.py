@@ -23,6 +23,7 @@ from magicfs.job.job import Job
 from magicfs.stores.port import Part
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.manifests import published_manifest
 from proofs.scenes.staged_scene import StagedScene
 from tests.sample import Some
 
@@ -102,8 +103,8 @@ def adopted(scene: JobScene, job: Job) -> None:
     assert scene.bodies() == BODIES
     assert scene.manifest_files() == set(scene.data())
     assert (scene.uploads(), scene.work()) == ([], [])
-    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
-    assert magicfs.read_manifest(scene.url, filesystem=scene.filesystem).job_id == job.id
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
+    assert published_manifest(scene.url, filesystem=scene.filesystem).job_id == job.id
 
 
 @pytest.mark.parametrize("handed", [True, False])
@@ -154,7 +155,7 @@ def test_files_from_before_are_told(scene: JobScene) -> None:
     commits = wrote(scene, job)
     Jvm(scene).commits(job, sets_of(scene, job))
     job.commit(commits)
-    assert magicfs.read_manifest(scene.url, filesystem=scene.filesystem).older_files
+    assert published_manifest(scene.url, filesystem=scene.filesystem).older_files
 
 
 def test_files_of_tasks_in_the_jvm_are_in_the_manifest(scene: JobScene) -> None:
@@ -177,7 +178,7 @@ def test_more_files_than_success_names_are_told(scene: JobScene) -> None:
     report = job.commit()
     assert report.files == 1
     assert "2 files of the job are not named" in report.warnings[-1]
-    magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert scene.manifest_files() == set(scene.data())
 
 

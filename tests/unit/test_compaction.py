@@ -33,6 +33,7 @@ from magicfs.stores.memory.store import MemoryStore
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.manifests import published_manifest
 from tests.sample import examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2)]
@@ -47,7 +48,7 @@ def scene(request: pytest.FixtureRequest) -> JobScene:
 
 
 def compact(scene: JobScene) -> CompactReport:
-    return magicfs.compact(scene.url, filesystem=scene.filesystem)
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
 
 
 def chain_of(scene: JobScene) -> list[str]:
@@ -88,9 +89,9 @@ class TestJobs:
         assert (report.manifests, report.files, report.bytes, report.runs) == (5, 5, 0 + 1 + 2 + 3 + 4, 5)
         assert report.manifest is not None
         assert seen(scene) == before
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).job_id == jobs[-1].id
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
-        assert magicfs.read_manifest(scene.url, filesystem=scene.filesystem).job_id == jobs[-1].id
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().job_id == jobs[-1].id
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
+        assert published_manifest(scene.url, filesystem=scene.filesystem).job_id == jobs[-1].id
         assert objects <= set(scene.objects()), "nothing was removed"
         head = view_of(scene).head
         assert (head.mode, head.previous, head.replaced) == (COMPACT, jobs[-1].id, jobs[-1].id)
@@ -115,7 +116,7 @@ class TestJobs:
     def test_a_dry_run_tells_and_changes_nothing(self, scene: JobScene):
         three_jobs(scene)
         before = scene.objects()
-        would = magicfs.compact(scene.url, dry_run=True, filesystem=scene.filesystem)
+        would = magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact(dry_run=True)
         assert scene.objects() == before
         done = compact(scene)
         assert would.manifest is not None
@@ -125,7 +126,7 @@ class TestJobs:
         three_jobs(scene)
         job = scene.published({"a.bin": b"x"}, job_id="compact-me")
         for _ in range(2):
-            assert magicfs.read_manifest(scene.url, filesystem=scene.filesystem).job_id == job.id
+            assert published_manifest(scene.url, filesystem=scene.filesystem).job_id == job.id
             compact(scene)
 
     def test_one_manifest_needs_no_sum(self, scene: JobScene):
@@ -188,7 +189,7 @@ class TestJobs:
         assert view_of(scene).older_files
         compact(scene)
         assert view_of(scene).older_files
-        assert magicfs.adopt(scene.url, filesystem=scene.filesystem).manifest is not None
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().manifest is not None
         assert not view_of(scene).older_files
         assert "older.bin" in scene.manifest_files()
         compact(scene)
@@ -336,7 +337,7 @@ def test_a_compaction_that_dies_at_any_request_leaves_readers_what_they_saw(
         engine = place.engine(traffic := Traffic((Fault(kind, number=number),)))
         try:
             report = place.lived(lambda: compact_chain(engine, paths.parse_url(place.url)))  # noqa: B023
-        except magicfs.MagicError:
+        except magicfs.errors.MagicError:
             report = None
         assert seen(place) == before
         # Somebody else goes on: a batch joins, and another compaction is run to its end.
@@ -491,7 +492,7 @@ def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> Non
             task.filesystem.pipe_file(f"{task.path}/{n}.bin", b"12")
     assert main(["maintain", url, "--dry-run"]) == 1
     assert "compact   would merge 3 manifests" in capsys.readouterr().out
-    assert magicfs.read_manifest(url).previous is not None
+    assert published_manifest(url).previous is not None
     assert main(["maintain", url]) == 0
     assert "compact   merged 3 manifests, of 3 files (6 B) and 3 runs, into" in capsys.readouterr().out
     assert main(["maintain", url]) == 0

@@ -14,6 +14,7 @@ import pytest
 import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets import deep_look
+from magicfs.report import VerifyReport
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"
@@ -30,8 +31,8 @@ LENGTH = int.from_bytes(WHOLE[-8:-4], "little")
 FOOTER = WHOLE[-8 - LENGTH : -8]
 
 
-def verified(scene: JobScene, *, deep: bool = True) -> magicfs.VerifyReport:
-    return magicfs.verify(scene.url, deep=deep, filesystem=scene.filesystem)
+def verified(scene: JobScene, *, deep: bool = True) -> VerifyReport:
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify(deep=deep)
 
 
 @pytest.mark.parametrize("size", [3, 2**20])

@@ -86,8 +86,8 @@ def test_paths_of_this_machine_are_destinations(tmp_path: Path, monkeypatch: pyt
         with magicfs.Job(path, mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/x", b"1")
         assert job.url == f"file://{tmp_path}/a b%#é"
-    assert magicfs.verify(Path("a b%#é")).files == 4
-    assert not magicfs.recover(Path("a b%#é")).jobs
+    assert magicfs.Dataset(Path("a b%#é")).verify().files == 4
+    assert not magicfs.Dataset(Path("a b%#é")).recover().jobs
 
 
 def test_a_path_of_upath_brings_its_options(scene: JobScene) -> None:
@@ -125,7 +125,7 @@ def test_a_url_that_does_not_lead_to_the_given_filesystem_is_refused(scene: JobS
     with pytest.raises(UsageError, match="does not lead to where the filesystem 'file' is"):
         magicfs.Job("s3://bucket/sales", filesystem=LocalFileSystem())
     with pytest.raises(UsageError, match="does not lead to where the filesystem"):
-        magicfs.verify("/data/sales", filesystem=scene.filesystem)
+        magicfs.Dataset("/data/sales", filesystem=scene.filesystem).verify()
 
 
 def test_other_names_of_a_scheme_lie_in_the_same_bucket() -> None:

@@ -30,7 +30,7 @@ def scene() -> JobScene:
 
 
 def look(scene: JobScene, url: str = "", **options: bool) -> DoctorReport:
-    return magicfs.doctor(url or scene.url, filesystem=scene.filesystem, **options)
+    return magicfs.Dataset(url or scene.url, filesystem=scene.filesystem).doctor(**options)
 
 
 def of(report: DoctorReport, subject: str) -> Finding:
@@ -113,7 +113,7 @@ def test_recover_above_a_destination_says_where_the_job_is(
     job = magicfs.Job(url, committer="magic", mode="append").setup()
     assert main(["recover", f"file://{tmp_path}/lake"]) == 1
     assert f"  magicfs recover {url}\n" in capsys.readouterr().out
-    assert magicfs.recover(tmp_path / "lake").below == (url,)
+    assert magicfs.Dataset(tmp_path / "lake").recover().below == (url,)
     job.abort()
     assert main(["recover", f"file://{tmp_path}/lake"]) == 0
 
@@ -242,7 +242,7 @@ def test_ages_are_told_as_people_say_them(scene: JobScene) -> None:
 def test_verify_has_a_word_for_jobs_that_have_not_ended(scene: JobScene) -> None:
     scene.published({"a": b"1"})
     job = scene.job("append")
-    report = magicfs.verify(scene.url, filesystem=scene.filesystem)
+    report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify()
     assert (report.ok, report.unfinished) == (True, (job.id,))
     [advice] = report.advice
     assert advice.endswith(f"if no driver of theirs lives: magicfs recover {scene.url} --dry-run")

@@ -36,7 +36,7 @@ def test_the_readme_has_at_most_900_words() -> None:
 
 def test_first_examples_have_ten_lines() -> None:
     codes = [*blocks("python"), *blocks("python", "docs/quickstart.md")]
-    for code, call in zip(codes, ("magicfs.rollback", "magicfs.write", "magicfs.Job"), strict=True):
+    for code, call in zip(codes, ("Dataset(url).rollback", "magicfs.write", "magicfs.Job"), strict=True):
         assert len(code.strip().splitlines()) <= 11
         assert call in code
 

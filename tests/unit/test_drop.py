@@ -22,7 +22,7 @@ from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.formats.job_options import JobOptions
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
-from magicfs.past.drop import Order, choose, drop_files
+from magicfs.past.drop import DropReport, Order, choose, drop_files
 from magicfs.past.expire import expire_kept
 from magicfs.protocol import paths
 from magicfs.protocol.ids import job_id
@@ -58,8 +58,8 @@ def shown(scene: JobScene, job: str | None = None) -> list[bytes]:
     return scene.elsewhere(read)
 
 
-def drop(scene: JobScene, **how: Any) -> magicfs.DropReport:
-    return magicfs.drop(scene.url, filesystem=scene.filesystem, **{"keep": None, **how})
+def drop(scene: JobScene, **how: Any) -> DropReport:
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).drop(**{"keep": None, **how})
 
 
 def expire(scene: JobScene, *, days: float) -> int:
@@ -84,12 +84,12 @@ class TestChoosing:
         drop(scene, partitions=["y=10/m=1", "y=2"])
         assert shown(scene) == scene.bodies() == []
         assert scene.work() == []
-        assert [one.mode for one in magicfs.history(scene.url, filesystem=scene.filesystem)] == [
+        assert [one.mode for one in magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()] == [
             "drop",
             "drop",
             "append",
         ]
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
     @pytest.mark.parametrize(
         ("where", "left"),
@@ -175,7 +175,7 @@ class TestChoosing:
         three_days(plain)
         with pytest.raises(UsageError, match="adopt"):
             drop(plain, partitions="day=1")
-        assert magicfs.adopt(plain.url, filesystem=plain.filesystem).manifest is not None
+        assert magicfs.Dataset(plain.url, filesystem=plain.filesystem).adopt().manifest is not None
         assert drop(plain, partitions="day=1").files == 2
 
 
@@ -203,9 +203,9 @@ class TestKeeping:
         assert shown(scene) == [b"22", b"333"]
         assert scene.bodies() == [b"1", b"22", b"333"]
         assert shown(scene, first.id) == [b"1", b"22", b"333"]
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).kept == 1
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().kept == 1
         assert drop(scene, partitions="day=1").files == 0
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=first.id, keep=None)
         assert shown(scene) == [b"1", b"22", b"333"]
 
     @pytest.mark.parametrize("again", [None, "1d", "30d"])
@@ -213,7 +213,7 @@ class TestKeeping:
         """Since a rollback files are shown that another job has promised to keep."""
         first = scene.published({"p=1/a": b"1"}, {"p=2/b": b"2"})
         scene.published({"p=1/a": b"3"}, mode="overwrite", keep="7d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=first.id, keep=None)
         drop(scene, partitions="p=1", keep=again)
         assert shown(scene) == [b"2"]
         assert shown(scene, first.id) == [b"1", b"2"], "as was promised"
@@ -227,7 +227,7 @@ class TestKeeping:
     def test_so_does_a_job_that_replaces_partitions(self, scene: JobScene, again: str | None):
         first = scene.published({"p=1/a": b"1"}, {"p=2/b": b"2"})
         scene.published({"p=1/a": b"3"}, mode="overwrite", keep="7d")
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=first.id, keep=None)
         scene.published({"p=1/a": b"4"}, mode="overwrite_partitions", keep=again)
         assert shown(scene) == [b"2", b"4"]
         assert shown(scene, first.id) == [b"1", b"2"]
@@ -236,9 +236,9 @@ class TestKeeping:
 
     def test_compaction_and_sums(self, scene: JobScene):
         three_days(scene)
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         drop(scene, partitions="day=1")
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         assert shown(scene) == [b"22", b"333"]
         scene.published({"day=1/a b.bin": b"4"})
         assert shown(scene) == [b"22", b"333", b"4"]
@@ -250,7 +250,7 @@ class TestOthers:
         [gone] = [name for name in plain.data() if name.startswith("day=1/")]
         plain.delete(gone)
         assert drop(plain, partitions="day=1").files == 1
-        assert magicfs.verify(plain.url, filesystem=plain.filesystem).ok
+        assert magicfs.Dataset(plain.url, filesystem=plain.filesystem).verify().ok
 
     def test_a_file_that_somebody_wrote_over_is_refused(self, plain: JobScene):
         three_days(plain)
@@ -295,7 +295,7 @@ class TestOthers:
             now = shown(scene)
             ends.add((done, tuple(now)))
             assert now == [b"2"]
-            magicfs.recover(scene.url, filesystem=scene.filesystem)
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover()
             assert shown(scene) == scene.bodies() == now
             assert scene.work() == []
             if len(traffic.log) < number:
@@ -342,11 +342,11 @@ class TestDeaths:
             done = scene.lived(lambda: drop_files(engine, place, **how))  # noqa: B023
             assert shown(scene) in ([b"2"], [b"1", b"2"])
             for _ in range(2):
-                magicfs.recover(scene.url, filesystem=scene.filesystem)
+                magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover()
             if scene.work():
                 with pytest.raises(UsageError, match="whose process knew which files"):
                     commit(scene.url, "tidy", filesystem=scene.filesystem)
-                magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
+                magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(abort=True)
             now = shown(scene)
             ends.add(tuple(now))
             assert scene.work() == []
@@ -358,7 +358,7 @@ class TestDeaths:
             if keep:
                 assert expire(scene, days=2) == 1
             assert scene.bodies() == [b"2"]
-            assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+            assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
             if done is not None:
                 break
         assert 20 < number < 99, "every request"
@@ -379,8 +379,8 @@ class TestDeaths:
             ways.add((second.files, second.published_before))
             assert shown(scene) == scene.bodies() == [b"2"]
             assert scene.work() == [] == scene.uploads()
-            assert len(magicfs.history(scene.url, filesystem=scene.filesystem)) == 2
-            assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+            assert len(magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()) == 2
+            assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
             if done is not None:
                 break
         assert 20 < number < 99, "every request"
@@ -463,7 +463,9 @@ def test_files_are_chosen_by_what_their_footers_say(plain: JobScene, where: str,
             drop(plain, where="n >= 10")
         where += " and n < 20"
     drop(plain, where=where)
-    found = magicfs.dataset(plain.url, filesystem=plain.filesystem, schema=pa.schema({"n": pa.int64()}))
+    found = magicfs.Dataset(plain.url, filesystem=plain.filesystem).to_arrow(
+        schema=pa.schema({"n": pa.int64()})
+    )
     assert sorted(found.to_table()["n"].to_pylist(), key=str) == sorted(
         (one for file in left for one in file), key=str
     )
@@ -483,7 +485,7 @@ def test_the_footer_of_a_file_that_was_replaced_since_counts_for_nothing(plain: 
     [(key, was)] = [(key, one) for key, one in before.files.items() if key.endswith(".parquet")]
     publish_table(plain, [1, 2, 99], mode="overwrite", unique_names=False)
     [now] = [one for name, one in destination.run(current_view).files.items() if name == key]
-    footer = magicfs.footers(plain.url, filesystem=plain.filesystem)[key]
+    footer = magicfs.Dataset(plain.url, filesystem=plain.filesystem).footers()[key]
     order = Order.of(where="n < 200")
     location = paths.parse_url(plain.url)
     assert choose(location, order, {key: now}, None, {key: (now, footer)})

@@ -67,7 +67,7 @@ def test_what_lacks_is_refused_before_a_file_is_visible(monkeypatch: pytest.Monk
         with pytest.raises(UsageError, match="is not installed"):
             job.commit()
         assert not files.glob("extensions/lacking/a*")
-    assert [one.action for one in magicfs.recover(url).jobs] == ["finished"]
+    assert [one.action for one in magicfs.Dataset(url).recover().jobs] == ["finished"]
     assert len(files.glob("extensions/lacking/a*")) == 1
 
 

@@ -149,7 +149,7 @@ def test_each_directory_has_a_manifest_of_its_own(scene: JobScene) -> None:
     manifest = scene.lived(read)
     assert [file.key.split("/")[:2] for file in manifest.files] == [["deep", "er"]] * 2
     assert (manifest.older_files, manifest.run_id, manifest.mode) == (True, None, "append")
-    report = magicfs.verify(EXTRA, filesystem=scene.filesystem)
+    report = magicfs.Dataset(EXTRA, filesystem=scene.filesystem).verify()
     assert (report.files, report.missing, report.altered, report.foreign) == (2, (), (), ("before.bin",))
 
 
@@ -214,7 +214,7 @@ def test_a_driver_may_die_at_any_request_of_its_commit(scene: JobScene) -> None:
         assert len(visible) in {0, 4}
         if visible:
             assert sum(key.startswith(OTHER) for key in visible) == 2
-            assert magicfs.verify(EXTRA, filesystem=scene.filesystem).ok
+            assert magicfs.Dataset(EXTRA, filesystem=scene.filesystem).verify().ok
     assert number > 10
 
 
@@ -249,7 +249,7 @@ def test_nobody_who_clears_up_elsewhere_harms_a_living_job(scene: JobScene) -> N
     before = scene.everything()
     with pytest.raises(UsageError, match=f"give its destination, memory://{BUCKET}/dataset1"):
         datasets.abort(EXTRA, job=job.id, filesystem=scene.filesystem)
-    assert magicfs.recover(EXTRA, filesystem=scene.filesystem).jobs == ()
+    assert magicfs.Dataset(EXTRA, filesystem=scene.filesystem).recover().jobs == ()
     assert scene.everything() == before
     job.commit(commits)
     assert elsewhere(scene) == [b"extra 0", b"extra 1"]
@@ -414,5 +414,5 @@ def test_nothing_was_published_elsewhere_by_a_job_that_wrote_nothing_there(scene
     put(task, None, {"p=1/a.bin": b"main"})
     job.commit([task.commit()])
     with pytest.raises(ObjectNotFound):
-        magicfs.verify(EXTRA, filesystem=scene.filesystem)
+        magicfs.Dataset(EXTRA, filesystem=scene.filesystem).verify()
     assert left(scene) == []

@@ -19,6 +19,7 @@ from magicfs.formats.audit import carried_by, said_in
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.manifests import published_manifest
 
 DEST = "env=prod/día 50% + #1"
 STAGED = ("directory", "partitioned")
@@ -90,7 +91,7 @@ def staged(scene: JobScene, tmp_path: Path, request: pytest.FixtureRequest) -> S
 
 
 def verdicts(scene: JobScene) -> dict[str, tuple[bool, str]]:
-    said = magicfs.read_manifest(scene.url, filesystem=scene.filesystem).audit
+    said = published_manifest(scene.url, filesystem=scene.filesystem).audit
     assert said is not None
     return {one.rule: (one.passed, one.told) for one in said.verdicts}
 

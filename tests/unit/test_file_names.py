@@ -54,7 +54,7 @@ def test_a_job_id_elsewhere_in_a_path_neither_makes_it_unique_nor_hides_its_uplo
     report = job.commit(commits)
     assert (report.files, scene.bodies()) == (2, [b"1", b"2"])
     assert (scene.uploads(), scene.work()) == ([], [])
-    with pytest.raises(magicfs.MagicError):
+    with pytest.raises(magicfs.errors.MagicError):
         writing.close()
 
 
@@ -157,7 +157,7 @@ def test_a_replace_removes_hidden_files_of_the_jobs_that_it_replaces_and_no_othe
         assert len(hidden(scene)) == len(HIDDEN) + len(theirs)
     scene.published({"day=1/part-1.csv": b"2"}, mode="overwrite")
     assert sorted(hidden(scene)) == sorted(theirs)
-    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
 
 def test_a_replace_of_partitions_removes_hidden_files_in_them(scene: JobScene) -> None:
@@ -166,7 +166,7 @@ def test_a_replace_of_partitions_removes_hidden_files_in_them(scene: JobScene) -
     scene.published({"day=1/b": b"2"}, mode="overwrite_partitions")
     left = sorted(name.partition("-")[0] for name in hidden(scene))
     assert left == ["day=1/.b.crc", "day=2/.a"]
-    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
 
 def test_a_hidden_file_that_somebody_wrote_over_stays(scene: JobScene) -> None:

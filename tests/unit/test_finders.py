@@ -74,7 +74,7 @@ def test_finder_that_cannot_be_loaded_is_named_where_jobs_are_looked_for(
 def test_doctor_says_how_to_mend_a_finder(bucket: Bucket, install: Callable[..., None]) -> None:
     HadoopJob(bucket, DESTINATION)
     install(hadoop="magicfs_of_nobody.finder:Finder")
-    found = magicfs.doctor(bucket.url(DESTINATION), read_only=True).findings
+    found = magicfs.Dataset(bucket.url(DESTINATION)).doctor(read_only=True).findings
     [one] = [one for one in found if one.subject == "list uploads"]
     assert (one.verdict, one.error) == ("wrong", "UsageError")
     assert one.advice.startswith("install it again: python -m pip install --force-reinstall ")

@@ -1,4 +1,4 @@
-"""What files say of themselves, from the bytes that tasks write to ``magicfs.footers``."""
+"""What files say of themselves, from the bytes that tasks write to ``Dataset.footers``."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from magicfs.manifests.chain import manifest_key
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.manifests import published_manifest
 from tests.sample import examples
 
 pytestmark = pytest.mark.sample(most=2)
@@ -56,7 +57,7 @@ def plain() -> JobScene:
 
 
 def footers(scene: JobScene, **how: Any) -> dict[str, Footer | None]:
-    return magicfs.footers(scene.url, filesystem=scene.filesystem, **how)
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).footers(**how)
 
 
 def rows(scene: JobScene, **how: Any) -> list[int | None]:
@@ -64,7 +65,7 @@ def rows(scene: JobScene, **how: Any) -> list[int | None]:
 
 
 def manifest(scene: JobScene, job: str | None = None) -> Manifest:
-    return magicfs.read_manifest(scene.url, job, filesystem=scene.filesystem)
+    return published_manifest(scene.url, job, filesystem=scene.filesystem)
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -101,7 +102,7 @@ class TestTravel:
         assert told.footers.schemas == (one.schema.fingerprint,) if one.schema else ()
         assert sorted(str(file.rows) for file in told.files) == ["2", "2", "3", "None"]
         assert sum(part.files for part in told.footers.lists) == 3
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
     @pytest.mark.parametrize("committer", ["directory", "partitioned"])
     @pytest.mark.parametrize("shared", [False, True])
@@ -187,7 +188,7 @@ class TestTravel:
             with task.filesystem.open(f"{task.path}/b.csv", "w") as file:
                 for _ in range(100):
                     file.write('"a""b"\n')
-        assert sorted(one.rows for one in magicfs.footers(url).values() if one) == [2, 100]
+        assert sorted(one.rows for one in magicfs.Dataset(url).footers().values() if one) == [2, 100]
 
     def test_extra_destinations_have_their_own(self, plain: JobScene):
         extra = "memory://bucket/raw"
@@ -197,7 +198,7 @@ class TestTravel:
             task.filesystem.pipe_file(f"{task.path_to(extra)}/b.parquet", parquet(1, 2, 3))
         job.commit(job.commits)
         assert rows(plain) == [2]
-        there = magicfs.footers(extra, filesystem=plain.filesystem)
+        there = magicfs.Dataset(extra, filesystem=plain.filesystem).footers()
         assert [one and one.rows for one in there.values()] == [3]
 
     def test_a_schema_stands_in_a_pending_set_once(self, plain: JobScene):
@@ -246,10 +247,10 @@ class TestChain:
         for count in range(1, 5):
             plain.published({"a.parquet": parquet(*range(count))}, footers=count != 3)
         before = footers(plain)
-        magicfs.compact(plain.url, filesystem=plain.filesystem)
+        magicfs.Dataset(plain.url, filesystem=plain.filesystem).compact()
         assert footers(plain) == before
         plain.published({"a.parquet": parquet(*range(5))}, footers=True)
-        magicfs.compact(plain.url, filesystem=plain.filesystem)
+        magicfs.Dataset(plain.url, filesystem=plain.filesystem).compact()
         assert rows(plain) == [1, 2, 4, 5, None]
         head = plain.elsewhere(_head)
         assert head.mode == "compact"
@@ -259,12 +260,12 @@ class TestChain:
     def test_a_rollback_shows_those_of_then(self, plain: JobScene):
         first = plain.published({"a.parquet": parquet(1)}, footers=True)
         plain.published({"a.parquet": parquet(1, 2)}, footers=True, mode="overwrite", keep="7d")
-        back = magicfs.rollback(plain.url, to=first.id, filesystem=plain.filesystem, keep=None)
+        back = magicfs.Dataset(plain.url, filesystem=plain.filesystem).rollback(to=first.id, keep=None)
         assert rows(plain) == [1]
         told = manifest(plain, back.job_id).footers
         assert told is not None
         assert (told.rows, told.lists) == (1, ())
-        magicfs.compact(plain.url, filesystem=plain.filesystem)
+        magicfs.Dataset(plain.url, filesystem=plain.filesystem).compact()
         assert rows(plain) == [1]
 
     def test_names_that_others_have_had_are_not_confused(self, plain: JobScene):
@@ -287,7 +288,7 @@ class TestChain:
             return len(calls) > 1 and await real(*given)
 
         monkeypatch.setattr(compact, "_linked", late)
-        magicfs.compact(plain.url, filesystem=plain.filesystem)
+        magicfs.Dataset(plain.url, filesystem=plain.filesystem).compact()
         assert len(calls) == 2
         sums = {one.split("/")[1] for one in plain.below("_magicfs/compact-") if one.count("/") == 2}
         assert len(sums) == 1
@@ -307,9 +308,9 @@ class TestChain:
             assert rows(one) == [1, 2]
             if done is not None:
                 break
-            magicfs.compact(one.url, filesystem=one.filesystem)
+            magicfs.Dataset(one.url, filesystem=one.filesystem).compact()
             one.published({"a.parquet": parquet(*range(3))}, footers=True)
-            magicfs.compact(one.url, filesystem=one.filesystem)
+            magicfs.Dataset(one.url, filesystem=one.filesystem).compact()
             assert rows(one) == [1, 2, 3]
         assert number > 8
 
@@ -459,7 +460,7 @@ class TestFilesAtTheirPlace:
         ):
             file.write(raw.getvalue()[:-100])
             file.write(raw.getvalue()[-100:])
-        [found] = magicfs.footers(url).values()
+        [found] = magicfs.Dataset(url).footers().values()
         assert found == taken("a.parquet", raw.getvalue(), [])
         assert found is not None
         assert found.rows == rows
@@ -473,7 +474,7 @@ class TestFilesAtTheirPlace:
             for name, body in bodies.items():
                 with task.filesystem.open(f"{task.path}/{name}", "wb") as file:
                     file.write(body)
-        assert list(magicfs.footers(tmp_path.as_uri()).values()) == [None] * 3
+        assert list(magicfs.Dataset(tmp_path.as_uri()).footers().values()) == [None] * 3
 
 
 class TestLimits:

@@ -20,6 +20,7 @@ from magicfs.stores.local.store import LocalStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.hadoop_manifest_jobs import HadoopManifestJob
+from proofs.scenes.manifests import published_manifest
 from tests.sample import Some
 
 Run = Callable[..., tuple[int, str, str]]
@@ -93,7 +94,7 @@ def test_it_is_published_whole(job: HadoopManifestJob, run: Run, renamed: int) -
     assert everything(job) == before
     assert run("recover", "--commit", url_of(job), "--job", job.id, "--driver-is-dead")[0] == 0
     check_ended(job, published=True)
-    assert {one.key for one in magicfs.read_manifest(url_of(job)).files} == set(job.files)
+    assert {one.key for one in published_manifest(url_of(job)).files} == set(job.files)
     assert run("verify", url_of(job))[0] == 0
 
 

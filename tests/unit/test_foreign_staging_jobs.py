@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 
-import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets import Cluster, abort, commit, preview_commit, recover
 from magicfs.datasets.abort import abort_job
@@ -22,6 +21,7 @@ from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.hadoop_staged_jobs import HadoopStagedJob
+from proofs.scenes.manifests import published_manifest
 from proofs.scenes.unfinished import Bucket
 from tests.sample import Some
 
@@ -104,7 +104,7 @@ def test_it_is_published_whole(bucket: Bucket, url: str, run: Run, tmp_path: Pat
     assert bucket.data(DESTINATION).pop(f"{DESTINATION}/old.bin") == b"old"
     bucket.delete(f"{DESTINATION}/old.bin")
     check_ended(bucket, job, published=True)
-    assert {file.key for file in magicfs.read_manifest(url).files} == {
+    assert {file.key for file in published_manifest(url).files} == {
         key.removeprefix(f"{DESTINATION}/") for key in job.files
     }
     with pytest.raises(CommitDenied):

@@ -69,9 +69,9 @@ def test_a_job_is_finished_where_it_says_so_and_where_that_is_confirmed(ground: 
     kept = ground.objects()[location]
     ground.put(location, kept.replace(b'"sales"', b'"finance"'))
     with pytest.raises(FormatError, match="'late' does not confirm job"):
-        magicfs.recover(ground.url("sales"), job=job.id, filesystem=ground.filesystem)
+        magicfs.Dataset(ground.url("sales"), filesystem=ground.filesystem).recover(job=job.id)
     ground.put(location, kept)
-    (done,) = magicfs.recover(ground.url("sales"), job=job.id, filesystem=ground.filesystem).jobs
+    (done,) = magicfs.Dataset(ground.url("sales"), filesystem=ground.filesystem).recover(job=job.id).jobs
     assert done.action == "finished"
     assert location not in ground.objects()
 
@@ -83,7 +83,7 @@ def test_a_job_whose_location_is_gone_comes_to_its_end(ground: MemoryGround, sta
     job = died_in(state, ground.url("sales"), filesystem=ground.filesystem, extra_destinations=extra)
     del ground.world.objects[f"late/__magic_job-{job.id}/job-{job.id}/job-location.json"]
     abort = state is JobState.OPEN
-    magicfs.recover(ground.url("sales"), job=job.id, abort=abort, filesystem=ground.filesystem)
+    magicfs.Dataset(ground.url("sales"), filesystem=ground.filesystem).recover(job=job.id, abort=abort)
     assert not [key for key in ground.objects() if f"job-{job.id}" in key]
 
 

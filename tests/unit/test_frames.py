@@ -93,14 +93,14 @@ def published(data: Any, url: str, size: int = LARGE, **how: Any) -> list[bytes]
 def test_text_in_chunks_is_written(how: dict[str, Any], url: str) -> None:
     one = pd.DataFrame({"day": "2026-11-23", "n": [1, 2]})
     magicfs.write(pd.concat([one, one, one]), url, **how)
-    assert sorted(magicfs.dataset(url).to_table()["n"].to_pylist()) == [1, 1, 1, 2, 2, 2]
+    assert sorted(magicfs.Dataset(url).to_arrow().to_table()["n"].to_pylist()) == [1, 1, 1, 2, 2, 2]
 
 
 def test_a_directory_that_pandas_has_read_is_written(tmp_path: Path, url: str) -> None:
     for name in "ab":
         pd.DataFrame({"name": [name], "n": [1]}).to_parquet(tmp_path / f"{name}.parquet")
     magicfs.write(pd.read_parquet(tmp_path), url)
-    assert magicfs.dataset(url).to_table()["name"].to_pylist() == ["a", "b"]
+    assert magicfs.Dataset(url).to_arrow().to_table()["name"].to_pylist() == ["a", "b"]
 
 
 NAMED = {
@@ -132,13 +132,16 @@ def test_a_column_that_only_later_chunks_have_is_not_lost(url: str) -> None:
         magicfs.write(chunks[1], url, schema=pa.schema({"a": pa.int64()}))
     assert not bodies(url)
     magicfs.write(pd.concat(chunks), url)
-    assert magicfs.dataset(url).to_table().num_rows == 2
+    assert magicfs.Dataset(url).to_arrow().to_table().num_rows == 2
 
 
 def test_chunks_with_numbers_as_names_are_one_dataset(url: str) -> None:
     chunks = (pd.DataFrame(np.full((2, 2), number)) for number in range(3))
     magicfs.write(chunks, url, partition_by=None)
-    assert magicfs.dataset(url).to_table().to_pydict() == {"0": [0, 0, 1, 1, 2, 2], "1": [0, 0, 1, 1, 2, 2]}
+    assert magicfs.Dataset(url).to_arrow().to_table().to_pydict() == {
+        "0": [0, 0, 1, 1, 2, 2],
+        "1": [0, 0, 1, 1, 2, 2],
+    }
 
 
 @pytest.mark.filterwarnings("ignore:The DataFrame has column names of mixed type")
@@ -190,11 +193,11 @@ def test_two_instants_never_share_a_directory(engine: str, url: str) -> None:
     names = ["at=2026-10-25 00%3A30%3A00Z", "at=2026-10-25 01%3A30%3A00Z", "at=__HIVE_DEFAULT_PARTITION__"]
     assert directories(url) == names
     part = ds.partitioning(pa.schema([("at", kind)]), flavor="hive")
-    read = magicfs.dataset(url, partitioning=part).to_table().sort_by("n")
+    read = magicfs.Dataset(url).to_arrow(partitioning=part).to_table().sort_by("n")
     assert read["at"].to_pylist() == table["at"].to_pylist()
     second = table.slice(1, 1).set_column(1, "n", pa.array([4]))
     magicfs.write(second, url, partition_by="at", mode="overwrite_partitions")
-    assert sorted(magicfs.dataset(url).to_table()["n"].to_pylist()) == [1, 3, 4]
+    assert sorted(magicfs.Dataset(url).to_arrow().to_table()["n"].to_pylist()) == [1, 3, 4]
 
 
 def test_nanoseconds_are_in_the_name_of_a_directory(url: str) -> None:
@@ -203,7 +206,7 @@ def test_nanoseconds_are_in_the_name_of_a_directory(url: str) -> None:
     magicfs.write(table, url, partition_by="at")
     assert len(directories(url)) == 2
     part = ds.partitioning(pa.schema([("at", kind)]), flavor="hive")
-    assert magicfs.dataset(url, partitioning=part).to_table().sort_by("n")["at"].equals(table["at"])
+    assert magicfs.Dataset(url).to_arrow(partitioning=part).to_table().sort_by("n")["at"].equals(table["at"])
 
 
 # -- as the engine's own writer ----------------------------------------------------------------------------
@@ -569,7 +572,7 @@ def test_partitions_read_back_and_each_value_has_a_directory(table: pa.Table, en
     part = ds.partitioning(
         pa.schema([(name, pa.string() if pa.types.is_decimal(kind) else kind)]), flavor="hive"
     )
-    found = magicfs.dataset(url, partitioning=part).to_table().select(table.schema.names)
+    found = magicfs.Dataset(url).to_arrow(partitioning=part).to_table().select(table.schema.names)
     assert _rows(found.set_column(0, name, found[0].cast(kind)).to_pylist()) == _rows(want)
 
 
@@ -577,7 +580,7 @@ def test_millions_of_rows_in_chunks_come_back(url: str) -> None:
     one = pd.DataFrame({"day": ["mon", "tue"] * 250_000, "n": np.arange(500_000)})
     frame = pd.concat([one] * 4)
     magicfs.write(frame, url, partition_by="day")
-    found = magicfs.dataset(url).to_table()
+    found = magicfs.Dataset(url).to_arrow().to_table()
     assert found.num_rows == 2_000_000
     assert sorted(found["day"].unique().to_pylist()) == ["mon", "tue"]
     assert pa.compute.sum(found["n"]).as_py() == int(frame["n"].sum())

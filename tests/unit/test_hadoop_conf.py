@@ -51,10 +51,10 @@ def refused(conf: dict[str, str], told: str) -> None:
 
 
 def test_it_is_found_in_the_package() -> None:
-    assert magicfs.from_hadoop_conf is hadoop_conf.from_hadoop_conf
+    assert magicfs.hadoop.from_hadoop_conf is hadoop_conf.from_hadoop_conf
     made = hadoop_conf.from_hadoop_conf({NAME: "directory", SIZE: "64M"})
     assert made == {"committer": "directory", "mode": "append", "options": {"part_size": 64 << 20}}
-    assert "from_hadoop_conf" in magicfs.__all__
+    assert "from_hadoop_conf" in magicfs.hadoop.__all__
 
 
 def test_what_is_not_named_is_left_to_the_job() -> None:

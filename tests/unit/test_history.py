@@ -31,7 +31,7 @@ def scene(request: pytest.FixtureRequest) -> JobScene:
 
 
 def values(scene: JobScene, **how: object) -> list[int]:
-    found = magicfs.dataset(scene.url, filesystem=scene.filesystem, **how)  # type: ignore[arg-type]
+    found = magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow(**how)  # type: ignore[arg-type]
     return sorted(found.to_table(columns=["n"], use_threads=False)["n"].to_pylist())
 
 
@@ -39,9 +39,9 @@ class TestHistory:
     def test_every_publication_stands_in_it_and_no_sum_does(self, scene: JobScene):
         first = scene.published({"a.parquet": b"xx"}, run_id="monday")
         second = scene.published({"b.parquet": b"y"}, {"c.parquet": b""})
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         third = scene.published({"d.parquet": b"z"}, mode="overwrite")
-        found = magicfs.history(scene.url, filesystem=scene.filesystem)
+        found = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()
         assert [(one.job_id, one.run_id, one.mode, one.files, one.bytes) for one in found] == [
             (third.id, None, "overwrite", 1, 1),
             (second.id, None, "append", 2, 1),
@@ -49,14 +49,14 @@ class TestHistory:
         ]
         assert found[0].published > found[1].published > found[2].published
         assert abs(found[0].published - datetime.now(UTC)) < timedelta(minutes=5)
-        assert magicfs.history(scene.url, limit=1, filesystem=scene.filesystem) == found[:1]
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).history(limit=1) == found[:1]
 
     def test_nothing_was_published(self, scene: JobScene):
-        assert magicfs.history(scene.url, filesystem=scene.filesystem) == []
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).history() == []
 
     def test_a_limit_below_one_is_refused(self, scene: JobScene):
         with pytest.raises(UsageError, match="limit=0"):
-            magicfs.history(scene.url, limit=0, filesystem=scene.filesystem)
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).history(limit=0)
 
     def test_the_command_shows_it(self, tmp_path, capsys: pytest.CaptureFixture[str]):
         url = str(tmp_path / "sales #1")
@@ -76,9 +76,9 @@ class TestAsOf:
     def test_by_job_run_and_time_and_through_a_sum(self, scene: JobScene):
         first = scene.published({"a.parquet": rows(1)}, run_id="monday")
         second = scene.published({"a.parquet": rows(2)})
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         third = scene.published({"a.parquet": rows(3)})
-        log = magicfs.history(scene.url, filesystem=scene.filesystem)
+        log = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()
         at = {one.job_id: one.published for one in log}
         assert values(scene) == [1, 2, 3]
         for as_of in (

@@ -16,4 +16,4 @@ def test_its_examples_run_one_after_the_other() -> None:
     bucket = uuid4().hex  # other pages write to the one that is named
     code = "\n".join(examples).replace("memory://bucket/", f"memory://{bucket}/")
     exec(compile(code, "history.md", "exec"), {})
-    assert len(magicfs.history(f"memory://{bucket}/sales")) == 4
+    assert len(magicfs.Dataset(f"memory://{bucket}/sales").history()) == 4

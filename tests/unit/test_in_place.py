@@ -89,12 +89,14 @@ def test_a_job_that_was_to_go_forward_is_taken_back_if_it_cannot(
 def test_recover_takes_it_back_and_says_so(scene: JobScene) -> None:
     job, _ = half_way(scene)
     purge(scene)
-    [would] = magicfs.recover(scene.url, rollback=True, dry_run=True, filesystem=scene.filesystem).jobs
+    [would] = (
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(rollback=True, dry_run=True).jobs
+    )
     assert would.action == "would revert"
     with pytest.raises(CommitDenied, match="or recover --rollback to take it back"):
-        magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(abort=True)
     assert scene.state(job) == "committing"
-    [done] = magicfs.recover(scene.url, filesystem=scene.filesystem).jobs
+    [done] = magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover().jobs
     assert (done.action, bool(done.reason)) == ("reverted", True)
     assert_old(scene)
 

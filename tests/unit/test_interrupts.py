@@ -232,13 +232,13 @@ def settle() -> None:
 def test_ctrl_c_in_recover_ends_the_job_that_it_is_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [magicfs.Job(URL, mode="append", filesystem=Files(world, CtrlC())).setup() for _ in range(2)]
     hook = CtrlC()
-    magicfs.recover(URL, dry_run=True, filesystem=Files(world, hook))
+    magicfs.Dataset(URL, filesystem=Files(world, hook)).recover(dry_run=True)
     hook = CtrlC(hook.seen + 4)
     monkeypatch.setattr(interrupt, "_wait", hook.wait)
     with pytest.raises(KeyboardInterrupt):
-        magicfs.recover(URL, job=jobs[0].id, abort=True, filesystem=Files(world, hook))
+        magicfs.Dataset(URL, filesystem=Files(world, hook)).recover(job=jobs[0].id, abort=True)
     monkeypatch.undo()
-    states = {one.job_id for one in magicfs.recover(URL, filesystem=Files(world, CtrlC())).jobs}
+    states = {one.job_id for one in magicfs.Dataset(URL, filesystem=Files(world, CtrlC())).recover().jobs}
     assert states in ({jobs[1].id}, {one.id for one in jobs})
 
 

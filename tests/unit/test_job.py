@@ -416,7 +416,9 @@ def test_published_job_that_cannot_be_finished_says_so_and_is_finished_by_recove
     assert (warning in str(report), warning) == (True, str(caught.value))
     assert filesystem.state() == "completed"
     filesystem.faults.clear()
-    assert [one.action for one in magicfs.recover(job.url, filesystem=filesystem).jobs] == ["finished"]
+    assert [one.action for one in magicfs.Dataset(job.url, filesystem=filesystem).recover().jobs] == [
+        "finished"
+    ]
     assert set(filesystem.keys()) == {
         "sales/_SUCCESS",
         f"sales/_magicfs/{job.id}.json",

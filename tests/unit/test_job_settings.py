@@ -55,7 +55,7 @@ def test_chained_url_without_options_loses_nothing_when_the_same_is_written_ever
             with fsspec.open(task.url("day=1/a.csv"), "wb") as file:
                 file.write(b"row\n")
         assert job.report.filenames == (f"{url}/day=1/a-000000-{job.id}.csv",)
-        assert magicfs.verify(url).ok
+        assert magicfs.Dataset(url).verify().ok
     store = magicfs.MagicFileSystem(target_protocol="memory").fs
     files = store.find(f"{url.removeprefix('memory://')}/day=1")
     assert len(files) == (2 if mode == "append" else 1)

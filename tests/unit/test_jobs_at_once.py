@@ -184,7 +184,7 @@ def test_jobs_in_threads_at_the_same_steps() -> None:
         list(pool.map(lambda number: run_some(scene, number, barrier.wait), range(12)))
     assert left(scene) == expected(12)
     for destination in ("dataset0", "dataset1"):
-        assert magicfs.verify(url_of(destination), filesystem=scene.filesystem).missing == ()
+        assert magicfs.Dataset(url_of(destination), filesystem=scene.filesystem).verify().missing == ()
 
 
 def test_jobs_of_one_asyncio_program() -> None:
@@ -304,5 +304,5 @@ def test_one_path_of_ones_own_in_two_stores_whose_buckets_have_one_name(tracking
         magicfs.MagicFileSystem(scene.filesystem, tracking=tracking).pipe_file(path, body)
     for scene, body in zip(scenes, (b"here", b"there"), strict=True):
         directory = path.rpartition("/")[0]
-        assert magicfs.publish(f"memory://{directory}", filesystem=scene.filesystem).files == 1
+        assert magicfs.MagicFileSystem(scene.filesystem).publish(f"memory://{directory}").files == 1
         assert left(scene) == {body}

@@ -70,7 +70,7 @@ def shown(scene: JobScene, job: str | None = None) -> list[bytes]:
 
 
 def rollback(scene: JobScene, to: str, **how: Any) -> magicfs.JobReport:
-    return magicfs.rollback(scene.url, to=to, filesystem=scene.filesystem, **{"keep": None, **how})
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=to, **{"keep": None, **how})
 
 
 class TestKeeping:
@@ -81,7 +81,7 @@ class TestKeeping:
         assert shown(scene, first.id) == [b"1", b"2"], "who holds the old list goes on"
         assert scene.bodies() == [b"1", b"2", b"3"], "who lists sees both"
         assert second.report.files_deleted == 0
-        verified = magicfs.verify(scene.url, filesystem=scene.filesystem)
+        verified = magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify()
         assert (verified.ok, verified.kept) == (True, 2)
         before = scene.objects()
         early = expire(scene, days=6.9)
@@ -93,7 +93,7 @@ class TestKeeping:
         assert (done.jobs, done.files, done.bytes, done.keeping) == ((second.id,), 2, 2, 0)
         assert scene.bodies() == [b"3"]
         assert pointer_of(scene).keeping == ()
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
         assert expire(scene, days=8).jobs == ()
 
     def test_partitions_keep_theirs(self, scene: JobScene):
@@ -116,7 +116,9 @@ class TestKeeping:
         assert shown(scene, first.id) == [b"1"]
         assert expire(scene, days=31).files == (2 if keeps == "30d" else 1)
         assert scene.bodies() == [b"3"]
-        assert second.id in {one.job_id for one in magicfs.history(scene.url, filesystem=scene.filesystem)}
+        assert second.id in {
+            one.job_id for one in magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()
+        }
 
     @pytest.mark.parametrize("keeps", [None, "1d", "30d"])
     def test_partitions_hide_what_a_rollback_had_shown_again(self, scene: JobScene, keeps: str | None):
@@ -135,7 +137,7 @@ class TestKeeping:
     def test_compaction_keeps_what_is_promised(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
         second = scene.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         scene.published({"a.bin": b"3"})
         assert expire(scene, days=6).files == 0
         assert shown(scene, first.id) == [b"1"]
@@ -161,7 +163,7 @@ class TestKeeping:
         plain.published({"a.bin": b"3"})
         before = pointer_of(plain)
         plain.delete("_magicfs/current.json")
-        assert magicfs.adopt(plain.url, filesystem=plain.filesystem).manifest is None
+        assert magicfs.Dataset(plain.url, filesystem=plain.filesystem).adopt().manifest is None
         assert pointer_of(plain).keeping == before.keeping
         plain.published({"a.bin": b"4"}, mode="overwrite")
         assert shown(plain, first.id) == [b"1"]
@@ -222,27 +224,27 @@ class TestCounting:
         scene.published({"a.bin": b"1"})
         key = f"{DEST}/_magicfs/probe-0123456789abcdef-upload"
         scene.elsewhere(lambda engine: engine.store.create_upload(key, metadata={}))
-        call = {"expire": magicfs.expire, "recover": magicfs.recover}[command]
-        call(scene.url, filesystem=scene.filesystem)
+        call = getattr(magicfs.Dataset(scene.url, filesystem=scene.filesystem), command)
+        call()
         assert len(scene.uploads()) == 1, "it may be at work"
         monkeypatch.setattr("magicfs.stores.conditions.PROBES_LAST_S", -60.0)
-        call(scene.url, dry_run=True, filesystem=scene.filesystem)
+        call(dry_run=True)
         assert len(scene.uploads()) == 1
-        call(scene.url, filesystem=scene.filesystem)
+        call()
         assert scene.uploads() == []
 
     def test_a_file_that_went_is_not_counted_again_while_another_one_is_shown(self, scene: JobScene):
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
         scene.published({"p=1/c.bin": b"3"}, mode="overwrite", keep="1d")
         rollback(scene, first.id)
-        magicfs.drop(scene.url, partitions="p=2", filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).drop(partitions="p=2", keep=None)
         assert shown(scene) == [b"1"]
         assert expire(scene, days=2, dry_run=True).files == 1
         assert expire(scene, days=2).files == 1
         assert expire(scene, days=2, dry_run=True).files == 0
         again = expire(scene, days=2)
         assert (again.files, again.bytes, len(again.jobs)) == (0, 0, 1)
-        magicfs.drop(scene.url, partitions="p=1", filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).drop(partitions="p=1", keep=None)
         assert expire(scene, days=2).files == 1
         assert expire(scene, days=2).jobs == ()
         assert scene.data() == {}
@@ -258,13 +260,13 @@ class TestRollback:
         assert shown(scene) == [b"1", b"2"]
         assert shown(scene, second.id) == [b"3"]
         assert shown(scene, third.id) == [b"3", b"4"]
-        newest, *_ = magicfs.history(scene.url, filesystem=scene.filesystem)
+        newest, *_ = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()
         assert (newest.job_id, newest.restores) == (report.job_id, first.id)
         success = scene.success()
         assert success is not None
         assert success.job_id == report.job_id
         assert len(success.filenames) == 2
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
         assert scene.work() == []
         # What is shown again outlives the time for which it was kept.
         assert expire(scene, days=8).files == 2
@@ -278,7 +280,7 @@ class TestRollback:
         assert shown(scene) == [b"1"]
         rollback(scene, second.id, keep="7d")
         assert shown(scene) == [b"2"]
-        magicfs.tag(scene.url, "good", first.id, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).tag("good", first.id)
         rollback(scene, "good")
         assert shown(scene) == [b"1"]
         assert scene.bodies() == [b"1", b"2"], "it is still kept by the rollback before"
@@ -424,7 +426,7 @@ class TestRollback:
         place = paths.parse_url(plain.url)
         assert plain.lived(lambda: roll_back(engine, place, to=first.id, job=job_id("undo"))) is None
         assert shown(plain) == [b"2"]
-        report = magicfs.recover(plain.url, filesystem=plain.filesystem)
+        report = magicfs.Dataset(plain.url, filesystem=plain.filesystem).recover()
         assert report.undecided, "an open job is left to its driver"
         commit(plain.url, "undo", filesystem=plain.filesystem)  # though it has no tasks
         assert shown(plain) == [b"1"]
@@ -435,21 +437,23 @@ class TestTags:
     def test_a_tag_names_a_publication(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
         second = scene.published({"a.bin": b"2"})
-        tag = lambda *given, **how: magicfs.tag(scene.url, *given, filesystem=scene.filesystem, **how)  # noqa: E731
+        tag = lambda *given, **how: magicfs.Dataset(scene.url, filesystem=scene.filesystem).tag(*given, **how)  # noqa: E731
         assert tag("v1", first.id) == first.id
         assert tag("newest") == second.id
         assert tag("v1", first.id) == first.id, "a second call changes nothing"
         assert tag("same", "v1") == first.id
-        tags = {one.job_id: one.tags for one in magicfs.history(scene.url, filesystem=scene.filesystem)}
+        tags = {
+            one.job_id: one.tags for one in magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()
+        }
         assert tags == {first.id: ("same", "v1"), second.id: ("newest",)}
         with pytest.raises(UsageError, match=r"names job .* already"):
             tag("v1", second.id)
         assert tag("v1", second.id, move=True) == second.id
-        assert magicfs.untag(scene.url, "v1", filesystem=scene.filesystem)
-        assert not magicfs.untag(scene.url, "v1", filesystem=scene.filesystem)
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).untag("v1")
+        assert not magicfs.Dataset(scene.url, filesystem=scene.filesystem).untag("v1")
         with pytest.raises(ObjectNotFound):
             tag("x", "v1")
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         assert shown(scene) == [b"1", b"2"]
         assert scene.data().keys() == scene.manifest_files()
 
@@ -457,11 +461,11 @@ class TestTags:
     def test_names_that_no_tag_can_have(self, plain: JobScene, name: str):
         plain.published({"a.bin": b"1"})
         with pytest.raises(UsageError, match="cannot be the name of a tag"):
-            magicfs.tag(plain.url, name, filesystem=plain.filesystem)
+            magicfs.Dataset(plain.url, filesystem=plain.filesystem).tag(name)
 
     def test_nothing_was_published(self, plain: JobScene):
         with pytest.raises(ObjectNotFound, match="no job was published"):
-            magicfs.tag(plain.url, "v1", filesystem=plain.filesystem)
+            magicfs.Dataset(plain.url, filesystem=plain.filesystem).tag("v1")
 
 
 class TestCommands:
@@ -513,9 +517,9 @@ class TestDeaths:
             done = scene.lived(lambda: roll_back(engine, place, to=first.id, job=job_id("undo")))  # noqa: B023
             assert shown(scene) in ([b"3"], [b"1", b"2"])
             for _ in range(2):
-                magicfs.recover(scene.url, filesystem=scene.filesystem)
+                magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover()
             if scene.work():
-                magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
+                magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(abort=True)
             ends.add(tuple(now := shown(scene)))
             assert scene.work() == []
             # Nothing of then is lost, whatever became of the rollback.
@@ -526,7 +530,7 @@ class TestDeaths:
                 assert shown(scene, second.id) == [b"3"]
             expire(scene, days=9)
             assert shown(scene) == scene.bodies() == [b"1", b"2"]
-            assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+            assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
             if done is not None:
                 break
         assert 20 < number < 99, "every request"
@@ -639,7 +643,9 @@ class TestAnExpiryThatStoodStill:
             if len(traffic.log) < number:
                 break
             if not traffic.log[number - 1].operation.startswith("delete"):
-                assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok, traffic.log[number - 1]
+                assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok, traffic.log[
+                    number - 1
+                ]
         assert 10 < number < 59, "every request"
 
     def test_it_asks_once_as_long_as_it_hears(self, plain: JobScene):

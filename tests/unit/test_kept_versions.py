@@ -20,6 +20,7 @@ from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import BUCKET, JobScene
+from proofs.scenes.manifests import published_manifest
 from tests.sample import Some
 from tests.unit.test_versions import manifest_of, opened, rows, values
 
@@ -48,18 +49,18 @@ def scene(request: pytest.FixtureRequest) -> JobScene:
 
 
 def as_of(scene: JobScene, job: magicfs.Job) -> list[int]:
-    return values(magicfs.dataset(scene.url, as_of=job.id, filesystem=scene.filesystem))
+    return values(magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow(as_of=job.id))
 
 
 def rolled_back(scene: JobScene, job: magicfs.Job, **how: Any) -> magicfs.JobReport:
-    return magicfs.rollback(
-        scene.url, to=f"job:{job.id}", filesystem=scene.filesystem, **{"keep": None, **how}
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(
+        to=f"job:{job.id}", **{"keep": None, **how}
     )
 
 
 def expired(scene: JobScene) -> ExpireReport:
     time.sleep(0.01)
-    return magicfs.expire(scene.url, filesystem=scene.filesystem)
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).expire()
 
 
 def kept(scene: JobScene) -> list[tuple[str, str, bool]]:
@@ -76,7 +77,7 @@ def kept(scene: JobScene) -> list[tuple[str, str, bool]]:
 
 def footers(scene: JobScene) -> list[tuple[int, Any, Any] | None]:
     """Rows, least and greatest value of each file, in their order; None for one of which nothing is known."""
-    found = magicfs.footers(scene.url, filesystem=scene.filesystem).values()
+    found = magicfs.Dataset(scene.url, filesystem=scene.filesystem).footers().values()
     columns = [(one, one.column("n")) for one in found if one is not None]
     known = [(one.rows, column.min, column.max) for one, column in columns if column is not None]
     return [*(None for one in found if one is None), *sorted(known)]
@@ -110,11 +111,11 @@ def test_as_of_reads_exactly_what_was_published(scene: JobScene) -> None:
     third = scene.published({"p=1/c.parquet": rows(4)})
     how = {"mode": "overwrite_partitions", "keep": "1h"}
     fourth = scene.published({"p=1/d.parquet": rows(5)}, **how)
-    magicfs.compact(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     shown = [as_of(scene, one) for one in (first, second, third, fourth)]
     assert shown == [[1, 2, 3], [9], [4, 9], [5, 9]]
     assert len(scene.data()) == 2
-    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
 
 def test_the_lists_name_versions_and_older_ones_cannot_be_misread(scene: JobScene) -> None:
@@ -221,11 +222,11 @@ class TestRollback:
         assert all(report.job_id in name for name in scene.data())
         assert {name.rpartition("/")[0] for name in scene.data()} == {"", "p=1"}
         assert before.items() <= {(n, v) for n, v, is_marker in kept(scene) if not is_marker}
-        assert magicfs.history(scene.url, filesystem=scene.filesystem)[0].restores == first.id
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()[0].restores == first.id
         assert rolled_back(scene, first, run_id="back").published_before
         rolled_back(scene, second)
         assert (values(opened(scene)), as_of(scene, first)) == ([9], [1, 2, 3])
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
         assert (scene.work(), scene.uploads()) == ([], [])
 
     def test_a_copy_of_a_copy_has_no_longer_name(self, scene: JobScene) -> None:
@@ -252,7 +253,7 @@ class TestRollback:
         scene.published({"a.parquet": rows(2)}, mode="overwrite", keep="1h")
         rolled_back(scene, first)
         assert {file.checksum: file.size for file in manifest_of(scene).values()} == before
-        assert magicfs.verify(scene.url, deep=True, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify(deep=True).ok
 
     def test_rows_and_footers_come_along(self, scene: JobScene) -> None:
         first = scene.published(
@@ -262,17 +263,19 @@ class TestRollback:
         scene.published({"d.parquet": rows(9)}, mode="overwrite", keep="1h")
         report = rolled_back(scene, first, keep="1h")
         assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)]
-        told = magicfs.read_manifest(scene.url, filesystem=scene.filesystem).footers
+        told = published_manifest(scene.url, filesystem=scene.filesystem).footers
         assert told is not None
         assert (told.rows, len(told.schemas)) == (6, 1)
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         rolled_back(scene, plain, keep="1h")
         assert footers(scene) == [None, (1, 3, 3), (2, 1, 2), (3, 4, 6)]
-        magicfs.rollback(scene.url, to=f"job:{report.job_id}", filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=f"job:{report.job_id}", keep=None)
         assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)], "copies of copies"
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)]
-        assert magicfs.drop(scene.url, where="n >= 4", filesystem=scene.filesystem, keep=None).files == 1
+        assert (
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).drop(where="n >= 4", keep=None).files == 1
+        )
 
     def test_lists_of_footers_that_are_lost_keep_nobody_from_rolling_back(self, scene: JobScene) -> None:
         first = scene.published({"a.parquet": rows(1, 2)}, footers=True)
@@ -338,7 +341,7 @@ class TestRollback:
                 assert values(opened(scene)) == [1, 2, 3]
             for how in ({"rollback": wish == "back"}, {}, {"abort": True}):
                 with suppress(UsageError, CommitDenied):  # there is nothing to recover, or to take back
-                    magicfs.recover(scene.url, filesystem=scene.filesystem, **how)
+                    magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(**how)
             now = values(opened(scene))
             shown.add(tuple(now))
             assert now in ([1, 2, 3], [9]), number
@@ -369,7 +372,7 @@ def test_a_job_that_keeps_and_was_cut_anywhere_comes_to_an_end(kind: Kind, mode:
         assert values(held) == [1], number
         for abort in (False, True):
             with suppress(UsageError):  # there is nothing to recover
-                magicfs.recover(scene.url, filesystem=scene.filesystem, abort=abort)
+                magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(abort=abort)
         now = values(opened(scene))
         seen.add(tuple(now))
         assert now in ([1], [2]), number
@@ -400,15 +403,14 @@ def test_who_reads_by_names_alone_can_go_on(scene: JobScene, how: dict[str, Any]
 
 def in_place(scene: JobScene, kind: str, **how: Any) -> None:
     """Let a job that is none of ``magicfs.Job`` replace the only file, and keep it."""
-    how = {"filesystem": scene.filesystem, **how}
+    there = magicfs.Dataset(scene.url, filesystem=scene.filesystem)
     match kind:
         case "rollback":
-            first = magicfs.history(scene.url, filesystem=scene.filesystem)[-1]
-            magicfs.rollback(scene.url, to=first.job_id, **how)
+            there.rollback(there.history()[-1].job_id, **how)
         case "drop":
-            magicfs.drop(scene.url, partitions="p=1", **how)
+            there.drop(partitions="p=1", **how)
         case _:
-            magicfs.rewrite(scene.url, **how)
+            there.rewrite(**how)
 
 
 @pytest.mark.parametrize("stays", [True, False])
@@ -424,7 +426,7 @@ def test_jobs_on_what_is_there_leave_it_in_place_if_they_are_told_to(
     assert values(opened(scene)) == shown
     assert (before & set(scene.data())) == (before if stays else set())
     assert expired(scene).files == 2
-    assert set(scene.data()) == set(magicfs.footers(scene.url, filesystem=scene.filesystem))
+    assert set(scene.data()) == set(magicfs.Dataset(scene.url, filesystem=scene.filesystem).footers())
     assert values(opened(scene)) == shown
 
 

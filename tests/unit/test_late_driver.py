@@ -204,5 +204,5 @@ def test_a_with_block_does_not_abort_a_job_whose_commit_is_undecided() -> None:
         files.writes_left, files.applied = 1, True
     assert not hasattr(caught.value, "__notes__")
     files.silent = False
-    (done,) = magicfs.recover("memory://bucket/sales", filesystem=files).jobs
+    (done,) = magicfs.Dataset("memory://bucket/sales", filesystem=files).recover().jobs
     assert (done.action, done.files) == ("finished", 1)

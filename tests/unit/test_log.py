@@ -22,7 +22,7 @@ from magicfs.manifests import chain, log, log_names
 from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run
 from magicfs.past import log_growth
-from magicfs.past.compact import compact_chain
+from magicfs.past.compact import CompactReport, compact_chain
 from magicfs.past.history import history_of
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
@@ -85,12 +85,12 @@ def published(scene: JobScene, first: int, last: int, every: int = 0) -> None:
     asyncio.run(publish(scene, first, last, every))
 
 
-def compact(scene: JobScene) -> magicfs.CompactReport:
-    return magicfs.compact(scene.url, filesystem=scene.filesystem)
+def compact(scene: JobScene) -> CompactReport:
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
 
 
 def jobs(scene: JobScene, **how: Any) -> list[str]:
-    return [one.job_id for one in magicfs.history(scene.url, filesystem=scene.filesystem, **how)]
+    return [one.job_id for one in magicfs.Dataset(scene.url, filesystem=scene.filesystem).history(**how)]
 
 
 def down(last: int, first: int = 0) -> list[str]:
@@ -186,11 +186,11 @@ class TestHistory:
     def test_what_a_publication_is_stands_in_the_log(self, plain: JobScene):
         first = plain.published({"a.bin": b"12"}, run_id="monday")
         plain.published({"b.bin": b"1"}, mode="overwrite", keep="7d")
-        magicfs.tag(plain.url, "quarter", first.id, filesystem=plain.filesystem)
-        magicfs.rollback(plain.url, to="quarter", filesystem=plain.filesystem, keep=None)
-        before = magicfs.history(plain.url, filesystem=plain.filesystem)
+        magicfs.Dataset(plain.url, filesystem=plain.filesystem).tag("quarter", first.id)
+        magicfs.Dataset(plain.url, filesystem=plain.filesystem).rollback(to="quarter", keep=None)
+        before = magicfs.Dataset(plain.url, filesystem=plain.filesystem).history()
         assert compact(plain).manifest is not None
-        assert magicfs.history(plain.url, filesystem=plain.filesystem) == before
+        assert magicfs.Dataset(plain.url, filesystem=plain.filesystem).history() == before
         assert before[0].restores == first.id
         assert before[1].kept_until is not None
 
@@ -216,7 +216,7 @@ class TestHistory:
             scene.job(run_id="2")
         assert scene.everything() == before
         assert scene.published({"3.bin": b"1"}).report.files == 1
-        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
         assert scene.published({"0.bin": b"1"}, run_id="0").report.published_before
 
     def test_history_needs_no_manifest_that_the_log_tells_of(self, plain: JobScene):
@@ -346,7 +346,7 @@ class TestDying:
             engine = place.engine(traffic)
             try:
                 done = place.lived(lambda: compact_chain(engine, paths.parse_url(place.url)))  # noqa: B023
-            except magicfs.MagicError:
+            except magicfs.errors.MagicError:
                 done = None
             assert jobs(place) == down(23)
             assert run_of(place, "run 1/día") == "job-1"
@@ -441,7 +441,7 @@ class TestLost:
     @pytest.mark.parametrize("how", ["gone", "cut", "altered"])
     def test_each_file_of_a_log_can_be_lost(self, scene: JobScene, how: str, some: Some):
         published(scene, 0, 23, every=6)
-        assert magicfs.adopt(scene.url, filesystem=scene.filesystem).problem == ""
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().problem == ""
         count = len(self.files(scene))
         assert count > 12
         for number in some(range(count), 4):
@@ -462,13 +462,13 @@ class TestLost:
                 with pytest.raises(FormatError, match="run magicfs adopt"):
                     _all_of_it(place, 23)
             before = place.everything()
-            would = magicfs.adopt(place.url, dry_run=True, filesystem=place.filesystem)
+            would = magicfs.Dataset(place.url, filesystem=place.filesystem).adopt(dry_run=True)
             assert place.everything() == before
-            report = magicfs.adopt(place.url, filesystem=place.filesystem)
+            report = magicfs.Dataset(place.url, filesystem=place.filesystem).adopt()
             assert (report, report.manifest, report.adopted, len(report.lost)) == (would, None, (), 1)
             assert name.rpartition("/")[2] in report.problem
             _all_of_it(place, 23)
-            assert magicfs.adopt(place.url, filesystem=place.filesystem).problem == ""
+            assert magicfs.Dataset(place.url, filesystem=place.filesystem).adopt().problem == ""
             published(place, 23, 30, every=3)
             _all_of_it(place, 30)
             assert named(place) <= log_files(place)
@@ -481,7 +481,7 @@ class TestLost:
         scene.delete(f"_magicfs/{lost.id}.json")
         with pytest.raises(FormatError):
             jobs(scene)
-        assert lost.id in magicfs.adopt(scene.url, filesystem=scene.filesystem).problem
+        assert lost.id in magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().problem
         assert jobs(scene)[-2:] == [one.id for one in reversed(first)]
         assert run_of(scene, "c") == lost.id
         compact(scene)
@@ -515,7 +515,7 @@ class TestLost:
                     ends.add("adopted" if done else "died")
                 except CommitDenied:
                     ends.add("denied")
-                magicfs.adopt(place.url, filesystem=place.filesystem)
+                magicfs.Dataset(place.url, filesystem=place.filesystem).adopt()
                 _all_of_it(place, 14 if how != "dies" and traffic.count >= number else 13)
             assert traffic.count < number, "the last is one too many"
         assert {"adopted", "died"} <= ends <= {"adopted", "died", "denied"}
@@ -527,7 +527,7 @@ class TestLost:
         last = scene.published({"3.bin": b"1"}, run_id="3")
         before = jobs(scene)
         scene.delete("_magicfs/current.json")
-        assert magicfs.adopt(scene.url, filesystem=scene.filesystem).manifest is None
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().manifest is None
         assert jobs(scene) == before
         assert run_of(scene, "3") == last.id
         assert [run_of(scene, f"{n}") is not None for n in range(5)] == [True] * 4 + [False]
@@ -537,7 +537,7 @@ class TestLost:
         for n in range(3):
             with magicfs.Job(url, mode="append", run_id=f"{n}") as job, job.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/{n}.bin", b"12")
-        report = magicfs.compact(url)
+        report = magicfs.Dataset(url).compact()
         assert report.manifest is not None
         fs = magicfs.MagicFileSystem(target_protocol="memory").fs
         directory = report.manifest.removeprefix("memory://").removesuffix(".json")

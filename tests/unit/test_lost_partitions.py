@@ -81,7 +81,7 @@ def test_first_data_and_a_rollback_tell_nothing(url: str) -> None:
     first = replace(url, ["a b"], keep="7d")
     assert not first.warnings
     assert not replace(url, DAYS, keep="7d").warnings
-    assert not magicfs.rollback(url, to=first.job_id, keep=None).warnings
+    assert not magicfs.Dataset(url).rollback(to=first.job_id, keep=None).warnings
 
 
 @pytest.mark.parametrize(

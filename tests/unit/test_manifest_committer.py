@@ -79,7 +79,7 @@ def test_136_job_commit_publishes_the_files_and_says_it(scene: ManifestScene) ->
     assert success.diagnostics["mapreduce.manifest.committer.io.threads"] == "4"
     there = [one for one in scene.everything() if not one.startswith("_magicfs")]
     assert there == sorted(["_SUCCESS", "day=1", *names])
-    assert magicfs.verify(f"file://{scene.destination}").ok
+    assert magicfs.Dataset(f"file://{scene.destination}").verify().ok
 
 
 def test_136_success_names_at_most_a_hundred_files(scene: ManifestScene) -> None:
@@ -429,7 +429,7 @@ def test_a_file_in_the_place_of_a_directory(tmp_path: Path, mode: str) -> None:
         return
     commit(scene, [only])
     assert scene.visible() == {"d/a": b"new", "b": b"b"}
-    assert magicfs.verify(f"file://{scene.destination}").ok
+    assert magicfs.Dataset(f"file://{scene.destination}").verify().ok
 
 
 def test_a_job_that_has_deleted_what_was_in_the_way_can_only_go_forward(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def published(scene: JobScene, mode: str = "append") -> Job:
 
 
 def verify(scene: JobScene) -> VerifyReport:
-    return magicfs.verify(scene.url, filesystem=scene.filesystem)
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify()
 
 
 def manifest_of(scene: JobScene, job: Job) -> tuple[Manifest, list[str]]:
@@ -73,7 +73,7 @@ def test_a_later_job_and_a_sum_stand_above_it(mode: str) -> None:
     published(scene)
     published(scene, mode)
     assert verify(scene).ok
-    magicfs.compact(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     assert verify(scene).ok
     assert verify(scene).files == (14 if mode == "append" else 7)
 

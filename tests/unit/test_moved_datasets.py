@@ -42,8 +42,8 @@ def test_what_it_keeps_is_kept_and_expires_at_its_time(tmp_path: Path, how: str)
         new.symlink_to(old)
     published(new, "c", mode="overwrite")
     assert names(new) == ["a", "c"], "no job deletes what is kept"
-    assert magicfs.verify(new.as_uri()).kept == 1
-    magicfs.rollback(new.as_uri(), to=f"job:{first.id}", keep=None)
+    assert magicfs.Dataset(new.as_uri()).verify().kept == 1
+    magicfs.Dataset(new.as_uri()).rollback(to=f"job:{first.id}", keep=None)
     assert names(new) == ["a"]
     published(new, "d", mode="overwrite")
     assert (expired(new, 0).keeping, names(new)) == (1, ["a", "d"])
@@ -59,7 +59,7 @@ def test_pointer_is_made_again_after_a_move(tmp_path: Path) -> None:
     published(old, "b", mode="overwrite", keep="1h")
     old.rename(new)
     (new / "_magicfs" / "current.json").unlink()
-    magicfs.adopt(new.as_uri())
-    assert sorted(magicfs.verify(new.as_uri()).foreign) == []
+    magicfs.Dataset(new.as_uri()).adopt()
+    assert sorted(magicfs.Dataset(new.as_uri()).verify().foreign) == []
     published(new, "c", mode="overwrite")
     assert names(new) == ["a", "c"]

@@ -23,6 +23,7 @@ from magicfs.datasets.published_file import open_published
 from magicfs.errors import ObjectNotFound
 from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.job_scene import BUCKET, JobScene
+from proofs.scenes.manifests import published_manifest
 
 OVER = r"it was written over since it was published; open the dataset again"
 PLAIN = {"unique_names": False}
@@ -35,7 +36,7 @@ def rows(*numbers: int) -> bytes:
 
 
 def opened(scene: JobScene, **how: Any) -> ds.Dataset:
-    return magicfs.dataset(scene.url, filesystem=scene.filesystem, **how)
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow(**how)
 
 
 def values(dataset: ds.Dataset) -> list[int]:
@@ -133,13 +134,13 @@ def test_a_copy_elsewhere_with_other_etags_is_read_and_never_half_of_two() -> No
     for key, one in list(contents.objects.items()):
         contents.objects[key] = replace_etag(one)
     url = "memory://copy/sales"
-    held = magicfs.dataset(url, filesystem=scene.filesystem)
+    held = magicfs.Dataset(url, filesystem=scene.filesystem).to_arrow()
     assert values(held) == [1, 1]
     scene.filesystem.pipe_file("copy/sales/a.parquet", rows(7))
     with pytest.raises(ObjectNotFound, match=OVER):
         values(held)
-    magicfs.compact(url, filesystem=scene.filesystem)
-    assert values(magicfs.dataset(url, filesystem=scene.filesystem)) == [1, 7]
+    magicfs.Dataset(url, filesystem=scene.filesystem).compact()
+    assert values(magicfs.Dataset(url, filesystem=scene.filesystem).to_arrow()) == [1, 7]
 
 
 # -- files of this machine ------------------------------------------------------------------------------
@@ -161,12 +162,12 @@ def published(place: Path, number: int) -> None:
 
 
 def test_a_local_file_that_was_written_over_is_an_error(local: Path) -> None:
-    held = magicfs.dataset(local.as_uri())
+    held = magicfs.Dataset(local.as_uri()).to_arrow()
     assert values(held) == [1]
     published(local, 2)
     with pytest.raises(ObjectNotFound, match=OVER):
         values(held)
-    assert values(magicfs.dataset(local.as_uri())) == [2]
+    assert values(magicfs.Dataset(local.as_uri()).to_arrow()) == [2]
 
 
 @pytest.mark.parametrize("how", ["moved", "copied", "compacted"])
@@ -177,8 +178,8 @@ def test_a_local_dataset_elsewhere_is_read(local: Path, tmp_path: Path, how: str
     else:
         shutil.copytree(local, other, copy_function=shutil.copyfile)
     if how == "compacted":
-        magicfs.compact(other.as_uri())
-    assert values(magicfs.dataset(other.as_uri())) == [1]
+        magicfs.Dataset(other.as_uri()).compact()
+    assert values(magicfs.Dataset(other.as_uri()).to_arrow()) == [1]
 
 
 def test_a_local_file_that_a_backup_restores_is_read(local: Path, tmp_path: Path) -> None:
@@ -186,15 +187,15 @@ def test_a_local_file_that_a_backup_restores_is_read(local: Path, tmp_path: Path
     shutil.copy2(file, tmp_path / "backup")
     file.unlink()
     shutil.copy2(tmp_path / "backup", file)
-    assert values(magicfs.dataset(local.as_uri())) == [1]
+    assert values(magicfs.Dataset(local.as_uri()).to_arrow()) == [1]
     os.utime(file)
     with pytest.raises(ObjectNotFound, match=OVER):
-        values(magicfs.dataset(local.as_uri()))
+        values(magicfs.Dataset(local.as_uri()).to_arrow())
 
 
 def test_checkpoint_readers_get_no_other_file(local: Path) -> None:
     destination = open_destination(local.as_uri(), None, None, for_reading=True)
-    [file] = magicfs.read_manifest(local.as_uri()).files
+    [file] = published_manifest(local.as_uri()).files
     reads = NamedReads(destination.filesystem, destination.location)
     with open_published(destination.filesystem, f"{local}/{file.key}", file, reads) as opened_file:
         assert opened_file.read() == rows(1)

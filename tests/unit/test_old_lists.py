@@ -35,7 +35,7 @@ def numbers(rows: Any) -> list[int]:
 
 def pieces(url: str) -> Iterator[list[int]]:
     """The rows of one file after the other, by the list of now."""
-    fragments = list(magicfs.dataset(url).get_fragments())
+    fragments = list(magicfs.Dataset(url).to_arrow().get_fragments())
     return (numbers(fragment.to_table()) for fragment in fragments)
 
 
@@ -43,7 +43,7 @@ def pieces(url: str) -> Iterator[list[int]]:
 class TestReplace:
     def test_read_that_has_begun_fails_where_a_file_is_gone(self, url: str, mode: str):
         publish(url, 0)
-        held = magicfs.dataset(url)
+        held = magicfs.Dataset(url).to_arrow()
         read = pieces(url)
         assert len(next(read)) == 20
         publish(url, 1000, mode=mode)
@@ -51,11 +51,11 @@ class TestReplace:
             next(read)
         with pytest.raises(FileNotFoundError):
             held.to_table()
-        assert numbers(magicfs.dataset(url).to_table()) == list(range(1000, 1060))
+        assert numbers(magicfs.Dataset(url).to_arrow().to_table()) == list(range(1000, 1060))
 
     def test_read_that_has_begun_ends_well_where_replaced_files_are_kept(self, url: str, mode: str):
         publish(url, 0)
-        held = magicfs.dataset(url)
+        held = magicfs.Dataset(url).to_arrow()
         read = pieces(url)
         seen = next(read)
         publish(url, 1000, mode=mode, keep="1d")
@@ -63,4 +63,4 @@ class TestReplace:
             seen += more
         assert sorted(seen) == list(range(60))
         assert numbers(held.to_table()) == list(range(60))
-        assert numbers(magicfs.dataset(url).to_table()) == list(range(1000, 1060))
+        assert numbers(magicfs.Dataset(url).to_arrow().to_table()) == list(range(1000, 1060))

@@ -35,7 +35,7 @@ def test_dataset_below_is_refused_by_name_and_nothing_is_changed(lake: Lake, mod
     ):
         lake.publish("d", "p=1/new.txt", mode=mode)
     assert lake.data() == before
-    assert magicfs.verify(lake.url("d/p=1/sub"), filesystem=lake.filesystem).ok
+    assert magicfs.Dataset(lake.url("d/p=1/sub"), filesystem=lake.filesystem).verify().ok
     lake.assert_tidy()
 
 
@@ -204,7 +204,7 @@ def test_replaced_files_that_a_dataset_above_keeps_are_refused_by_name(lake: Lak
     with pytest.raises((UsageError, CommitDenied), match=reason):
         lake.publish("d/sub", "p=1/new.txt", mode=mode)
     assert lake.data() == {"d/sub/p=1/a.txt", "d/b.txt"}
-    magicfs.rollback(lake.url("d"), to=f"job:{first.id}", filesystem=lake.filesystem, keep=None)
+    magicfs.Dataset(lake.url("d"), filesystem=lake.filesystem).rollback(to=f"job:{first.id}", keep=None)
     assert lake.data() == {"d/sub/p=1/a.txt"}
 
 
@@ -261,7 +261,7 @@ def test_job_above_that_has_shown_half_of_its_files_refuses(lake: Lake) -> None:
         lake.publish("d/sub", "in.txt", mode="overwrite")
     assert lake.data() == before
     outer.commit([commit])
-    assert magicfs.verify(lake.url("d"), filesystem=lake.filesystem).ok
+    assert magicfs.Dataset(lake.url("d"), filesystem=lake.filesystem).verify().ok
 
 
 def test_job_above_whose_partitions_lie_elsewhere_is_no_matter(lake: Lake) -> None:
@@ -308,8 +308,8 @@ def test_replace_does_not_delete_what_a_job_is_publishing_to_its_extra_destinati
         lake.publish(place, "new.txt", mode="overwrite")
     assert lake.data() == before
     job.commit([commit])
-    assert not magicfs.verify(lake.url(extra), filesystem=lake.filesystem).missing
-    assert magicfs.verify(lake.url("dest"), filesystem=lake.filesystem).ok
+    assert not magicfs.Dataset(lake.url(extra), filesystem=lake.filesystem).verify().missing
+    assert magicfs.Dataset(lake.url("dest"), filesystem=lake.filesystem).verify().ok
 
 
 def test_fail_sees_what_a_job_is_publishing_to_its_extra_destination(lake: Lake) -> None:

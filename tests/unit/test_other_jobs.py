@@ -95,7 +95,7 @@ def test_what_other_jobs_have_written_is_not_listed(hadoop: str | None) -> None:
     assert filesystem.entries.pop("list_uploads") >= FILES
     assert filesystem.entries.total() < 40
 
-    assert [one.action for one in magicfs.recover(url, filesystem=filesystem).jobs] == ["left"]
+    assert [one.action for one in magicfs.Dataset(url, filesystem=filesystem).recover().jobs] == ["left"]
 
 
 @pytest.mark.parametrize("honours", [True, False], ids=["If-Match", "numbered versions"])

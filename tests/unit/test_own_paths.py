@@ -13,6 +13,7 @@ from fsspec.asyn import sync
 
 import magicfs
 from magicfs.cli.main import main
+from magicfs.datasets import own_paths as paths_of_users
 from magicfs.datasets.own_paths import discard_found, publish_found
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitUnfinished, FormatError, OutputExists, Unavailable, UsageError
@@ -58,71 +59,71 @@ def left(scene: MemoryScene) -> list[str]:
 )
 def test_files_below_a_path_become_visible_and_nothing_is_left(scene: MemoryScene, path: str) -> None:
     write(scene, "day=1/a.csv", "day=2/b.csv")
-    report = magicfs.publish(path, filesystem=scene.wrapped)
+    report = scene.filesystem.publish(path)
     assert (report.action, report.files, report.bytes) == ("published", 2, 8)
     assert report.filenames == ("memory://bucket/sales/day=1/a.csv", "memory://bucket/sales/day=2/b.csv")
     assert data(scene) == {"sales/day=1/a.csv": b"row\n", "sales/day=2/b.csv": b"row\n"}
     assert left(scene) == scene.uploads() == []
-    assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
+    assert magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).verify().ok
 
 
 def test_path_without_a_scheme_goes_with_the_filesystem_that_wrote_it(scene: MemoryScene) -> None:
     write(scene, "a.csv")
-    assert magicfs.publish(f"{BASE}/a.csv", filesystem=scene.filesystem).files == 1
+    assert scene.filesystem.publish(f"{BASE}/a.csv").files == 1
     assert list(data(scene)) == ["sales/a.csv"]
 
 
 def test_only_what_lies_below_the_path_is_published(scene: MemoryScene) -> None:
     write(scene, "a.csv")
     write(scene, "b.csv", base="bucket/sales/__magic/mine2/__base")
-    magicfs.publish(PATH, filesystem=scene.wrapped)
+    scene.filesystem.publish(PATH)
     assert list(data(scene)) == ["sales/a.csv"]
     assert scene.uploads() == ["sales/b.csv"]
 
 
 def test_files_that_only_this_process_knows_are_published(scene: MemoryScene) -> None:
     MagicFileSystem(scene.wrapped, tracking="memory").pipe_file(f"{BASE}/a.csv", b"row\n")
-    magicfs.publish(PATH, filesystem=scene.wrapped)
+    scene.filesystem.publish(PATH)
     assert list(data(scene)) == ["sales/a.csv"]
     with pytest.raises(UsageError, match="nothing is recorded"):
-        magicfs.publish(PATH, filesystem=scene.wrapped)
+        scene.filesystem.publish(PATH)
 
 
 def test_path_without_base_means_its_last_element_as_in_hadoop(scene: MemoryScene) -> None:
     scene.filesystem.pipe_file("bucket/sales/__magic/mine/deep/a.csv", b"row\n")
-    magicfs.publish(PATH, filesystem=scene.wrapped)
+    scene.filesystem.publish(PATH)
     assert list(data(scene)) == ["sales/a.csv"]
 
 
 @pytest.mark.slow
 def test_a_thousand_and_one_files_are_published(scene: MemoryScene) -> None:
     write(scene, *(f"{number}.csv" for number in range(1001)), body=b"")
-    assert magicfs.publish(PATH, filesystem=scene.wrapped).files == 1001
+    assert scene.filesystem.publish(PATH).files == 1001
     assert len(data(scene)) == 1001
     assert left(scene) == []
 
 
-@pytest.mark.parametrize("call", [magicfs.publish, magicfs.discard])
-def test_dry_run_changes_nothing(scene: MemoryScene, call: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("verb", ["publish", "discard"])
+def test_dry_run_changes_nothing(scene: MemoryScene, verb: str) -> None:
     write(scene, "a.csv")
     before = scene.objects(), scene.uploads()
-    assert call(PATH, filesystem=scene.wrapped, dry_run=True).files == 1
+    assert getattr(scene.filesystem, verb)(PATH, dry_run=True).files == 1
     assert (scene.objects(), scene.uploads()) == before
 
 
 @pytest.mark.parametrize("mode", ["append", "error", "overwrite", "overwrite_partitions"])
 def test_conflict_mode_decides_about_a_name_that_is_taken(scene: MemoryScene, mode: Any) -> None:
     write(scene, "day=1/a.csv")
-    magicfs.publish(PATH, filesystem=scene.wrapped)
+    scene.filesystem.publish(PATH)
     write(scene, "day=1/a.csv", body=b"new\n")
     if mode.startswith("overwrite"):
-        magicfs.publish(PATH, mode=mode, filesystem=scene.wrapped)
+        scene.filesystem.publish(PATH, mode=mode)
         assert data(scene) == {"sales/day=1/a.csv": b"new\n"}
         assert left(scene) == []
         return
     before = scene.objects(), scene.uploads()
     with pytest.raises(OutputExists):
-        magicfs.publish(PATH, mode=mode, filesystem=scene.wrapped)
+        scene.filesystem.publish(PATH, mode=mode)
     assert (scene.objects(), scene.uploads()) == before
 
 
@@ -132,7 +133,7 @@ def test_conflict_mode_decides_about_a_name_that_is_taken(scene: MemoryScene, mo
 def own_paths(scene: MemoryScene, path: str, message: str, error: type[Exception] = UsageError) -> None:
     before = scene.objects(), scene.uploads()
     with pytest.raises(error, match=message):
-        magicfs.publish(path, filesystem=scene.wrapped)
+        scene.filesystem.publish(path)
     assert (scene.objects(), scene.uploads()) == before
 
 
@@ -154,7 +155,7 @@ def test_file_that_is_still_open_is_refused(scene: MemoryScene) -> None:
     file = scene.filesystem.open(f"{BASE}/a.csv", "wb")
     own_paths(scene, PATH, "is still open; nothing was changed")
     file.close()
-    assert magicfs.publish(PATH, filesystem=scene.wrapped).files == 1
+    assert scene.filesystem.publish(PATH).files == 1
 
 
 def test_marker_without_a_record_is_refused(scene: MemoryScene) -> None:
@@ -170,9 +171,9 @@ def test_record_that_was_moved_is_refused(scene: MemoryScene) -> None:
 
 
 @pytest.mark.parametrize("hadoop", [None, "3.3"])
-@pytest.mark.parametrize("call", [magicfs.publish, magicfs.discard])
+@pytest.mark.parametrize("verb", ["publish", "discard"])
 def test_path_of_a_job_is_refused_and_the_command_named(
-    scene: MemoryScene, hadoop: str | None, call: Callable[..., Any]
+    scene: MemoryScene, hadoop: str | None, verb: str
 ) -> None:
     job = Job(
         "memory://bucket/sales", mode="append", filesystem=scene.wrapped, options={"hadoop": hadoop}
@@ -182,7 +183,7 @@ def test_path_of_a_job_is_refused_and_the_command_named(
     element = "__magic" if hadoop else f"__magic_job-{job.id}"
     before = scene.objects()
     with pytest.raises(UsageError, match=f"holds work of job {job.id}.*magicfs recover.*--abort"):
-        call(f"memory://bucket/sales/{element}", filesystem=scene.wrapped)
+        getattr(scene.filesystem, verb)(f"memory://bucket/sales/{element}")
     assert scene.objects() == before
     assert job.commit([task.commit()]).files == 1
 
@@ -195,15 +196,15 @@ def test_discarded_files_leave_nothing_the_second_time_too(scene: MemoryScene, t
     filesystem = MagicFileSystem(scene.wrapped, tracking=tracking)
     filesystem.pipe({f"{BASE}/{name}.csv": b"row\n" for name in "ab"})
     write(scene, "c.csv", base="bucket/sales/__magic/other/__base")
-    assert magicfs.discard(PATH, filesystem=scene.wrapped).files == 2
+    assert scene.filesystem.discard(PATH).files == 2
     assert scene.uploads() == ["sales/c.csv"]
-    assert magicfs.discard(PATH, filesystem=scene.wrapped).files == 0
+    assert scene.filesystem.discard(PATH).files == 0
     assert data(scene) == {}
 
 
 def test_marker_without_a_record_can_be_discarded(scene: MemoryScene) -> None:
     scene.put("sales/__magic/mine/__base/a.csv")
-    magicfs.discard(PATH, filesystem=scene.wrapped)
+    scene.filesystem.discard(PATH)
     assert scene.objects() == {}
 
 
@@ -252,7 +253,7 @@ FILES = {"sales/a.csv": b"row\n", "sales/b.csv": b"row\n"}
 
 def again(scene: MemoryScene) -> None:
     if any(key.endswith(PENDING) for key in scene.objects()):
-        magicfs.publish(PATH, filesystem=scene.wrapped)
+        scene.filesystem.publish(PATH)
 
 
 @pytest.mark.slow
@@ -262,14 +263,14 @@ def test_publishing_that_dies_anywhere_is_finished_by_recover_and_a_second_call(
     for requests in range(1, 200):
         scene = MemoryScene()
         write(scene, "a.csv", "b.csv")
-        if not (died := dies(scene, magicfs.publish, requests, after=after)):
+        if not (died := dies(scene, paths_of_users.publish, requests, after=after)):
             break
-        magicfs.recover("memory://bucket/sales", filesystem=scene.wrapped)
+        magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).recover()
         assert data(scene) in ({}, FILES), requests
         again(scene)
         assert data(scene) == FILES, requests
         assert (left(scene), scene.uploads()) == ([], []), requests
-        assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
+        assert magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).verify().ok
     assert not died
 
 
@@ -280,15 +281,15 @@ def test_path_whose_publishing_died_can_be_discarded_or_is_published(after: bool
     for requests in range(1, 200):
         scene = MemoryScene()
         write(scene, "a.csv", "b.csv")
-        if not (died := dies(scene, magicfs.publish, requests, after=after)):
+        if not (died := dies(scene, paths_of_users.publish, requests, after=after)):
             break
-        job = magicfs.recover("memory://bucket/sales", dry_run=True, filesystem=scene.wrapped).jobs
+        job = magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).recover(dry_run=True).jobs
         if job and job[0].action == "would finish":
             with pytest.raises(CommitDenied, match="magicfs recover memory://bucket/sales"):
-                magicfs.discard(PATH, filesystem=scene.wrapped)
-            magicfs.recover("memory://bucket/sales", filesystem=scene.wrapped)
+                scene.filesystem.discard(PATH)
+            magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).recover()
             assert data(scene) == FILES, requests
-        magicfs.discard(PATH, filesystem=scene.wrapped)
+        scene.filesystem.discard(PATH)
         assert data(scene) in ({}, FILES), requests
         assert (left(scene), scene.uploads()) == ([], []), requests
     assert not died
@@ -300,21 +301,21 @@ def test_discarding_that_dies_anywhere_is_finished_by_a_second_call(after: bool)
     for requests in range(1, 100):
         scene = MemoryScene()
         write(scene, "a.csv", "b.csv")
-        if not (died := dies(scene, magicfs.discard, requests, after=after)):
+        if not (died := dies(scene, paths_of_users.discard, requests, after=after)):
             break
-        magicfs.discard(PATH, filesystem=scene.wrapped)
+        scene.filesystem.discard(PATH)
         assert (data(scene), left(scene), scene.uploads()) == ({}, [], []), requests
     assert not died
 
 
 def test_aborting_the_job_of_a_path_leaves_the_path_as_it_was(scene: MemoryScene) -> None:
     write(scene, "a.csv")
-    assert dies(scene, magicfs.publish, 40, after=False)
-    [job] = magicfs.recover("memory://bucket/sales", filesystem=scene.wrapped).jobs
+    assert dies(scene, paths_of_users.publish, 40, after=False)
+    [job] = magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).recover().jobs
     if job.action == "left":
-        magicfs.recover("memory://bucket/sales", abort=True, filesystem=scene.wrapped)
+        magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).recover(abort=True)
         assert scene.uploads() == ["sales/a.csv"]
-        assert magicfs.publish(PATH, filesystem=scene.wrapped).files == 1
+        assert scene.filesystem.publish(PATH).files == 1
     assert list(data(scene)) == ["sales/a.csv"]
 
 
@@ -331,10 +332,10 @@ def test_file_that_is_written_anew_while_the_old_one_is_published_is_kept(scene:
                 await scene.filesystem._pipe_file(f"{BASE}/a.csv", b"new\n")
             return await request()
 
-    magicfs.publish(PATH, filesystem=Meanwhile(scene, 0, after=False))
+    magicfs.MagicFileSystem(Meanwhile(scene, 0, after=False)).publish(PATH)
     assert data(scene) == {"sales/a.csv": b"row\n"}
     assert len(scene.uploads()) == 1
-    magicfs.publish(PATH, mode="overwrite", filesystem=scene.wrapped)
+    scene.filesystem.publish(PATH, mode="overwrite")
     assert data(scene) == {"sales/a.csv": b"new\n"}
 
 
@@ -367,7 +368,7 @@ def _place() -> tuple[paths.Location, Any]:
 
 def old(scene: MemoryScene, name: str) -> None:
     write(scene, name, body=b"old\n")
-    magicfs.publish(PATH, filesystem=scene.wrapped)
+    scene.filesystem.publish(PATH)
 
 
 def plain(scene: MemoryScene) -> Store:
@@ -397,18 +398,18 @@ def test_of_two_calls_at_once_one_has_its_way_and_the_other_says_so(first: str, 
         told.append(sync(scene.filesystem.loop, said, first, Still(plain(scene), number, meanwhile)))
         if len(told) < 2:
             break
-        magicfs.recover("memory://bucket/sales", filesystem=scene.wrapped)
+        magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).recover()
         second_said, first_said = told
         new = [key for key in data(scene) if key != "sales/day=0/old.csv"]
         who = [call for call, one in ((first, first_said), (second, second_said)) if one == "published"]
         assert len(who) <= 1 or "refused" not in told, (number, told)
         assert new == (["sales/day=1/a.csv", "sales/day=2/b.csv"] if who else []), (number, told)
         assert ("sales/day=0/old.csv" in data(scene)) == (who != ["overwrite"]), (number, told)
-        assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
+        assert magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).verify().ok
         if who or "discarded" in told:
             assert (left(scene), scene.uploads()) == ([], []), (number, told)
         else:  # each has ended the other's job
-            assert magicfs.publish(PATH, filesystem=scene.wrapped).action == "published"
+            assert scene.filesystem.publish(PATH).action == "published"
 
 
 def test_files_that_another_call_publishes_meanwhile_are_published_before(scene: MemoryScene) -> None:
@@ -437,14 +438,14 @@ def test_what_is_visible_already_is_never_replaced_by_the_rest_of_its_path(
     old(scene, "day=1/old.csv")
     write(scene, "day=1/a.csv", "day=1/b.csv")
     before = records(scene)
-    magicfs.publish(f"{BASE}/day=1/a.csv", filesystem=scene.wrapped)
+    scene.filesystem.publish(f"{BASE}/day=1/a.csv")
     for key in before.keys() - records(scene).keys():  # it could not be tidied up
         scene.put(key, before[key])
-    assert magicfs.publish(PATH, mode=mode, filesystem=scene.wrapped).files == 2
+    assert scene.filesystem.publish(PATH, mode=mode).files == 2
     kept = {"sales/day=1/old.csv": b"old\n"} if mode == "append" else {}
     assert data(scene) == {"sales/day=1/a.csv": b"row\n", "sales/day=1/b.csv": b"row\n"} | kept
     assert left(scene) == []
-    assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
+    assert magicfs.Dataset("memory://bucket/sales", filesystem=scene.wrapped).verify().ok
 
 
 def test_path_whose_discarding_died_is_discarded_before_anything_is_published(scene: MemoryScene) -> None:
@@ -464,8 +465,8 @@ def test_path_whose_discarding_died_is_discarded_before_anything_is_published(sc
     with pytest.raises(Unavailable):
         sync(scene.filesystem.loop, CALLS["discard"], Engine(Dying(plain(scene), 0, die), 1))
     with pytest.raises(CommitDenied, match=f"being discarded by job .* magicfs job discard {PATH}"):
-        magicfs.publish(PATH, filesystem=scene.wrapped)
-    assert magicfs.discard(PATH, filesystem=scene.wrapped).files == 2
+        scene.filesystem.publish(PATH)
+    assert scene.filesystem.discard(PATH).files == 2
     assert (data(scene), left(scene), scene.uploads()) == ({}, [], [])
 
 

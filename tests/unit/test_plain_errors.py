@@ -21,6 +21,10 @@ PLAIN = {"key": "k", "secret": "s"}
 PLAIN_TABLE = pa.table({"n": [1, 2]})
 
 
+def verify(url: str, **way: Any) -> object:
+    return magicfs.Dataset(url, **way).verify()
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -36,7 +40,7 @@ PLAIN_TABLE = pa.table({"n": [1, 2]})
         ("http://localhost", "storage_options is str, no dictionary"),
     ],
 )
-@pytest.mark.parametrize("call", [magicfs.Job, magicfs.verify])
+@pytest.mark.parametrize("call", [magicfs.Job, verify])
 def test_wrong_options_are_named_before_any_request(
     call: Callable[..., Any], options: Any, told: str
 ) -> None:
@@ -52,7 +56,7 @@ def test_wrong_options_are_named_before_any_request(
         ({"endpoint_url": "http://127.0.0.1:9"}, "no option 'endpoint_url'; leave it out"),
     ],
 )
-@pytest.mark.parametrize("call", [magicfs.Job, magicfs.verify, partial(magicfs.write, PLAIN_TABLE)])
+@pytest.mark.parametrize("call", [magicfs.Job, verify, partial(magicfs.write, PLAIN_TABLE)])
 @pytest.mark.parametrize("kind", ["path", "file://", "memory://"])
 def test_options_of_a_store_are_refused_for_files_and_for_memory(
     kind: str, call: Callable[..., Any], options: Any, told: str, tmp_path: Path
@@ -96,8 +100,8 @@ def lines(error: BaseException) -> int:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: magicfs.verify("memory://nowhere/sales"),
-        lambda: magicfs.recover("memory://nowhere/sales", rollback=True),
+        lambda: magicfs.Dataset("memory://nowhere/sales").verify(),
+        lambda: magicfs.Dataset("memory://nowhere/sales").recover(rollback=True),
         lambda: magicfs.MagicFileSystem(target_protocol="memory").cat_file("nowhere/x/__magic/y"),
     ],
 )

@@ -113,7 +113,7 @@ from magicfs.stores.memory.store import default_world
 
 try:
     magicfs.Job("memory://bucket/sales", committer={committer!r})
-except magicfs.UsageError as error:
+except magicfs.errors.UsageError as error:
     print(error, default_world().buckets())
 """
     done = without_posix(code)
@@ -144,7 +144,7 @@ for number, mode in enumerate(("append", "append", "overwrite")):
 dead = magicfs.Job(url, mode="append", **options).setup()
 with dead.task(0) as task:
     task.filesystem.pipe_file(f"{task.path}/day=3/part.txt", b"never")
-print(magicfs.recover(url, abort=True))
+print(magicfs.Dataset(url).recover(abort=True))
 found = sorted(str(path.relative_to(root)) for path in pathlib.Path(root).rglob("part*"))
 print([name.split("/")[0] for name in found])
 """

@@ -30,8 +30,15 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.testing.strategies import HOSTILE_KEYS
+from proofs.scenes.manifests import published_manifest
 
 DEST = "env=prod/día 50%"
+READS = (
+    magicfs.Dataset.files,
+    magicfs.Dataset.to_arrow,
+    magicfs.Dataset.verify,
+    magicfs.Dataset.adopt,
+)
 NUMBERED = Conditions(put_if_match=False, delete=False, bulk_delete=False)
 VISIBLE_KEYS = [
     key for key in HOSTILE_KEYS if not any(part.startswith(("_", ".")) for part in key.split("/"))
@@ -116,40 +123,40 @@ class TestReadManifest:
     def test_the_last_one_or_one_by_its_id(self, scene: Scene):
         first = scene.publish("a", "a.parquet", run_id="monday")
         second = scene.publish("b", "b.parquet")
-        assert magicfs.read_manifest(scene.url) == replace(second, previous="a")
-        assert magicfs.read_manifest(scene.url, "a") == first
-        assert magicfs.read_manifest(scene.url, job="a", filesystem=MemoryFileSystem()) == first
+        assert published_manifest(scene.url) == replace(second, previous="a")
+        assert published_manifest(scene.url, "a") == first
+        assert published_manifest(scene.url, job="a", filesystem=MemoryFileSystem()) == first
 
     def test_no_such_job(self, scene: Scene):
         scene.publish("a")
         with pytest.raises(ObjectNotFound, match="job b was not published"):
-            magicfs.read_manifest(scene.url, "b")
+            published_manifest(scene.url, "b")
         with pytest.raises(UsageError, match="id"):
-            magicfs.read_manifest(scene.url, "../a")
+            published_manifest(scene.url, "../a")
 
     def test_nothing_was_published(self, scene: Scene):
         with pytest.raises(FileNotFoundError, match="no job was published"):
-            magicfs.read_manifest(scene.url)
+            published_manifest(scene.url)
 
     def test_a_manifest_of_the_future(self, scene: Scene):
         manifest = scene.publish("a")
         key = chain.manifest_key(scene.destination, "a")
         raw = manifest.to_bytes().replace(b"magicfs.manifest/1", b"magicfs.manifest/4")
         scene.run(scene.store.put, key, raw)
-        for read in (magicfs.read_manifest, magicfs.dataset, magicfs.verify, magicfs.adopt):
+        for read in READS:
             with pytest.raises(FormatError, match="use a newer magicfs"):
-                read(scene.url)
+                read(magicfs.Dataset(scene.url))
 
-    @pytest.mark.parametrize("read", [magicfs.read_manifest, magicfs.dataset, magicfs.verify, magicfs.adopt])
+    @pytest.mark.parametrize("read", READS)
     def test_arguments(self, read: Any):
         with pytest.raises(UsageError, match="not both"):
-            read("memory://b/d", storage_options={"x": 1}, filesystem=MemoryFileSystem())
+            magicfs.Dataset("memory://b/d", storage_options={"x": 1}, filesystem=MemoryFileSystem())
         with pytest.raises(UsageError, match="magic's already"):
-            read("memory://b/d", filesystem=MagicFileSystem(MemoryFileSystem()))
+            read(magicfs.Dataset("memory://b/d", filesystem=MagicFileSystem(MemoryFileSystem())))
         with pytest.raises(UsageError, match="has no store for ftp://"):
-            read("ftp://b/d")
+            read(magicfs.Dataset("ftp://b/d"))
         with pytest.raises(UsageError):
-            read("b/d")
+            read(magicfs.Dataset("b/d"))
 
 
 class TestDataset:
@@ -158,7 +165,7 @@ class TestDataset:
         scene.publish("b", "p=1/b.parquet", "p=2/b.parquet", body=parquet(2, 3))
         scene.put("p=2/stray.parquet", parquet(99))
         scene.put("p=3/not-parquet", b"no")
-        found = magicfs.dataset(scene.url)
+        found = magicfs.Dataset(scene.url).to_arrow()
         assert values(found) == [1, 2, 2, 3, 3]
         assert found.schema.names == ["n", "p"]
         assert found.schema.field("p").type == pa.int32(), "the destination's own env=prod is no partition"
@@ -173,72 +180,74 @@ class TestDataset:
     def test_last(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1))
         scene.publish("b", "b.parquet", body=parquet(2))
-        assert values(magicfs.dataset(scene.url, last=True)) == [2]
+        assert values(magicfs.Dataset(scene.url).to_arrow(last=True)) == [2]
 
     def test_replaced_files_are_gone_at_once_though_they_are_still_there(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1))
         scene.publish("late", "late.parquet", body=parquet(7))
         scene.publish("b", "b.parquet", body=parquet(2), mode="overwrite", hides="all", replaced="a")
-        assert values(magicfs.dataset(scene.url)) == [2, 7]
+        assert values(magicfs.Dataset(scene.url).to_arrow()) == [2, 7]
 
     def test_hidden_names_are_published_and_no_data(self, scene: Scene):
         scene.publish("a", "_metadata", body=b"PAR1")
         scene.publish("b", "p=1/.crc", "p=1/b.parquet", body=parquet(2))
-        assert values(magicfs.dataset(scene.url)) == [2]
+        assert values(magicfs.Dataset(scene.url).to_arrow()) == [2]
 
     def test_a_column_whose_name_begins_with_an_underscore_is_data(self, scene: Scene):
         """As Spark reads it: ``_day=1`` is a partition, ``_tmp`` is nobody's data."""
         scene.publish("a", "_day=1/a.parquet", body=parquet(1))
-        assert values(magicfs.dataset(scene.url)) == [1]
+        assert values(magicfs.Dataset(scene.url).to_arrow()) == [1]
         scene.put("_day=2/b.parquet", parquet(2))
         scene.put("_tmp/c.parquet", parquet(3))
-        assert magicfs.verify(scene.url).foreign == ("_day=2/b.parquet",)
-        assert magicfs.adopt(scene.url).adopted == ("_day=2/b.parquet",)
-        assert sorted(values(magicfs.dataset(scene.url))) == [1, 2]
+        assert magicfs.Dataset(scene.url).verify().foreign == ("_day=2/b.parquet",)
+        assert magicfs.Dataset(scene.url).adopt().adopted == ("_day=2/b.parquet",)
+        assert sorted(values(magicfs.Dataset(scene.url).to_arrow())) == [1, 2]
 
     def test_other_formats_and_partitionings(self, scene: Scene):
         scene.publish("a", "2026/x.csv", body=b"n\n1\n")
-        found = magicfs.dataset(scene.url, format="csv", partitioning=ds.partitioning(field_names=["year"]))
+        found = magicfs.Dataset(scene.url).to_arrow(
+            format="csv", partitioning=ds.partitioning(field_names=["year"])
+        )
         assert found.to_table(use_threads=False).to_pylist() == [{"n": 1, "year": 2026}]
-        flat = magicfs.dataset(scene.url, format="csv", partitioning=None)
+        flat = magicfs.Dataset(scene.url).to_arrow(format="csv", partitioning=None)
         assert flat.schema.names == ["n"]
 
     def test_without_files_a_schema_is_needed(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1))
         scene.publish("b", mode="overwrite", hides="all", replaced="a")
-        with pytest.raises(UsageError, match="pass schema="):
-            magicfs.dataset(scene.url)
-        empty = magicfs.dataset(scene.url, schema=pa.schema({"n": pa.int64()}))
+        with pytest.raises(UsageError, match=r"to_arrow\(schema=…\) reads it as empty"):
+            magicfs.Dataset(scene.url).to_arrow()
+        empty = magicfs.Dataset(scene.url).to_arrow(schema=pa.schema({"n": pa.int64()}))
         assert values(empty) == []
         assert empty.schema.names == ["n"]
 
     def test_a_schema_is_taken(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1))
         schema = pa.schema({"n": pa.int64(), "new": pa.string()})
-        assert magicfs.dataset(scene.url, schema=schema).to_table(use_threads=False).to_pylist() == [
+        assert magicfs.Dataset(scene.url).to_arrow(schema=schema).to_table(use_threads=False).to_pylist() == [
             {"n": 1, "new": None}
         ]
 
     def test_a_whole_bucket(self, root: Scene):
         root.publish("a", "p=1/a.parquet", body=parquet(1))
-        assert values(magicfs.dataset(root.url)) == [1]
-        assert magicfs.verify(root.url).ok
+        assert values(magicfs.Dataset(root.url).to_arrow()) == [1]
+        assert magicfs.Dataset(root.url).verify().ok
 
     def test_files_from_before_the_first_job_are_an_error_until_they_are_adopted(self, scene: Scene):
         scene.put("old.parquet", parquet(5))
-        with pytest.raises(UsageError, match=r"magicfs\.adopt"):
-            magicfs.dataset(scene.url)
+        with pytest.raises(UsageError, match=r"call magicfs\.Dataset\(.*\)\.adopt\(\)"):
+            magicfs.Dataset(scene.url).to_arrow()
         scene.publish("a", "a.parquet", body=parquet(1), older_files=True)
-        with pytest.raises(UsageError, match=r"magicfs\.adopt"):
-            magicfs.dataset(scene.url)
-        assert values(magicfs.dataset(scene.url, last=True)) == [1]
-        magicfs.adopt(scene.url)
+        with pytest.raises(UsageError, match=r"call magicfs\.Dataset\(.*\)\.adopt\(\)"):
+            magicfs.Dataset(scene.url).to_arrow()
+        assert values(magicfs.Dataset(scene.url).to_arrow(last=True)) == [1]
+        magicfs.Dataset(scene.url).adopt()
         scene.publish("b", "b.parquet", body=parquet(2))
-        assert values(magicfs.dataset(scene.url)) == [1, 2, 5]
+        assert values(magicfs.Dataset(scene.url).to_arrow()) == [1, 2, 5]
 
     def test_a_file_that_was_deleted_since_is_not_found(self, scene: Scene):
         scene.publish("a", "a.parquet", "b.parquet", body=parquet(1))
-        found = magicfs.dataset(scene.url)
+        found = magicfs.Dataset(scene.url).to_arrow()
         scene.delete("b.parquet")
         with pytest.raises(FileNotFoundError):
             found.to_table(use_threads=False)
@@ -246,13 +255,13 @@ class TestDataset:
     def test_hostile_names(self, scene: Scene):
         keys = [f"{key}.parquet" for key in VISIBLE_KEYS if len(key) < 300]
         scene.publish("a", *keys, body=parquet(1))
-        found = magicfs.dataset(scene.url, partitioning=None)
+        found = magicfs.Dataset(scene.url).to_arrow(partitioning=None)
         assert {path.removeprefix(f"{scene.bucket}/{DEST}/") for path in found.files} == set(keys)
         assert values(found) == [1] * len(keys)
 
     def test_a_dataset_pickles(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1))
-        assert values(pickle.loads(pickle.dumps(magicfs.dataset(scene.url)))) == [1]
+        assert values(pickle.loads(pickle.dumps(magicfs.Dataset(scene.url).to_arrow()))) == [1]
 
 
 def test_the_lines_of_the_page_run(scene: Scene) -> None:
@@ -269,7 +278,7 @@ class TestVerify:
         scene.publish("b", "p=2/b", body=b"1")
         scene.put("_SUCCESS", b"{}")
         scene.put("__magic_job-x/job-x/00/tasks/t/__base/a", b"")
-        report = magicfs.verify(scene.url)
+        report = magicfs.Dataset(scene.url).verify()
         assert report == VerifyReport(scene.url, "b", 3, 11)
         assert report.ok
 
@@ -282,7 +291,7 @@ class TestVerify:
         scene.put("f", b"54321", **{WRITE_ID: "a 5"})
         scene.put("x=1/stray 50%", b"x")
         scene.put(".hidden", b"x")
-        report = magicfs.verify(scene.url)
+        report = magicfs.Dataset(scene.url).verify()
         assert (report.missing, report.altered, report.foreign) == (
             ("b",),
             ("c", "d", "e"),
@@ -294,7 +303,7 @@ class TestVerify:
     def test_the_same_content_written_by_another_is_the_same(self, scene: Scene):
         scene.publish("a", "a", body=b"1")
         scene.put("a", b"1")
-        assert magicfs.verify(scene.url).ok
+        assert magicfs.Dataset(scene.url).verify().ok
 
     def test_without_write_ids_only_etags_tell(self, scene: Scene):
         info = scene.put("a", b"1")
@@ -302,40 +311,40 @@ class TestVerify:
         scene.put("b", b"1")
         quoted = ManifestFile(key="a", size=1, etag=info.etag.strip('"'))
         scene.publish("j", files=(quoted, unseen))
-        assert magicfs.verify(scene.url).ok
+        assert magicfs.Dataset(scene.url).verify().ok
         scene.put("a", b"2", **{WRITE_ID: "w"})
-        assert magicfs.verify(scene.url).altered == ("a",)
+        assert magicfs.Dataset(scene.url).verify().altered == ("a",)
 
     def test_replaced_files_that_are_still_there_are_foreign(self, scene: Scene):
         scene.publish("a", "a")
         scene.publish("b", "b", mode="overwrite", hides="all", replaced="a")
-        assert magicfs.verify(scene.url).foreign == ("a",)
+        assert magicfs.Dataset(scene.url).verify().foreign == ("a",)
 
     def test_directories_beside_are_not_looked_at(self, scene: Scene):
         scene.publish("a", "a")
         scene.run(scene.store.put, f"{scene.destination}0/x", b"")
         scene.run(scene.store.put, f"{scene.destination}x", b"")
-        assert magicfs.verify(scene.url).ok
+        assert magicfs.Dataset(scene.url).verify().ok
 
     def test_nothing_was_published(self, scene: Scene):
         with pytest.raises(ObjectNotFound):
-            magicfs.verify(scene.url)
+            magicfs.Dataset(scene.url).verify()
         scene.put("old")
         with pytest.raises(UsageError, match="adopt"):
-            magicfs.verify(scene.url)
+            magicfs.Dataset(scene.url).verify()
 
 
 class TestAdopt:
     def test_files_older_than_the_first_job(self, scene: Scene):
         for key in (*VISIBLE_KEYS, "_hidden", "p=1/.crc", "dir/"):
             scene.put(key, b"old")
-        report = magicfs.adopt(scene.url)
-        adopted = magicfs.read_manifest(scene.url)
+        report = magicfs.Dataset(scene.url).adopt()
+        adopted = published_manifest(scene.url)
         assert set(report.adopted) == {file.key for file in adopted.files} == set(VISIBLE_KEYS)
         assert report.manifest == f"{scene.url}/_magicfs/{adopted.job_id}.json"
-        assert magicfs.verify(scene.url).ok
+        assert magicfs.Dataset(scene.url).verify().ok
         before = scene.keys()
-        assert magicfs.adopt(scene.url).manifest is None
+        assert magicfs.Dataset(scene.url).adopt().manifest is None
         assert scene.keys() == before
         assert not [key for key in before if "probe" in key]
 
@@ -345,17 +354,17 @@ class TestAdopt:
         scene.publish("b", "b", mode="overwrite", hides="all", replaced="a")
         scene.publish("c", "c", mode="overwrite_partitions", hides="keys", deleted=("deleted",))
         scene.put("deleted")
-        assert magicfs.adopt(scene.url).adopted == ("old",)
-        assert [file.key for file in magicfs.read_manifest(scene.url).files] == ["old"]
+        assert magicfs.Dataset(scene.url).adopt().adopted == ("old",)
+        assert [file.key for file in published_manifest(scene.url).files] == ["old"]
 
     def test_older_files_that_are_gone_by_now(self, scene: Scene):
         scene.publish("a", "a.parquet", body=parquet(1), older_files=True)
-        report = magicfs.adopt(scene.url)
+        report = magicfs.Dataset(scene.url).adopt()
         assert (report.adopted, report.files, report.manifest is None) == ((), 1, False)
-        assert values(magicfs.dataset(scene.url)) == [1]
+        assert values(magicfs.Dataset(scene.url).to_arrow()) == [1]
 
     def test_nothing_there(self, scene: Scene):
-        assert magicfs.adopt(scene.url).manifest is None
+        assert magicfs.Dataset(scene.url).adopt().manifest is None
         assert scene.keys() == []
 
     def test_beside_an_unfinished_job_it_is_refused(self, scene: Scene):
@@ -363,19 +372,19 @@ class TestAdopt:
         scene.put("__magic_job-j/job-j/job.json", b"{}")
         before = scene.keys()
         with pytest.raises(UsageError, match=r"job j .*unfinished"):
-            magicfs.adopt(scene.url)
+            magicfs.Dataset(scene.url).adopt()
         assert scene.keys() == before
 
     def test_a_table_is_refused(self, scene: Scene):
         scene.put("a.parquet")
         scene.put("_delta_log/00000.json")
         with pytest.raises(UsageError, match="Delta Lake"):
-            magicfs.adopt(scene.url)
+            magicfs.Dataset(scene.url).adopt()
 
     def test_names_that_no_manifest_can_hold_are_hidden_ones(self, scene: Scene):
         scene.put("a/../b")
         scene.put("./a")
-        assert magicfs.adopt(scene.url).manifest is None
+        assert magicfs.Dataset(scene.url).adopt().manifest is None
 
     def test_a_job_that_is_published_meanwhile(self, scene: Scene, monkeypatch: pytest.MonkeyPatch):
         scene.put("old")
@@ -393,8 +402,8 @@ class TestAdopt:
 
         monkeypatch.setattr(filesystem, "store", Racing)
         with pytest.raises(CommitDenied, match="meanwhile"):
-            magicfs.adopt(scene.url, filesystem=filesystem)
-        assert magicfs.read_manifest(scene.url).job_id == "racing"
+            magicfs.Dataset(scene.url, filesystem=filesystem).adopt()
+        assert published_manifest(scene.url).job_id == "racing"
 
 
 class TestCommands:

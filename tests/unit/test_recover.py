@@ -1,4 +1,4 @@
-"""A driver that is killed at any moment of its commit, and what ``magicfs.recover`` makes of the job."""
+"""A driver that is killed at any moment of its commit, and what ``Dataset.recover`` makes of the job."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ def test_rollback_and_abort_together_are_refused() -> None:
     with pytest.raises(UsageError, match="give either rollback or abort"):
         JobScene().recover(rollback=True, abort=True)
     with pytest.raises(UsageError, match="give either filesystem or storage_options"):
-        magicfs.recover("memory://b/x", filesystem=JobScene().filesystem, storage_options={"a": 1})
+        magicfs.Dataset("memory://b/x", filesystem=JobScene().filesystem, storage_options={"a": 1}).recover()
 
 
 @pytest.mark.parametrize("published", [True, False])

@@ -74,11 +74,11 @@ def test_two_jobs(
         how = {"abort": True}
     unchanged()
     with pytest.raises(UsageError) as caught:
-        magicfs.recover(url, **how)
+        magicfs.Dataset(url).recover(**how)
     for said in (*(job.id for job in jobs), "--job", "nothing was changed", *states):
         assert said in str(caught.value)
     with pytest.raises(UsageError, match="unfinished are"):
-        magicfs.recover(url, job="daily")
+        magicfs.Dataset(url).recover(job="daily")
 
 
 # -- a job object that is malformed ----------------------------------------------------------------

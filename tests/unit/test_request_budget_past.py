@@ -72,12 +72,14 @@ def test_rollback_and_expiry_cost_the_same_whatever_they_bring_back(filesystem: 
         first = published(filesystem, "overwrite", files)
         published(filesystem, "overwrite", keep=timedelta(milliseconds=1))
         filesystem.since()
-        magicfs.rollback("memory://bucket/sales", to=f"job:{first.id}", filesystem=filesystem, keep=None)
+        magicfs.Dataset("memory://bucket/sales", filesystem=filesystem).rollback(
+            to=f"job:{first.id}", keep=None
+        )
         rolled = filesystem.since()
         published(filesystem, "overwrite", keep=timedelta(milliseconds=1))
         filesystem.since()
         time.sleep(0.01)  # longer than was promised
-        expired = magicfs.expire("memory://bucket/sales", filesystem=filesystem)
+        expired = magicfs.Dataset("memory://bucket/sales", filesystem=filesystem).expire()
         assert expired.files >= 3 * files
         costs.append((rolled, filesystem.since()))
     assert costs[0] == costs[1]

@@ -12,9 +12,9 @@ from fsspec.implementations.local import LocalFileSystem
 from s3fs import S3FileSystem
 
 import magicfs
-from magicfs import UsageError
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
+from magicfs.errors import UsageError
 from magicfs.protocol.paths import Location
 from magicfs.stores import object_settings, resolve
 from magicfs.stores.local.store import LocalStore

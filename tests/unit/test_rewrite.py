@@ -19,7 +19,7 @@ from magicfs.protocol.ids import job_id
 from magicfs.protocol.rewriting import groups_of
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
-from magicfs.tables.rewrite import rewrite
+from magicfs.tables.rewrite import RewriteReport, rewrite
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.job_scene import JobScene
@@ -49,11 +49,11 @@ def plain() -> JobScene:
 
 def rows(scene: JobScene, **how: Any) -> list[int]:
     """All rows, in the order in which a dataset reads them."""
-    found = magicfs.dataset(scene.url, filesystem=scene.filesystem, **how)
+    found = magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow(**how)
     return list(found.to_table(columns=["n"], use_threads=False)["n"].to_pylist())
 
 
-def rewritten(scene: JobScene, **how: Any) -> magicfs.RewriteReport:
+def rewritten(scene: JobScene, **how: Any) -> RewriteReport:
     return rewrite(scene.url, filesystem=scene.filesystem, **how)
 
 
@@ -73,10 +73,10 @@ class TestRewriting:
         assert rows(scene) == before
         assert len(names(scene)) == len(scene.data()) == 2
         assert scene.work() == [] == scene.uploads()
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
         again = rewritten(scene)
         assert (again.job_id, again.files) == (None, 0)
-        assert magicfs.history(scene.url, filesystem=scene.filesystem)[0].mode == "rewrite"
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()[0].mode == "rewrite"
 
     def test_files_of_a_good_size_stay_and_divide_the_others(self, plain: JobScene):
         big = parquet(*range(100, 4000))
@@ -165,7 +165,7 @@ class TestRewriting:
         assert rewritten(scene, keep="7d").kept
         assert len(scene.data()) == 3
         assert rows(scene) == rows(scene, as_of=first.id) == [1, 2]
-        magicfs.rollback(scene.url, to=first.id, filesystem=scene.filesystem, keep=None)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=first.id, keep=None)
         assert len(names(scene)) == 2
         assert rewritten(scene).files == 2
         assert rows(scene) == rows(scene, as_of=first.id) == [1, 2], "as an earlier job has promised"
@@ -317,7 +317,7 @@ class TestRuns:
         assert scene.everything() == before
         assert rewritten(scene, run_id="tidy 50% #10").files == 2
         assert rows(scene) == [1, 2, 3]
-        assert magicfs.history(scene.url, filesystem=scene.filesystem)[0].run_id == "tidy 50% #10"
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()[0].run_id == "tidy 50% #10"
 
     def test_one_that_finds_nothing_is_not_remembered(self, scene: JobScene):
         scene.published({"a.parquet": parquet(1)})
@@ -369,9 +369,9 @@ class TestRuns:
             assert scene.work() == [] == scene.uploads()
             assert len(scene.data()) == (5 if keep else 3)
             assert scene.success() is not None
-            jobs = magicfs.history(scene.url, filesystem=scene.filesystem)
+            jobs = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()
             assert [one.run_id for one in jobs] == ["tidy", "tidy0", None, None]
-            assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+            assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
             if not died:
                 break
         assert 40 < number < 199, "every request"
@@ -407,7 +407,7 @@ class TestDeaths:
                 died = True
             assert rows(scene) == [1, 2]
             for _ in range(2):
-                magicfs.recover(scene.url, filesystem=scene.filesystem)
+                magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover()
             if scene.work():
                 job = scene.work()[0].split("/")[0].removeprefix("__magic_job-")
                 with pytest.raises(UsageError, match="whose process knew which files"):
@@ -416,12 +416,12 @@ class TestDeaths:
                         job,
                         filesystem=scene.filesystem,
                     )
-                magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
+                magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(abort=True)
             assert rows(scene) == [1, 2]
             assert scene.work() == [] == scene.uploads()
             ends.add(len(names(scene)))
             assert len(scene.data()) == len(names(scene))
-            assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+            assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
             if not died:
                 break
         assert 20 < number < 99, "every request"

@@ -15,6 +15,7 @@ from magicfs.cli.main import main
 from magicfs.datasets import commit
 from magicfs.datasets.read import files_of_dataset
 from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.past.drop import DropReport
 from magicfs.past.rollback import RollbackReport, roll_back
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.paths import parse_url
@@ -48,11 +49,11 @@ def put_days(scene: JobScene, days: dict[int, bytes], run: str, **how: Any) -> m
 
 
 def back(scene: JobScene, to: str, **how: Any) -> RollbackReport:
-    return magicfs.rollback(scene.url, to=to, filesystem=scene.filesystem, **how)
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=to, **how)
 
 
-def drop(scene: JobScene, **how: Any) -> magicfs.DropReport:
-    return magicfs.drop(scene.url, filesystem=scene.filesystem, **how)
+def drop(scene: JobScene, **how: Any) -> DropReport:
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).drop(**how)
 
 
 def days(scene: JobScene, as_of: str | None = None) -> dict[int, bytes]:
@@ -72,23 +73,25 @@ class TestPartitions:
         assert [one.run_id for one in report.effects.publications] == ["bad-25"]
         assert (report.effects.gone.files, report.effects.back.files, report.files) == (1, 1, 1)
         assert days(scene, as_of="good-26") == ALL
-        assert magicfs.history(scene.url, limit=1, filesystem=scene.filesystem)[0].restores is not None
+        assert (
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).history(limit=1)[0].restores is not None
+        )
         back(scene, "good-26", partitions=["day=25"], keep="7d")
         assert days(scene) == ALL
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
     def test_what_was_not_there_then_goes(self, scene: JobScene):
         report = back(scene, "good-24", partitions=["day=25", "day=26"], keep=None)
         assert days(scene) == {24: b"24"}
         assert (report.effects.lost.files, report.effects.back.files) == (2, 0)
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
     def test_what_somebody_removed_by_hand_is_hidden(self, scene: JobScene):
         [name] = [one for one, body in scene.data().items() if body == b"bad"]
         scene.delete(name)
         back(scene, "good-25", partitions="day=25")
         assert days(scene) == {24: b"24", 25: b"25", 26: b"26"}
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
 
     @pytest.mark.parametrize(
         ("partitions", "said"),
@@ -128,7 +131,7 @@ class TestPartitions:
             case "call":
                 back(scene, "good-25", partitions="day=25", keep="7d", run_id="undo")
             case _:
-                magicfs.recover(scene.url, job=job, abort=True, filesystem=scene.filesystem)
+                magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(job=job, abort=True)
         assert days(scene) == (ALL if ended_by == "abort" else {**ALL, 25: b"25"})
         assert not scene.work()
 
@@ -252,7 +255,7 @@ class TestLoss:
         assert drop(scene, partitions="day=26", run_id="tidy").job_id == tidy.job_id
 
     def test_the_default_reads_well(self):
-        for verb in (magicfs.rollback, magicfs.drop):
+        for verb in (magicfs.Dataset.rollback, magicfs.Dataset.drop):
             assert inspect.signature(verb).parameters["keep"].default is NOT_SAID
         assert repr(NOT_SAID) == "NOT_SAID"
 
@@ -309,13 +312,13 @@ class TestRuns:
     def test_compaction_changes_none_of_it(self, scene: JobScene):
         back(scene, "good-25", keep="7d")
         for _ in range(2):
-            magicfs.compact(scene.url, filesystem=scene.filesystem)
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
             put(scene, 30, "other")
         assert put(scene, 25, "good-25").published_before
         assert put(scene, 26, "good-26").published
 
     def test_its_name_means_its_newest_publication(self, scene: JobScene):
-        first = magicfs.history(scene.url, filesystem=scene.filesystem)[0].job_id
+        first = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()[0].job_id
         back(scene, "good-25", keep="7d")
         put(scene, 26, "good-26", b"again")
         put(scene, 27, "good-27")
@@ -359,7 +362,7 @@ class TestRerunOfPartitions:
         report = put_days(scene, {27: b"new"}, "two", rerun="overwrite")
         assert report.published
         assert days(scene) == {**ALL, 27: b"new", 28: b"beside"}
-        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
         assert sorted(scene.data().values()) == sorted([*scene_kept(scene), *days(scene).values()])
 
     def test_what_others_have_put_in_its_place_stays(self, scene: JobScene):

@@ -143,7 +143,7 @@ def test_run_that_the_pointer_has_forgotten_is_found_in_the_manifests(
     for number in range(4):
         first(scene, "append", run=f"later {number}")
         if compacted and number == 2:
-            magicfs.compact(scene.url, filesystem=scene.filesystem)
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     pointer = json.loads(scene.objects()["sales/_magicfs/current.json"][0])
     assert RUN not in dict(pointer["runs"])
     before = scene.objects()

@@ -84,7 +84,7 @@ def test_what_is_published_is_what_was_written(scene: MemoryScene) -> None:
     assert published(scene, job) == FILES
     assert (report.files, report.bytes) == (4, sum(map(len, FILES.values())))
     assert magic_objects(scene) == []
-    assert magicfs.verify(URL, filesystem=scene.wrapped).ok
+    assert magicfs.Dataset(URL, filesystem=scene.wrapped).verify().ok
 
 
 def magic_objects(scene: MemoryScene) -> list[str]:

@@ -39,21 +39,21 @@ def test_a_destination_that_could_be_two_places_is_refused_by_the_job(
 
 @pytest.mark.parametrize("url", [*TWICE, VERSION])
 @pytest.mark.parametrize(
-    "call",
+    "verb",
     [
-        magicfs.verify,
-        magicfs.adopt,
-        magicfs.recover,
-        magicfs.dataset,
-        magicfs.compact,
-        magicfs.read_manifest,
+        magicfs.Dataset.verify,
+        magicfs.Dataset.adopt,
+        magicfs.Dataset.recover,
+        magicfs.Dataset.to_arrow,
+        magicfs.Dataset.compact,
+        magicfs.Dataset.files,
     ],
 )
 def test_all_who_take_a_destination_refuse_it_alike(
-    scene: JobScene, url: str, call: Callable[..., object]
+    scene: JobScene, url: str, verb: Callable[..., object]
 ) -> None:
     with pytest.raises(UsageError, match=r"two slashes in a row|names a version"):
-        call(url, filesystem=scene.filesystem)
+        verb(magicfs.Dataset(url, filesystem=scene.filesystem))
 
 
 @pytest.mark.parametrize("url", [*TWICE, VERSION])
@@ -116,6 +116,6 @@ def test_a_hidden_destination_is_warned_of_and_works(
 ) -> None:
     with magicfs.Job(url, filesystem=scene.filesystem) as job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a", b"1")
-    assert magicfs.verify(url, filesystem=scene.filesystem).ok
+    assert magicfs.Dataset(url, filesystem=scene.filesystem).verify().ok
     said = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert [f"{job.url}: who reads" in one for one in said] == [True] * warned

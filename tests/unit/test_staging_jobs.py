@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import magicfs
 from magicfs import datasets
 from magicfs.committers import registry
 from magicfs.errors import (
@@ -30,6 +29,7 @@ from magicfs.protocol.modes import is_by_partition, overlap, partitions_to_check
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.manifests import published_manifest
 from proofs.scenes.staged_scene import StagedScene, write
 
 pytestmark = pytest.mark.sample(most=2)
@@ -177,7 +177,7 @@ def test_job_that_somebody_else_commits_minds_its_partitions_only(partitioned: S
 def test_manifest_of_a_job_that_failed_nowhere_replaces_nothing(partitioned: StagedScene) -> None:
     first = partitioned.published(NEW)
     second = partitioned.published({"p=2/b": b"2"}, mode="error")
-    manifest = magicfs.read_manifest(partitioned.url, job=second.id, filesystem=partitioned.filesystem)
+    manifest = published_manifest(partitioned.url, job=second.id, filesystem=partitioned.filesystem)
     assert (manifest.partitions, manifest.deleted, manifest.hides) == (None, (), "nothing")
     assert manifest.previous == first.id
     assert partitioned.manifest_files() == set(partitioned.data())

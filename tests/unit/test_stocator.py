@@ -49,7 +49,7 @@ def memory() -> FinalScene:
 
 def read(scene: FinalScene) -> list[bytes]:
     """What a reader sees who honours the list."""
-    urls = magicfs.stocator_files(scene.location.url, filesystem=scene.filesystem)
+    urls = magicfs.hadoop.stocator_files(scene.location.url, filesystem=scene.filesystem)
     return [scene.filesystem.cat_file(url) for url in urls]
 
 
@@ -100,7 +100,7 @@ def test_success_lists_the_winners_and_readers_honour_it(scene: FinalScene) -> N
     job.commit(commits)
     assert winners(scene).jobs == {job.id: {commits[0].attempt_id: 2, commits[1].attempt_id: 1}}
     assert read(scene) == [b"one\n", b"uno\n", b"two\n"], "in the order of tasks"
-    urls = magicfs.stocator_files(scene.location.url, filesystem=scene.filesystem)
+    urls = magicfs.hadoop.stocator_files(scene.location.url, filesystem=scene.filesystem)
     assert urls[0] == f"{scene.location.url}/day=1/part-0-{commits[0].attempt_id}-{job.id}.csv"
     assert scene.bodies() == [b"old\n", b"one\n", b"two\n", b"uno\n"]
 
@@ -458,4 +458,4 @@ def test_readers_at_every_moment_see_nothing_or_all(memory: FinalScene) -> None:
 
 def test_storage_options_and_a_filesystem_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="not both"):
-        magicfs.stocator_files("memory://b/x", storage_options={"a": 1}, filesystem=MemoryFileSystem())
+        magicfs.hadoop.stocator_files("memory://b/x", storage_options={"a": 1}, filesystem=MemoryFileSystem())

@@ -36,6 +36,7 @@ from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.manifests import published_manifest
 
 pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]
 
@@ -128,7 +129,7 @@ def test_batches_are_published_one_by_one_and_can_be_asked_for(scene: JobScene) 
         assert_clean(scene)
     found = batches(scene.url, SINK, filesystem=scene.filesystem)
     assert [(one.batch_id, one.files, one.bytes) for one in found] == [(0, 2, 2), (1, 2, 2), (2, 2, 2)]
-    manifest = magicfs.read_manifest(scene.url, found[1].job_id, filesystem=scene.filesystem)
+    manifest = published_manifest(scene.url, found[1].job_id, filesystem=scene.filesystem)
     assert manifest.run_id == f"stream/{SINK}/1"
     assert found[0].committed_at <= found[1].committed_at
     assert found[0].committed_at.tzinfo is not None
@@ -292,7 +293,7 @@ def test_what_a_replay_cannot_clean_up_is_logged_and_the_batch_counts_as_publish
             assert commit_batch(job, SINK, 1, commits).published_before
     assert "which an earlier run of this batch began: the files are published but" in caplog.text
     assert "run magicfs recover memory://" in caplog.text
-    magicfs.recover(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover()
     assert scene.bodies() == [b"1"] * 2
     assert_clean(scene)
 
@@ -441,10 +442,10 @@ def test_a_batch_that_the_pointer_has_forgotten_is_found_in_the_chain(
     job = run(scene, 0, b"0").job_id
     for number in range(8):
         if number == compacted - 1:
-            magicfs.compact(scene.url, filesystem=scene.filesystem)
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
         scene.published({f"{number}.bin": b"x"}, run_id=f"nightly {number}", mode="append")
     if compacted == 9:
-        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     before = scene.everything()
     assert published(scene, 0) == job
     assert published(scene, 1) is None
@@ -469,11 +470,11 @@ def test_batches_are_listed_behind_a_sum_and_above_it(scene: JobScene) -> None:
     for number in range(3):
         run(scene, number, b"x", "overwrite")
     found = batches(scene.url, SINK, filesystem=scene.filesystem)
-    magicfs.compact(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     assert batches(scene.url, SINK, filesystem=scene.filesystem) == found
     run(scene, 3, b"x", "overwrite")
     assert listed(scene) == [0, 1, 2, 3]
-    magicfs.compact(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     assert listed(scene) == [0, 1, 2, 3]
     assert run(scene, 1, b"again").published_before
 

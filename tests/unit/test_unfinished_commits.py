@@ -41,7 +41,7 @@ class Ground(MemoryFileSystem):
     @property
     def rows(self) -> list[int]:
         """What readers of manifests see."""
-        return sorted(magicfs.dataset(URL, filesystem=self).to_table()["n"].to_pylist())
+        return sorted(magicfs.Dataset(URL, filesystem=self).to_arrow().to_table()["n"].to_pylist())
 
     def files(self) -> list[str]:
         return [one for one in self.find("bucket/sales") if one.endswith(".parquet")]
@@ -82,7 +82,7 @@ def test_a_with_block_raises_at_its_end_what_could_not_be_finished(ground: Groun
     assert job.report.task_figures
     assert "unfinished" in repr(job)
     ground.refused = ""
-    [one] = magicfs.recover(URL, filesystem=ground).jobs
+    [one] = magicfs.Dataset(URL, filesystem=ground).recover().jobs
     assert (one.job_id, one.found, one.action, one.warnings) == (job.id, "completed", "finished", ())
 
 
@@ -110,20 +110,20 @@ def test_the_same_job_is_finished_by_a_second_commit_and_not_aborted(ground: Gro
         job.commit(job.commits)
     ground.refused = ""
     assert job.commit(job.commits).files == 1
-    assert magicfs.recover(URL, filesystem=ground).jobs == ()
-    assert len(magicfs.history(URL, filesystem=ground)) == 2
+    assert magicfs.Dataset(URL, filesystem=ground).recover().jobs == ()
+    assert len(magicfs.Dataset(URL, filesystem=ground).history()) == 2
 
 
 def first(ground: Ground) -> str:
-    return magicfs.history(URL, filesystem=ground)[-1].job_id
+    return magicfs.Dataset(URL, filesystem=ground).history()[-1].job_id
 
 
 CALLS: dict[str, Callable[[Ground], object]] = {
     "write": lambda ground: write(ground, 2),
     "overwrite": lambda ground: write(ground, 2, mode="overwrite"),
-    "drop": lambda ground: magicfs.drop(URL, jobs=[first(ground)], keep=None, filesystem=ground),
-    "rewrite": lambda ground: magicfs.rewrite(URL, filesystem=ground),
-    "rollback": lambda ground: magicfs.rollback(URL, to=first(ground), keep=None, filesystem=ground),
+    "drop": lambda ground: magicfs.Dataset(URL, filesystem=ground).drop(jobs=[first(ground)], keep=None),
+    "rewrite": lambda ground: magicfs.Dataset(URL, filesystem=ground).rewrite(),
+    "rollback": lambda ground: magicfs.Dataset(URL, filesystem=ground).rollback(to=first(ground), keep=None),
 }
 
 
@@ -135,7 +135,7 @@ def test_every_call_that_publishes_raises(ground: Ground, call: str) -> None:
     with pytest.raises(CommitUnfinished, match=UNFINISHED) as caught:
         CALLS[call](ground)
     ground.refused = ""
-    [one] = magicfs.recover(URL, filesystem=ground).jobs
+    [one] = magicfs.Dataset(URL, filesystem=ground).recover().jobs
     assert (one.job_id, one.action) == (caught.value.report.job_id, "finished")
 
 
@@ -153,7 +153,7 @@ def test_a_rerun_finds_the_run_and_publishes_it_exactly_once(ground: Ground) -> 
     assert (report.published_before, report.job_id) == (True, first.value.report.job_id)
     assert ground.rows == [1, 2]
     assert len(ground.files()) == 2
-    assert magicfs.recover(URL, filesystem=ground).jobs == ()
+    assert magicfs.Dataset(URL, filesystem=ground).recover().jobs == ()
 
 
 def test_what_is_only_not_cleaned_up_stays_a_warning(ground: Ground) -> None:

@@ -20,6 +20,7 @@ from magicfs.protocol.identity import etag_and_version, object_id
 from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import BUCKET, JobScene
+from proofs.scenes.manifests import published_manifest
 
 DEST = "env=prod/día 50% + #1"
 
@@ -38,7 +39,7 @@ def scene() -> JobScene:
 
 
 def opened(scene: JobScene) -> pa.dataset.Dataset:
-    return magicfs.dataset(scene.url, filesystem=scene.filesystem)
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow()
 
 
 def values(dataset: pa.dataset.Dataset) -> list[int]:
@@ -47,7 +48,7 @@ def values(dataset: pa.dataset.Dataset) -> list[int]:
 
 
 def manifest_of(scene: JobScene, job: str | None = None) -> dict[str, ManifestFile]:
-    found = magicfs.read_manifest(scene.url, job, filesystem=scene.filesystem)
+    found = published_manifest(scene.url, job, filesystem=scene.filesystem)
     return {file.key: file for file in found.files}
 
 
@@ -124,7 +125,7 @@ def test_a_sum_of_manifests_names_the_versions(scene: JobScene) -> None:
     scene.published({"a.parquet": rows(1)})
     scene.published({"b.parquet": rows(2)})
     before = manifest_of(scene)
-    magicfs.compact(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     held = opened(scene)
     scene.published({"c.parquet": rows(3)}, mode="overwrite")
     assert values(held) == [1, 2]
@@ -153,7 +154,7 @@ def test_files_that_were_copied_to_another_bucket_are_read_there(scene: JobScene
     world.create_bucket("copy")
     for key, (body, _, _) in scene.objects().items():
         scene.filesystem.pipe_file(f"copy/{key}", body)
-    found = magicfs.dataset(f"memory://copy/{DEST}", filesystem=scene.filesystem)
+    found = magicfs.Dataset(f"memory://copy/{DEST}", filesystem=scene.filesystem).to_arrow()
     assert values(found) == [1, 2]
 
 

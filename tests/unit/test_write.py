@@ -56,7 +56,7 @@ def uploads(url: str) -> list[Any]:
 
 
 def rows(url: str, **how: Any) -> list[dict[str, Any]]:
-    return magicfs.dataset(url, **how).to_table().sort_by("n").to_pylist()
+    return magicfs.Dataset(url).to_arrow(**how).to_table().sort_by("n").to_pylist()
 
 
 def expected(names: dict[str, list[Any]] = ROWS) -> list[dict[str, Any]]:
@@ -152,7 +152,7 @@ def test_types_and_index_of_pandas_are_kept(url: str) -> None:
         index=pd.Index([7, 8, 9], name="n"),
     )
     magicfs.write(frame, url, partition_by="part")
-    table = magicfs.dataset(url).to_table().sort_by("n")
+    table = magicfs.Dataset(url).to_arrow().to_table().sort_by("n")
     assert pa.types.is_dictionary(table.schema.field("kind").type)
     assert table.schema.field("at").type.tz == "Europe/Berlin"
     back = table.to_pandas()
@@ -168,9 +168,9 @@ def test_types_and_index_of_pandas_are_kept(url: str) -> None:
 def test_the_index_is_left_out_or_written_as_asked(url: str) -> None:
     frame = pd.DataFrame({"n": [1, 2]}, index=["x", "y"])
     magicfs.write(frame, f"{url}/without", index=False)
-    assert magicfs.dataset(f"{url}/without").to_table().column_names == ["n"]
+    assert magicfs.Dataset(f"{url}/without").to_arrow().to_table().column_names == ["n"]
     magicfs.write(frame.reset_index(drop=True), f"{url}/with", index=True)
-    assert magicfs.dataset(f"{url}/with").to_table().column_names == ["n", "__index_level_0__"]
+    assert magicfs.Dataset(f"{url}/with").to_arrow().to_table().column_names == ["n", "__index_level_0__"]
 
 
 def test_categories_of_polars_are_text_where_a_format_has_none(url: str) -> None:
@@ -227,7 +227,7 @@ def test_columns_are_widened_to_those_of_the_first_rows(url: str) -> None:
     assert rows(url) == [{"n": 1, "x": 0.5}, {"n": 2, "x": None}]
     wanted = pa.schema({"n": pa.int16(), "x": pa.float32()})
     magicfs.write(first, f"{url}/narrow", schema=wanted)
-    assert magicfs.dataset(f"{url}/narrow").schema.equals(wanted)
+    assert magicfs.Dataset(f"{url}/narrow").to_arrow().schema.equals(wanted)
     with pytest.raises(UsageError, match="schema= has the columns"):
         magicfs.write(first, f"{url}/other", schema=pa.schema({"n": pa.int16()}))
 
@@ -273,7 +273,7 @@ def test_data_without_rows_make_no_file_and_replace_nothing_unless_allowed(url: 
         report = magicfs.write(data, url, mode="append")
         assert (report.files, report.rows) == (0, 0)
     assert not visible(url)
-    assert magicfs.dataset(url, schema=empty.schema).count_rows() == 0
+    assert magicfs.Dataset(url).to_arrow(schema=empty.schema).count_rows() == 0
     magicfs.write(pa.table(ROWS), url, mode="append", partition_by="day")
     for mode in ("overwrite", "overwrite_partitions"):
         with pytest.raises(UsageError, match="'allow_empty': True"):
@@ -344,7 +344,7 @@ def test_files_have_no_more_rows_and_about_as_many_bytes_as_asked(url: str) -> N
         assert len(sizes) > 2
         assert sizes[-1] <= (1.3 if how else 1.15) * 300_000
         assert sizes[1] >= (0.7 if how else 0.85) * 300_000, "but for the last one"
-        read = magicfs.dataset(place, format=format_).to_table(["n"]).sort_by("n")
+        read = magicfs.Dataset(place).to_arrow(format=format_).to_table(["n"]).sort_by("n")
         assert read["n"].to_pylist() == table["n"].to_pylist()
 
 
@@ -399,7 +399,7 @@ def test_moments_and_days_as_partitions_read_back(url: str) -> None:
     table = pa.table({"n": [1, 2], "at": [dt.datetime(2026, 1, 31, 8, 0, 0, 500000), None]})
     magicfs.write(table, url, partition_by="at")
     assert any("at=2026-01-31 08%3A00%3A00.5/" in path for path in visible(url))
-    read = magicfs.dataset(url, schema=table.schema).to_table().sort_by("n")
+    read = magicfs.Dataset(url).to_arrow(schema=table.schema).to_table().sort_by("n")
     assert read["at"].to_pylist() == table["at"].to_pylist()
 
 

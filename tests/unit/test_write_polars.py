@@ -51,7 +51,7 @@ def _buffer(body: bytes) -> Any:
 
 
 def table(url: str) -> Any:
-    return magicfs.dataset(url).to_table().sort_by("n")
+    return magicfs.Dataset(url).to_arrow().to_table().sort_by("n")
 
 
 @pytest.mark.parametrize("how", [{}, {"partition_by": "day"}, {"partition_by": ["z", "day"]}])
@@ -76,7 +76,7 @@ def test_bare_directories_are_the_same_and_null_is_refused(url: str) -> None:
     frame = FRAME.filter(pl.col("day") != "")
     magicfs.write(frame, url, partition_by="day", partitioning="directory")
     assert writers(url) == {"Polars"}
-    read = magicfs.dataset(url, partitioning=["day"]).to_table().sort_by("n")
+    read = magicfs.Dataset(url).to_arrow(partitioning=["day"]).to_table().sort_by("n")
     assert read["day"].to_pylist() == frame["day"].to_list()
     before = visible(url)
     for message, bad in (("is null|is empty", FRAME), ("U\\+0000", frame.with_columns(day=pl.lit("a\0b")))):
@@ -130,7 +130,7 @@ def test_codecs_row_groups_order_and_statistics_are_as_asked(codec: str, url: st
     assert {group.column(0).compression for group in groups} == {name}
     assert groups[0].column(0).statistics.min == 0
     assert groups[-1].column(0).statistics.max == 249_999
-    assert magicfs.dataset(url).to_table()["n"].to_pylist() == list(range(250_000))
+    assert magicfs.Dataset(url).to_arrow().to_table()["n"].to_pylist() == list(range(250_000))
 
 
 @pytest.mark.parametrize("make", MAKES)

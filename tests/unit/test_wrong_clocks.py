@@ -49,7 +49,7 @@ def test_no_file_goes_before_its_time(scene: JobScene, driver: float, machine: f
         for dry_run in (True, False):
             if dry_run and machine:
                 continue  # it writes nothing, so it does not learn the time of the store
-            report = magicfs.expire(scene.url, dry_run=dry_run, filesystem=scene.filesystem)
+            report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).expire(dry_run=dry_run)
             assert (report.files, report.keeping) == (0, 1)
     assert scene.bodies() == [b"1", b"2"]
     seen = scene.elsewhere(lambda engine: chain.read_pointer(engine.store, DEST, READING))
@@ -63,11 +63,11 @@ def test_files_go_once_it_is_over(scene: JobScene, driver: float, machine: float
         second = keep(scene, "1s")
     time.sleep(1.05)
     with clock_off_by(machine):
-        report = magicfs.expire(scene.url, filesystem=scene.filesystem)
+        report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).expire()
     assert (report.jobs, report.files, report.keeping) == ((second.id,), 1, 0)
     assert scene.bodies() == [b"2"]
     scene.published({"a.bin": b"3"}, mode="overwrite")
-    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+    assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok
     assert scene.work() == []
 
 
@@ -88,5 +88,5 @@ def test_a_store_that_names_whole_seconds_delays_nothing() -> None:
     for _ in range(20):  # at different parts of a second
         scene.published({"b.bin": b"2"}, mode="overwrite", keep=timedelta(milliseconds=1))
         time.sleep(0.05)
-        assert magicfs.expire(scene.url, filesystem=scene.filesystem).keeping == 0
+        assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).expire().keeping == 0
         assert scene.bodies() == [b"2"]

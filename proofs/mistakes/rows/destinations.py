@@ -105,7 +105,7 @@ def files_from_before(user: User) -> Rows:
 def read_with_files_from_before(user: User) -> Rows:
     user.put("plain/by-hand.txt", "by hand\n")
     user.publish({"new.txt": "new"}, url=user.at("plain"))
-    magicfs.dataset(user.at("plain"), format="csv")
+    magicfs.Dataset(user.at("plain")).to_arrow(format="csv")
     return ["old"]
 
 
@@ -123,7 +123,7 @@ def recover_elsewhere(user: User) -> Rows:
     job = user.job().setup()
     with job.task(0) as task:
         user.write(task, {"a.txt": "new"})
-    report = magicfs.recover(user.at("sale"))
+    report = magicfs.Dataset(user.at("sale")).recover()
     user.told += [f"magicfs recover: {len(report.jobs)} jobs"]
     datasets.abort(user.url, job=job.id)
     return ["old"]

@@ -26,13 +26,13 @@ def killed_before_commit(user: User) -> Rows:
 
 def killed_in_commit(user: User) -> Rows:
     died_in(JobState.COMMITTING, user.url, tasks=2, completed=1)
-    magicfs.recover(user.url)
+    magicfs.Dataset(user.url).recover()
     return ["old", "0", "1"]
 
 
 def killed_in_commit_and_rolled_back(user: User) -> Rows:
     died_in(JobState.COMMITTING, user.url, tasks=2, completed=1)
-    magicfs.recover(user.url, rollback=True)
+    magicfs.Dataset(user.url).recover(rollback=True)
     return ["old"]
 
 
@@ -50,8 +50,8 @@ def killed_and_replaced(user: User) -> Rows:
 
 def recovered_twice(user: User) -> Rows:
     died_in(JobState.COMMITTING, user.url, tasks=2, completed=1)
-    magicfs.recover(user.url)
-    magicfs.recover(user.url)
+    magicfs.Dataset(user.url).recover()
+    magicfs.Dataset(user.url).recover()
     return ["old", "0", "1"]
 
 
@@ -59,7 +59,7 @@ def recovered_while_alive(user: User) -> Rows:
     with user.job() as job:
         with job.task(0) as task:
             user.write(task, {"a.txt": "new"})
-        magicfs.recover(user.url)
+        magicfs.Dataset(user.url).recover()
     user.hear(job)
     return ["old", "new"]
 
@@ -166,7 +166,7 @@ def never_ended(user: User) -> Rows:
     job = user.job().setup()
     with job.task(0) as task:
         user.write(task, {"a.txt": "new"})
-    report = magicfs.recover(user.url)
+    report = magicfs.Dataset(user.url).recover()
     user.told += [f"magicfs recover: {one.found}, {one.action}" for one in report.jobs]
     return ["old", "new"]
 

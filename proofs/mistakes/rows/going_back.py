@@ -12,31 +12,31 @@ GROUP = "Going back"
 
 def rolled_back_with_wednesday_on_top(user: User) -> Rows:
     _three_days(user)
-    magicfs.rollback(user.url, to="monday", keep="7d")
+    magicfs.Dataset(user.url).rollback(to="monday", keep="7d")
     return ["monday", "wednesday"]
 
 
 def rolled_back_without_a_word(user: User) -> Rows:
     _three_days(user)
-    magicfs.rollback(user.url, to="monday")
+    magicfs.Dataset(user.url).rollback(to="monday")
     return ["monday"]
 
 
 def rolled_back_a_day_that_never_was(user: User) -> Rows:
     _three_days(user)
-    magicfs.rollback(user.url, to="monday", partitions="day=31", keep=None)
+    magicfs.Dataset(user.url).rollback(to="monday", partitions="day=31", keep=None)
     return ["monday", "wednesday"]
 
 
 def dropped_without_a_word(user: User) -> Rows:
     _three_days(user)
-    magicfs.drop(user.url, partitions="day=tuesday")
+    magicfs.Dataset(user.url).drop(partitions="day=tuesday")
     return ["monday", "wednesday"]
 
 
 def run_again_after_a_rollback(user: User) -> Rows:
     _three_days(user)
-    magicfs.rollback(user.url, to="monday", keep=None)
+    magicfs.Dataset(user.url).rollback(to="monday", keep=None)
     _day(user, "wednesday")
     return ["monday", "wednesday"]
 

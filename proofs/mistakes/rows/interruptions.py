@@ -39,7 +39,7 @@ def before_its_first_step(user: User) -> Rows:
             job.commit(job.commits)
         except KeyboardInterrupt:
             user.told.append("KeyboardInterrupt")
-    user.told += [f"magicfs recover: {len(magicfs.recover(user.url).jobs)} jobs"]
+    user.told += [f"magicfs recover: {len(magicfs.Dataset(user.url).recover().jobs)} jobs"]
     return ["old"]
 
 

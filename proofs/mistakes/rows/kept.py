@@ -33,7 +33,7 @@ def _later(days: float) -> Iterator[None]:
 
 
 def _shown_as_of(user: User, job: str) -> list[str]:
-    table = magicfs.dataset(user.url, as_of=job, format="csv").to_table()
+    table = magicfs.Dataset(user.url).to_arrow(as_of=job, format="csv").to_table()
     return [*table.column_names, *(str(value) for row in table.to_pylist() for value in row.values())]
 
 
@@ -41,7 +41,7 @@ def _kept_until_its_time(user: User, first: magicfs.Job) -> Rows:
     """What the first job showed is there until its time is over, and goes then."""
     assert _shown_as_of(user, first.id) == ["first"], "it was deleted before its time"
     with _later(8):
-        report = magicfs.expire(user.url)
+        report = magicfs.Dataset(user.url).expire()
     assert report.files == 1, report
     user.told.clear()  # the warning that a listing shows both, which is over
     return ["second"]
@@ -51,7 +51,7 @@ def expired_by_a_machine_ahead(user: User) -> Rows:
     first = user.publish({"a.txt": "first"}, "overwrite")
     user.publish({"a.txt": "second"}, "overwrite", keep="7h")
     with _clock(_DAY_S):
-        magicfs.expire(user.url)
+        magicfs.Dataset(user.url).expire()
     return _kept_until_its_time(user, first)
 
 
@@ -59,7 +59,7 @@ def kept_by_a_driver_behind(user: User) -> Rows:
     first = user.publish({"a.txt": "first"}, "overwrite")
     with _clock(-_DAY_S):
         user.publish({"a.txt": "second"}, "overwrite", keep="7h")
-    magicfs.expire(user.url)
+    magicfs.Dataset(user.url).expire()
     return _kept_until_its_time(user, first)
 
 
@@ -72,7 +72,7 @@ def moved(user: User) -> Rows:
         user.move(key, "sales" + key.removeprefix("elsewhere"))
     user.publish({"a.txt": "third"}, "overwrite")
     with _later(8):
-        magicfs.expire(user.url)
+        magicfs.Dataset(user.url).expire()
     user.told.clear()
     return ["third"]
 
@@ -99,7 +99,7 @@ def aborted_beside_equal_names(user: User) -> Rows:
 
 def read_by_an_old_list(user: User) -> Rows:
     user.publish({"a.txt": "first"}, "overwrite", unique_names=False)
-    opened = magicfs.dataset(user.url, format="csv")
+    opened = magicfs.Dataset(user.url).to_arrow(format="csv")
     user.publish({"a.txt": "other"}, "overwrite", unique_names=False)
     return [str(row) for row in opened.to_table().to_pylist()]
 

@@ -47,7 +47,7 @@ def copied(user: User) -> Rows:
     rows = _landed(user)
     files = MagicFileSystem(fs=LocalFileSystem())
     files.cp(f"{user.bucket}/landing", f"{user.bucket}/sales/by-hand", recursive=True)
-    magicfs.adopt(user.url)
+    magicfs.Dataset(user.url).adopt()
     return ["old", *rows]
 
 
@@ -57,7 +57,7 @@ def moved(user: User) -> Rows:
     files.mv(f"{user.bucket}/landing", f"{user.bucket}/sales/by-hand", recursive=True)
     there = Path(user.bucket, "sales", "by-hand").rglob("*.txt")
     assert {file.stat().st_mode & 0o777 for file in there} == {0o600}, "a move is a copy"
-    magicfs.adopt(user.url)
+    magicfs.Dataset(user.url).adopt()
     return ["old", *rows]
 
 
@@ -72,7 +72,7 @@ def killed_while_it_is_set_up(user: User) -> Rows:
     died = subprocess.run([sys.executable, "-c", _DIES, user.url], check=False, timeout=120)  # noqa: S603
     assert died.returncode == -signal.SIGKILL
     assert list(Path(user.bucket, "sales").glob("__magic*/**/*")), "it has left something"
-    user.told += [f"magicfs recover: {len(magicfs.recover(user.url).jobs)} jobs"]
+    user.told += [f"magicfs recover: {len(magicfs.Dataset(user.url).recover().jobs)} jobs"]
     user.publish({"new.txt": "new"}, "overwrite")
     return ["new"]
 

@@ -24,7 +24,7 @@ def work_removed(user: User) -> Rows:
 def work_removed_half_way(user: User) -> Rows:
     died_in(JobState.COMMITTING, user.url, tasks=2, completed=1)
     user.delete("sales/__magic")
-    report = magicfs.recover(user.url)
+    report = magicfs.Dataset(user.url).recover()
     user.told += [f"magicfs recover: {len(report.jobs)} jobs", *_verified(user)]
     return ["old", "0", "1"]
 
@@ -33,7 +33,7 @@ def facts_removed(user: User) -> Rows:
     died_in(JobState.COMMITTING, user.url, tasks=2, completed=1)
     for key in user.keys("/facts"):
         user.delete(key)
-    magicfs.recover(user.url)
+    magicfs.Dataset(user.url).recover()
     return ["old", "0", "1"]
 
 
@@ -49,7 +49,7 @@ def uploads_expired(user: User) -> Rows:
 def uploads_expired_half_way(user: User) -> Rows:
     died_in(JobState.COMMITTING, user.url, tasks=2, completed=1)
     user.abort_uploads()
-    report = magicfs.recover(user.url)
+    report = magicfs.Dataset(user.url).recover()
     user.told += [f"magicfs recover: {one.action}" for one in report.jobs]
     return ["old"]
 
@@ -73,7 +73,7 @@ def manifests_adopted(user: User) -> Rows:
     for key in user.keys("/_magicfs/"):
         if not key.endswith("current.json"):
             user.delete(key)
-    magicfs.adopt(user.url)
+    magicfs.Dataset(user.url).adopt()
     return ["old", "new"]
 
 
@@ -99,8 +99,8 @@ def file_removed(user: User) -> Rows:
 
 def adopted_twice(user: User) -> Rows:
     user.put("sales/by-hand.txt", "by hand\n")
-    magicfs.adopt(user.url)
-    magicfs.adopt(user.url)
+    magicfs.Dataset(user.url).adopt()
+    magicfs.Dataset(user.url).adopt()
     return ["old", "by hand"]
 
 
@@ -110,9 +110,9 @@ def compacted_beside_a_job(user: User) -> Rows:
     with user.job() as job:
         with job.task(0) as task:
             user.write(task, {"b.txt": "last"})
-        magicfs.compact(user.url)
+        magicfs.Dataset(user.url).compact()
     user.hear(job)
-    magicfs.compact(user.url)
+    magicfs.Dataset(user.url).compact()
     return ["old", "new 0", "new 1", "new 2", "last"]
 
 
@@ -124,7 +124,7 @@ def written_beside(user: User) -> Rows:
 
 
 def _verified(user: User) -> list[str]:
-    report = magicfs.verify(user.url)
+    report = magicfs.Dataset(user.url).verify()
     found = {name: len(getattr(report, name)) for name in ("missing", "altered", "foreign")}
     return [
         f"magicfs verify: {number} {name}" + ("" if number == 1 else " files")
@@ -145,7 +145,7 @@ MISTAKES = {
     "`_magicfs` is removed, and an `overwrite` follows": manifests_removed,
     "`_SUCCESS` is removed": success_removed,
     "a published file is removed, and an `overwrite` follows": file_removed,
-    "`magicfs.adopt` is called twice": adopted_twice,
-    "`magicfs.compact` runs beside a job": compacted_beside_a_job,
+    "`Dataset.adopt` is called twice": adopted_twice,
+    "`Dataset.compact` runs beside a job": compacted_beside_a_job,
     "a file is written beside the jobs": written_beside,
 }

@@ -90,7 +90,7 @@ def clock_a_day_ahead(user: User) -> Rows:
     with mock.patch("time.time", side_effect=lambda now=time.time: now() + _DAY_S):
         user.publish({"a.txt": "new 1"})
     user.publish({"b.txt": "new 2"})
-    magicfs.recover(user.url)
+    magicfs.Dataset(user.url).recover()
     return ["old", "new 1", "new 2"]
 
 
@@ -118,7 +118,7 @@ def no_manifest(user: User) -> Rows:
         user.publish({"new.txt": "new"}, filesystem=user.failing(refused))
     except CommitUnfinished as error:
         user.told.append(f"CommitUnfinished: {error}")
-    magicfs.recover(user.url)
+    magicfs.Dataset(user.url).recover()
     return ["old", "new"]
 
 
@@ -127,7 +127,7 @@ def own_magic_path(user: User) -> Rows:
 
     filesystem = MagicFileSystem(target_protocol="memory")
     filesystem.pipe_file(f"{user.bucket}/sales/__magic/by-hand/__base/a.txt", b"new\n")
-    report = magicfs.recover(user.url)
+    report = magicfs.Dataset(user.url).recover()
     user.told += [f"magicfs recover: {len(report.jobs)} jobs"]
     return ["old", "new"]
 

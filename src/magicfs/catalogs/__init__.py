@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from magicfs.catalogs.glue import Glue as Glue
     from magicfs.catalogs.hive import Hive as Hive
     from magicfs.catalogs.iceberg import Iceberg as Iceberg
-    from magicfs.catalogs.register import RegisterReport as RegisterReport
-    from magicfs.catalogs.register import register as register
     from magicfs.catalogs.symlinks import SymlinkManifest as SymlinkManifest
 
 _HOMES = {
@@ -28,22 +26,9 @@ _HOMES = {
     "Glue": "magicfs.catalogs.glue",
     "Hive": "magicfs.catalogs.hive",
     "Iceberg": "magicfs.catalogs.iceberg",
-    "RegisterReport": "magicfs.catalogs.register",
     "SymlinkManifest": "magicfs.catalogs.symlinks",
     "catch_up": "magicfs.catalogs.catch_up",
-    "register": "magicfs.catalogs.register",
 }
 
-__all__ = [
-    "CaughtUp",
-    "Delta",
-    "DuckLake",
-    "Glue",
-    "Hive",
-    "Iceberg",
-    "RegisterReport",
-    "SymlinkManifest",
-    "catch_up",
-    "register",
-]
+__all__ = ["CaughtUp", "Delta", "DuckLake", "Glue", "Hive", "Iceberg", "SymlinkManifest", "catch_up"]
 __getattr__: Final = lazy_names(__name__, _HOMES)

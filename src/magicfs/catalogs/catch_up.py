@@ -19,7 +19,7 @@ from magicfs.formats.registration import Registration, differs, metastore_of
 from magicfs.manifests import registrations
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
-from magicfs.report import plain_fields
+from magicfs.report import Report
 from magicfs.stores import resolve
 from magicfs.transaction.others import find_unfinished_jobs
 
@@ -27,7 +27,7 @@ __all__ = ["CaughtUp", "catch_up"]
 
 
 @dataclass(frozen=True, slots=True)
-class CaughtUp:
+class CaughtUp(Report):
     """A table that did not show what a job had published.
 
     Attributes:
@@ -47,8 +47,6 @@ class CaughtUp:
     line: str = ""
     problem: str = ""
 
-    to_dict = plain_fields
-
 
 def catch_up(
     url: str | PathLike[str],
@@ -63,7 +61,7 @@ def catch_up(
     Connections and credentials are those of this process: a table is registered if its catalog is one that
     the process is configured for, and the one that the job meant. No other is connected to, whatever a record
     says. Of the others ``line`` says what to call. Tables of jobs that have not ended are left alone;
-    ``magicfs.recover`` ends them. A second call finds nothing to do, but for what could not be registered.
+    ``Dataset.recover`` ends them. A second call finds nothing to do, but for what could not be registered.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.

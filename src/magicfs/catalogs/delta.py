@@ -71,7 +71,7 @@ class Delta(Registers):
     def line(self, url: str) -> str:
         if self.storage_options is None:
             return f"magicfs maintain {quote(url)} --register delta"
-        return f"magicfs.register({url!r}, Delta(storage_options=…))"
+        return f"magicfs.Dataset({url!r}).register(Delta(storage_options=…))"
 
     def open(self, place: Destination) -> Table:
         try:

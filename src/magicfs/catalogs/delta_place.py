@@ -77,7 +77,8 @@ def warn_of_names(location: Location, keys: Iterable[str]) -> None:
     if lost is not None:
         text = (
             "%s: pl.read_delta of Polars does not find files below %s in this Delta table, for it looks for "
-            "%s; use pl.scan_pyarrow_dataset(magicfs.dataset(%r)); deltalake, DuckDB and Spark find them"
+            "%s; use pl.scan_pyarrow_dataset(magicfs.Dataset(%r).to_arrow()); deltalake, DuckDB and Spark "
+            "find them"
         )
         below = lost.rpartition("/")[0] or lost
         _LOGGER.warning(text, location.url, below, quote(lost, safe=_UNENCODED), location.url)

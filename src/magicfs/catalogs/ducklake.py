@@ -60,9 +60,8 @@ class DuckLake(Registers):
         return None  # a lake is attached by whoever has the connection
 
     def line(self, url: str) -> str:
-        return (
-            f"magicfs.register({url!r}, DuckLake(connection, {self.lake!r}, {self.name!r}, {self.schema!r}))"
-        )
+        table = f"{self.lake!r}, {self.name!r}, {self.schema!r}"
+        return f"magicfs.Dataset({url!r}).register(DuckLake(connection, {table}))"
 
     def open(self, place: Destination) -> Table:
         """Begin the transaction that all of it is in: it is refused if others change the table meanwhile."""

@@ -69,7 +69,9 @@ class Glue(Registers):
     def line(self, url: str) -> str:
         if self.exact:
             return f"magicfs maintain {quote(url)} --register glue --table {quote(self.table)}"
-        return f"magicfs.register({url!r}, Glue(client, {self.database!r}, {self.name!r}, exact=False))"
+        return (
+            f"magicfs.Dataset({url!r}).register(Glue(client, {self.database!r}, {self.name!r}, exact=False))"
+        )
 
     def open(self, place: Destination) -> Table:
         try:

@@ -73,7 +73,7 @@ class Iceberg(Registers):
     def line(self, url: str) -> str:
         name = getattr(self.catalog, "name", None)
         if not isinstance(name, str) or not name:
-            return f"magicfs.register({url!r}, Iceberg(catalog, {self.name!r}))"
+            return f"magicfs.Dataset({url!r}).register(Iceberg(catalog, {self.name!r}))"
         table = f"--table {quote(self.name)} --catalog-name {quote(name)}"
         return f"magicfs maintain {quote(url)} --register iceberg {table}"
 

@@ -20,7 +20,7 @@ from magicfs.manifests import registrations
 from magicfs.past.history import publications
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
-from magicfs.report import JobReport, plain_fields
+from magicfs.report import JobReport, Report
 
 __all__ = ["RegisterReport", "Registers", "register", "show"]
 
@@ -28,7 +28,7 @@ _TRIES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterReport:
+class RegisterReport(Report):
     """What a catalog shows now.
 
     Attributes:
@@ -51,8 +51,6 @@ class RegisterReport:
     removed: int
     files: int
 
-    to_dict = plain_fields
-
 
 class Registers:
     """What every catalog has: for jobs that register as soon as they are published."""
@@ -62,7 +60,7 @@ class Registers:
     def register(
         self: Catalog, url: str | PathLike[str] | JobReport, *, force: bool = False, **way: Unpack[Way]
     ) -> RegisterReport:
-        """``magicfs.register`` with this catalog."""
+        """``Dataset.register`` with this catalog."""
         return register(url, self, force=force, **way)
 
     def registration(self: Catalog, url: str, job_id: str) -> Registration:

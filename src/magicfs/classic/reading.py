@@ -106,6 +106,6 @@ async def _listed(engine: Engine, location: Location) -> Winners:
     if winners is None:
         raise UsageError(
             f"{path} lists no winners: committer {success.committer or 'unknown'!r} wrote it; list the "
-            "destination, or read it with magicfs.dataset if it has manifests"
+            "destination, or read it with magicfs.Dataset if it has manifests"
         )
     return winners

@@ -2,9 +2,9 @@
 
 Section 3 of "Stocator: A High Performance Object Store Connector for Spark" (arXiv 1709.01812). Tasks write
 final files; which of them count is decided by one atomic write, that of ``_SUCCESS``, whose field
-``magicfs.winners`` lists every winning attempt. A reader that honours it (``magicfs.stocator_files``) sees
-exactly old or exactly new. A reader that lists the destination sees files as they are written, those of
-losers until the job commit has deleted them, and those of zombies for good.
+``magicfs.winners`` lists every winning attempt. A reader that honours it
+(``magicfs.hadoop.stocator_files``) sees exactly old or exactly new. One that lists the destination sees files
+as they are written, those of losers until the job commit has deleted them, and those of zombies for good.
 
 Stocator's other half, a filesystem of Hadoop that catches writes under ``_temporary`` and gives them final
 names, is left out: tasks write through ``Task.filesystem``.

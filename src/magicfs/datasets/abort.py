@@ -6,15 +6,13 @@ work objects.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, get_args
+from typing import Unpack, get_args
 
-from fsspec.spec import AbstractFileSystem
-
-from magicfs.datasets.connection import context_of, on_destination
+from magicfs.datasets.connection import Way, context_of, on_destination
 from magicfs.datasets.finders import Cluster, find_one, finder_of, finders
 from magicfs.datasets.listed_jobs import work_of
 from magicfs.datasets.recover import recover_jobs
@@ -50,8 +48,7 @@ def abort(
     driver_is_dead: bool = False,
     dry_run: bool = False,
     cluster: Cluster | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> RecoverReport:
     """Discard a job that is not committed; its driver, if it lives, can no longer commit it.
 
@@ -69,8 +66,6 @@ def abort(
         dry_run: Change nothing; report what would be done.
         cluster: Where a job of Hadoop's staging committers keeps what its tasks have committed, a URL or a
             ``Cluster``.
-        storage_options: Options of the wrapped filesystem, as for fsspec.
-        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
     Raises:
         UsageError: No job is named, and there is none or are several; or the job is at work in a directory
@@ -81,7 +76,7 @@ def abort(
         StoreError: Something could not be discarded; call again.
     """
     how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run, "cluster": Cluster.of(cluster)}
-    return on_destination(abort_job, url, storage_options, filesystem, **how)
+    return on_destination(abort_job, url, **way, **how)
 
 
 async def abort_job(

@@ -30,7 +30,7 @@ from magicfs.manifests.restore import LostPointer, lost_pointer, point_to, probl
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
-from magicfs.report import plain_fields
+from magicfs.report import Report
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
@@ -43,7 +43,7 @@ _LOGGER = logging.getLogger("magicfs")
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptReport:
+class AdoptReport(Report):
     """What was adopted and mended, and what is lost.
 
     Attributes:
@@ -65,8 +65,6 @@ class AdoptReport:
     adopted: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-
-    to_dict = plain_fields
 
 
 def adopt(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[Way]) -> AdoptReport:

@@ -78,7 +78,7 @@ async def _at(engine: Engine, location: Location, moment_ms: int) -> str:
 
 def _not_found(engine: Engine, location: Location, problem: str) -> ObjectNotFound:
     return ObjectNotFound(
-        "dataset",
+        "read",
         f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
         problem,
         hint=f"magicfs log {location.url} shows all publications",

@@ -7,15 +7,13 @@ the job's last attempt is published, of each task the last commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
-from typing import Any
+from typing import Unpack
 
-from fsspec.spec import AbstractFileSystem
-
-from magicfs.datasets.connection import on_destination
+from magicfs.datasets.connection import Way, on_destination
 from magicfs.datasets.finders import Cluster, finder_of
 from magicfs.datasets.listed_jobs import Found, find
 from magicfs.engine import Engine
@@ -25,7 +23,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
-from magicfs.report import JobReport, plain_fields
+from magicfs.report import JobReport, Report
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.extension import Accepted, extensions_of
 from magicfs.transaction.output import JobOutput
@@ -57,7 +55,7 @@ async def commit_or_abort(
 
 
 @dataclass(frozen=True, slots=True)
-class ListedJob:
+class ListedJob(Report):
     """What committing a job from a listing would publish.
 
     Attributes:
@@ -86,8 +84,6 @@ class ListedJob:
     replaced: int = 0
     published: int = 0
 
-    to_dict = plain_fields
-
 
 def commit(
     url: str | PathLike[str],
@@ -98,8 +94,7 @@ def commit(
     allow_empty: bool = False,
     cluster: Cluster | str | None = None,
     accept: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> JobReport:
     """Publish what the tasks of an open job have committed, in the place of its driver.
 
@@ -119,8 +114,6 @@ def commit(
         accept: Why a job in quarantine, whose audit has failed, is published all the same, or one whose
             driver died before it was judged. Exactly what was judged is published, or in the second case
             what its tasks have committed, and the reason stands in the manifest.
-        storage_options: Options of the wrapped filesystem, as for fsspec.
-        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
     Raises:
         UsageError: No such job, no committed task or another number of them, a job with
@@ -138,7 +131,7 @@ def commit(
     """
     how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
     asked = {"allow_empty": allow_empty, "accept": accept}
-    return on_destination(commit_listed, url, storage_options, filesystem, **how, **asked)
+    return on_destination(commit_listed, url, **way, **how, **asked)
 
 
 def preview_commit(
@@ -150,13 +143,12 @@ def preview_commit(
     allow_empty: bool = False,
     cluster: Cluster | str | None = None,
     accept: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    filesystem: AbstractFileSystem | None = None,
+    **way: Unpack[Way],
 ) -> ListedJob:
     """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
     how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
     asked = {"allow_empty": allow_empty, "accept": accept}
-    return on_destination(preview_listed, url, storage_options, filesystem, **how, **asked)
+    return on_destination(preview_listed, url, **way, **how, **asked)
 
 
 async def preview_listed(

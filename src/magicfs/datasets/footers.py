@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from os import PathLike
-from typing import Unpack
 
 from magicfs.datasets.as_of import job_as_of, view_at
-from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.read import current_view, read_manifest_of
 from magicfs.engine import Engine
 from magicfs.formats.footer import Footer
@@ -19,21 +16,13 @@ from magicfs.manifests.chain import READING
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 
-__all__ = ["footers", "footers_at", "footers_of_view"]
-
-
-def footers(
-    url: str | PathLike[str], *, last: bool = False, as_of: str | datetime | None = None, **way: Unpack[Way]
-) -> dict[str, Footer | None]:
-    """See ``magicfs.Dataset.footers``."""
-    destination = open_destination(url, for_reading=True, **way)
-    return destination.run(footers_at, last=last, as_of=as_of)
+__all__ = ["footers_at", "footers_of_view"]
 
 
 async def footers_at(
     engine: Engine, location: Location, *, last: bool = False, as_of: str | datetime | None = None
 ) -> dict[str, Footer | None]:
-    """``footers``, on the store's loop."""
+    """See ``magicfs.Dataset.footers``."""
     start, shown = await _shown(engine, location, last=last, as_of=as_of)
     found = await footers_of_view(engine, location, start, shown)
     return {key: found.get(key) for key in sorted(shown) if is_data(key, "")}

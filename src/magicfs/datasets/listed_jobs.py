@@ -155,7 +155,7 @@ async def _find_foreign(
         if await jvm_commit.seen(engine, location.key, job) is not None:
             raise CommitDenied(
                 f"job {job} is published: a committer of Hadoop's has committed it, as "
-                f"{location.url}/_SUCCESS says; nothing was changed; run magicfs.adopt({location.url!r}) "
+                f"{location.url}/_SUCCESS says; nothing was changed; run magicfs adopt {location.url} "
                 "when nobody writes there, so that its files belong to the dataset; do not run the job again"
             )
         raise UsageError(

@@ -106,12 +106,7 @@ class _PublishedBeforeError(UsageError):
 
 
 async def publish_found(
-    engine: Engine,
-    location: Location,
-    magic: MagicPath,
-    *,
-    mode: WriteMode = "append",
-    dry_run: bool = False,
+    engine: Engine, location: Location, magic: MagicPath, *, mode: WriteMode = "append", dry_run: bool = False
 ) -> PathReport:
     """``publish``, on the store's loop."""
     seen = await path_records.find_records(engine, magic)

@@ -110,8 +110,7 @@ class MagicFileSystem(Writing):
             CommitFailed: A file could not be published; what had become visible was removed again, and all
                 files of the path are discarded.
             CommitOutcomeUnknown: The store did not answer; nothing was removed; call ``Dataset.recover``.
-            CommitUnfinished: Every file is visible, but readers of manifests may not see them; call
-                ``Dataset.recover``.
+            CommitUnfinished: It is published, but readers may not see it yet; call ``Dataset.recover``.
             StoreError: The store refused or failed before the commit point; call again.
         """
         from magicfs.datasets import own_paths
@@ -128,11 +127,9 @@ class MagicFileSystem(Writing):
             dry_run: Change nothing; report what would be discarded.
 
         Raises:
-            UsageError: No magic path, or a job's, or this process is still writing a file. Nothing was
-                changed.
+            UsageError: No magic path, or a job's, or a file is still open here. Nothing was changed.
             FormatError: A record is malformed, or names another place. Nothing was changed.
-            CommitDenied: The path is being published, past its commit point, or another process has discarded
-                it meanwhile; nothing was changed.
+            CommitDenied: The path is being published, or was discarded meanwhile; nothing was changed.
             StoreError: Something could not be discarded; call again.
         """
         from magicfs.datasets import own_paths

@@ -9,7 +9,7 @@ committers, ``fates`` says what became of uploads that are on record, and ``job`
 Names are loaded when they are first used.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from magicfs.runtime.lazy_names import lazy_names
 
@@ -19,4 +19,4 @@ if TYPE_CHECKING:
 
 _HOMES = {"from_hadoop_conf": "magicfs.hadoop.conf", "stocator_files": "magicfs.classic.reading"}
 __all__ = ["from_hadoop_conf", "stocator_files"]
-__getattr__ = lazy_names(__name__, _HOMES)
+__getattr__: Final = lazy_names(__name__, _HOMES)

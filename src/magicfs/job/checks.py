@@ -254,7 +254,7 @@ def _check_rerun(asked: JobOptions) -> None:
         raise UsageError(
             "rerun='overwrite' needs mode='overwrite' or 'overwrite_partitions', which replace what the run "
             f"published before; mode={mode!r} replaces nothing; choose one of them, or "
-            "take the earlier files out by magicfs.drop with jobs='run:…', then run again"
+            "take the earlier files out by Dataset.drop with jobs='run:…', then run again"
         )
 
 

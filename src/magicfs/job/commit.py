@@ -122,7 +122,7 @@ def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]
         except Exception as error:  # noqa: BLE001 - of any library, and the job is published
             warnings.append(
                 f"{catalog} does not show job {report.job_id} yet: {resolve.redacted(str(error))}; call "
-                f"magicfs.register again, or run magicfs recover {spec.location.url}"
+                f"Dataset.register again, or run magicfs recover {spec.location.url}"
             )
             _LOGGER.warning("%s: %s", spec.location.url, warnings[-1])
         else:
@@ -151,7 +151,7 @@ _BY_VERSION = (
 )
 _IN_PLACE = (
     "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them beside "
-    "the new ones until magicfs maintain; readers of manifests do not (magicfs.dataset, "
+    "the new ones until magicfs maintain; readers of manifests do not (magicfs.Dataset, "
     "spark.read.format('magic'))"
 )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import TYPE_CHECKING, Any, Final, Never, Self
 from uuid import UUID, uuid4
 
 from magicfs.errors import ProtocolViolation
@@ -71,7 +71,7 @@ class Job(Twins, Maps):
             raises at setup. A run that a later rollback or drop has taken back is not published.
         keep: For how long replaced files stay, such as ``"7d"``: so long readers of manifests can go on with
             an older list of files, read the dataset ``as_of`` then, and a rollback leads back to it.
-            ``magicfs.expire`` deletes them afterwards. Until then a listing of the destination shows them
+            ``Dataset.expire`` deletes them afterwards. Until then a listing of the destination shows them
             next to the new files; on a bucket of S3 with versions the bucket keeps them out of sight. By
             default they are deleted at once.
         audit: Rules of ``magicfs.audit``, and functions, of what must be true of the files before they are
@@ -79,7 +79,7 @@ class Job(Twins, Maps):
             that is pickled takes them along. The job object knows of them: a job whose driver died before
             they had judged it is published only by one that has rules, or by ``magicfs recover --accept``.
         catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
-            ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
+            ``[magicfs.catalogs.Delta()]``: as ``Dataset.register`` does. One that fails is a warning of the
             report, for the job is published. They are the driver's, and not pickled. If the driver dies
             before, ``magicfs recover`` registers those that can be found by name.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
@@ -373,9 +373,9 @@ class Job(Twins, Maps):
                 job_catalogs.forget(self.spec, self._catalogs)
             job_commit.tell_interruption(call, self.spec, self._state)
 
-    asetup = awaitable(setup)
-    acommit = awaitable(commit)
-    aabort = awaitable(abort)
+    asetup: Final = awaitable(setup)
+    acommit: Final = awaitable(commit)
+    aabort: Final = awaitable(abort)
 
     def __enter__(self) -> Self:
         return self.setup()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from magicfs.errors import CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
@@ -30,15 +30,6 @@ class _Job(Protocol):
 
     spec: JobSpec
     _bar: Bar
-
-    def map(
-        self,
-        function: Callable[[Task], Any],
-        tasks: Iterable[int | str],
-        *,
-        executor: Submits | Callable[[], Submits],
-        retries: int = 3,
-    ) -> list[TaskCommit]: ...
 
     def add(self, commit: TaskCommit) -> None: ...
     def _require_open(self, call: str) -> None: ...
@@ -93,7 +84,7 @@ class Maps:
             self.add(commit)
         return commits
 
-    amap = awaitable(map)  # noqa: A003 - it is the method
+    amap: Final = awaitable(map)  # noqa: A003 - it is the method
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
@@ -407,9 +407,9 @@ class Task(Twins):
         waiting = f"task {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
         Call(self._spec.loop, abort, whole=True, waiting=waiting).run()
 
-    asetup = awaitable(setup)
-    acommit = awaitable(commit)
-    aabort = awaitable(abort)
+    asetup: Final = awaitable(setup)
+    acommit: Final = awaitable(commit)
+    aabort: Final = awaitable(abort)
 
     def __enter__(self) -> Self:
         return self.setup()

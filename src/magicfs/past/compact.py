@@ -32,7 +32,7 @@ from magicfs.past.log_growth import LogWriter, News
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
-from magicfs.report import plain_fields
+from magicfs.report import Report
 from magicfs.stores.conditions import conditions_of
 
 __all__ = ["CompactReport", "compact", "compact_chain"]
@@ -42,7 +42,7 @@ _MERGING_TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class CompactReport:
+class CompactReport(Report):
     """What a compaction did.
 
     Attributes:
@@ -61,8 +61,6 @@ class CompactReport:
     files: int = 0
     bytes: int = 0
     runs: int = 0
-
-    to_dict = plain_fields
 
 
 def compact(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[Way]) -> CompactReport:
@@ -198,15 +196,7 @@ async def _with_log(
         outdated = await log_growth.delete_outdated(store, location.key, past.log)
     assert total.previous is not None
     file, _ = await log_growth.write(
-        writer,
-        store,
-        location.key,
-        before,
-        total.previous,
-        jobs,
-        runs,
-        outdated=outdated,
-        merge=merge,
+        writer, store, location.key, before, total.previous, jobs, runs, outdated=outdated, merge=merge
     )
     return replace(total, log=file)
 

@@ -30,6 +30,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
+from magicfs.report import Report
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
@@ -45,7 +46,7 @@ _NAMED_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class DropReport:
+class DropReport(Report):
     """What was dropped.
 
     Attributes:
@@ -171,10 +172,7 @@ async def drop_files(
         url=location.url,
         layout=WorkLayout(location.key, job),
         options=JobOptions(
-            committer="magic",
-            mode="drop",
-            run_id=run_id,
-            keep=Keep(ms=keep_ms, in_place=keep_in_place),
+            committer="magic", mode="drop", run_id=run_id, keep=Keep(ms=keep_ms, in_place=keep_in_place)
         ),
     )
     effects = Effects()
@@ -259,10 +257,7 @@ def _is_one(file: ManifestFile, other: ManifestFile) -> bool:
 
 
 def _meeting(
-    location: Location,
-    condition: Condition,
-    files: Mapping[str, ManifestFile],
-    known: Mapping[str, _Known],
+    location: Location, condition: Condition, files: Mapping[str, ManifestFile], known: Mapping[str, _Known]
 ) -> Iterator[tuple[str, ManifestFile]]:
     unknown: list[str] = []
     names = set[str]()

@@ -42,7 +42,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
-from magicfs.report import plain_fields
+from magicfs.report import Report
 from magicfs.runtime.parallel import at_once, drained, gathered
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching, sweep_probes
 from magicfs.stores.port import Store
@@ -61,7 +61,7 @@ _PAUSE_MAX_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireReport:
+class ExpireReport(Report):
     """What was deleted, and what is still kept.
 
     Attributes:
@@ -82,8 +82,6 @@ class ExpireReport:
     altered: tuple[str, ...] = ()
     keeping: int = 0
     next_ms: int | None = None
-
-    to_dict = plain_fields
 
 
 def expire(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[Way]) -> ExpireReport:

@@ -29,6 +29,7 @@ class PublishedFile:
         size: Its bytes.
         rows: Its rows; None if nobody counted them.
         etag: Its ETag, as the store gave it; empty if nobody saw it.
+        checksum: That of its task, as ``algorithm:base64``; None if the job stored none.
         partition: The values of its Hive partitions by name, as text; None for null.
     """
 
@@ -37,13 +38,15 @@ class PublishedFile:
     size: int
     rows: int | None = None
     etag: str = ""
+    checksum: str | None = None
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def published_file(file: ManifestFile, place: Location) -> PublishedFile:
     """The same for people."""
     url = Location(place.scheme, place.bucket, join(place.key, file.key)).url
-    return PublishedFile(url, file.key, file.size, file.rows, file.etag, partition_values(file.key))
+    values = partition_values(file.key)
+    return PublishedFile(url, file.key, file.size, file.rows, file.etag, file.checksum, values)
 
 
 def partition_values(key: str) -> dict[str, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from os import PathLike
 from typing import Any, Unpack
@@ -18,13 +18,13 @@ from magicfs.manifests import log
 from magicfs.manifests.chain import READING
 from magicfs.manifests.tags import all_tags
 from magicfs.protocol.paths import Location
-from magicfs.report import html_table, human_bytes, text_table
+from magicfs.report import Report, html_table, human_bytes, text_table
 
 __all__ = ["History", "Publication", "as_publication", "history", "history_of", "publications"]
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(Report):
     """One job that was published.
 
     Attributes:
@@ -51,17 +51,9 @@ class Publication:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "job_id": self.job_id,
-            "run_id": self.run_id,
-            "published": self.published.isoformat(timespec="milliseconds"),
-            "mode": self.mode,
-            "files": self.files,
-            "bytes": self.bytes,
-            "tags": list(self.tags),
-            "restores": self.restores,
-            "kept_until": self.kept_until and self.kept_until.isoformat(timespec="milliseconds"),
-        }
+        moments = {name: getattr(self, name) for name in ("published", "kept_until")}
+        told = {name: one and one.isoformat(timespec="milliseconds") for name, one in moments.items()}
+        return {**asdict(self), "tags": list(self.tags), **told}
 
 
 class History(list[Publication]):

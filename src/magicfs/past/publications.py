@@ -59,7 +59,7 @@ async def published_since(engine: Engine, location: Location, start: str, end: s
 
 def _not_published(engine: Engine, location: Location, job: str) -> ObjectNotFound:
     return ObjectNotFound(
-        "read_manifest",
+        "read",
         f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
         f"job {job} is not among those published to {location.url}",
         hint="check the id and the URL; a stream begins anew with another checkpointLocation",

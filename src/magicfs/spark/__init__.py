@@ -30,18 +30,10 @@ if TYPE_CHECKING:
     from magicfs.spark.writing import write as write
 
 _HOMES = {
-    "Batch": "magicfs.spark.streaming",
-    "COMMIT_SCHEMA": "magicfs.spark.writers",
-    "arrow_function": "magicfs.spark.writers",
-    "batches": "magicfs.spark.streaming",
-    "collect_commits": "magicfs.spark.writers",
-    "commit_batch": "magicfs.spark.writers",
-    "commit_row": "magicfs.spark.writers",
-    "commit_text": "magicfs.spark.writers",
-    "current_task": "magicfs.spark.writers",
-    "group_function": "magicfs.spark.writers",
-    "pandas_function": "magicfs.spark.writers",
-    "sink": "magicfs.spark.streaming",
+    **dict.fromkeys(("Batch", "batches", "sink"), "magicfs.spark.streaming"),
+    **dict.fromkeys(("COMMIT_SCHEMA", "arrow_function", "collect_commits"), "magicfs.spark.writers"),
+    **dict.fromkeys(("commit_batch", "commit_row", "commit_text"), "magicfs.spark.writers"),
+    **dict.fromkeys(("current_task", "group_function", "pandas_function"), "magicfs.spark.writers"),
     "write": "magicfs.spark.writing",
 }
 

@@ -43,7 +43,7 @@ class Batch:
 
     Attributes:
         batch_id: Spark's number of the batch.
-        job_id: The job that published it; ``magicfs.read_manifest(url, job_id)`` lists its files.
+        job_id: The job that published it; ``magicfs.Dataset(url).files(job=job_id)`` lists its files.
         files: How many files it brought.
         bytes: Their size.
         committed_at: When it was published.

@@ -21,14 +21,14 @@ from magicfs.runtime.twins import awaitable
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow.compute as pc
-    import pyarrow.dataset
+    import pyarrow.dataset as ds
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.catalogs.port import Catalog
     from magicfs.catalogs.register import RegisterReport
     from magicfs.datasets.adopt import AdoptReport
     from magicfs.datasets.checkup import DoctorReport
-    from magicfs.datasets.connection import Way
+    from magicfs.datasets.connection import Destination, Way
     from magicfs.datasets.finders import Cluster
     from magicfs.formats.footer import Footer
     from magicfs.past.compact import CompactReport
@@ -46,7 +46,19 @@ _TARGET_SIZE: Final = 128 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class _Address:
+    """Where a dataset is, and the way there."""
+
+    url: str | PathLike[str]
+    storage_options: Mapping[str, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
+    filesystem: AbstractFileSystem | None = field(default=None, kw_only=True, repr=False, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.filesystem is not None and self.storage_options:
+            raise UsageError("give either filesystem or storage_options, not both")
+
+
+class Dataset(_Address):
     """What is published at a destination: read it, look into its history, undo, repair, maintain.
 
     ::
@@ -62,48 +74,41 @@ class Dataset:
 
     Every verb raises ``UsageError`` for a malformed URL or option, ``StoreError`` if the store refuses or
     does not answer, and ``FormatError`` if a manifest is broken or a newer magicfs wrote it. What else a verb
-    raises stands with the verb.
+    raises stands with the verb. If ``rollback``, ``drop`` or ``rewrite`` raise ``CommitOutcomeUnknown``, the
+    store did not answer; if they raise ``CommitUnfinished``, the job is published, but readers may not see it
+    yet. Then call ``recover``.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
-        storage_options: Options of the store's fsspec filesystem. Pickles carry them; ``repr`` does not show
-            them.
+        storage_options: Options of the store's fsspec filesystem, which pickles carry and ``repr`` hides.
         filesystem: That filesystem itself, in place of options.
 
     Raises:
         UsageError: Both ``storage_options`` and ``filesystem`` are given.
     """
 
-    url: str | PathLike[str]
-    storage_options: Mapping[str, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
-    filesystem: AbstractFileSystem | None = field(default=None, kw_only=True, repr=False, hash=False)
-
-    def __post_init__(self) -> None:
-        if self.filesystem is not None and self.storage_options:
-            raise UsageError("give either filesystem or storage_options, not both")
+    __slots__ = ()
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def files(self, *, last: bool = False, as_of: str | datetime | None = None) -> list[PublishedFile]:
+    def files(
+        self, *, job: str | None = None, last: bool = False, as_of: str | datetime | None = None
+    ) -> list[PublishedFile]:
         """The published files by name, and no others: URLs, sizes, rows. Needs no pyarrow.
 
-        Nothing is changed. A second call shows what was published meanwhile.
+        A second call shows what was published meanwhile. Errors are those of ``to_arrow``.
 
         Args:
-            last: Only the files of the job that was published last.
+            job: The files that the job with this id brought, whether or not readers still see them.
+            last: The files of the job that was published last.
             as_of: The dataset as it was then, as for ``to_arrow``.
-
-        Raises:
-            ObjectNotFound: As for ``to_arrow``.
-            UsageError: As for ``to_arrow``.
         """
-        from magicfs.datasets.connection import open_destination
         from magicfs.datasets.read import files_of_dataset
         from magicfs.past.file_facts import published_file
         from magicfs.protocol.modes import is_data
 
-        place = open_destination(self.url, for_reading=True, **self._way)
-        found = place.run(files_of_dataset, last, as_of)
+        place = self._opened(last or job is not None, as_of)
+        found = place.run(files_of_dataset, last, as_of, job)
         return [published_file(found[key], place.location) for key in sorted(found) if is_data(key, "")]
 
     def to_arrow(
@@ -114,7 +119,7 @@ class Dataset:
         schema: Any = None,
         format: Any = "parquet",  # noqa: A002 - as in pyarrow
         partitioning: Any = "hive",
-    ) -> pyarrow.dataset.Dataset:
+    ) -> ds.Dataset:
         """The dataset for pyarrow, as it is at this moment, or was: the visible files of all published jobs.
 
         Files that are published or replaced later are not part of it. If a later job has deleted a file or
@@ -136,16 +141,30 @@ class Dataset:
                 them; or no files and no schema; or ``as_of`` means several publications; or pyarrow is not
                 installed.
         """
-        from magicfs.datasets.read import dataset
+        try:
+            import pyarrow.dataset as ds
+            from pyarrow.fs import PyFileSystem
 
-        return dataset(
-            self.url,
-            last=last,
-            as_of=as_of,
+            from magicfs.datasets.arrow_files import PublishedFiles
+        except ImportError as error:
+            raise UsageError("to_arrow needs pyarrow; pip install 'magicfs[arrow]'") from error
+        from magicfs.datasets.read import files_of_dataset
+        from magicfs.protocol.modes import is_data
+        from magicfs.protocol.paths import prefix_of
+
+        place = self._opened(last, as_of)
+        at = place.location
+        files = place.run(files_of_dataset, last, as_of)
+        found = {f"{prefix_of(at.path)}{key}": files[key] for key in sorted(files) if is_data(key, "")}
+        if not found and schema is None:
+            raise UsageError(f"the dataset {at.url} has no files; to_arrow(schema=…) reads it as empty")
+        return ds.dataset(
+            list(found),
             schema=schema,
             format=format,
+            filesystem=PyFileSystem(PublishedFiles(place.filesystem, found, at)),
             partitioning=partitioning,
-            **self._way,
+            partition_base_dir=at.path,
         )
 
     def to_pandas(
@@ -157,15 +176,13 @@ class Dataset:
     ) -> pd.DataFrame:
         """The rows of the published Parquet files as a DataFrame. A second call reads them again.
 
+        Errors are those of ``to_arrow``; a ``UsageError`` also says if pandas is not installed.
+
         Args:
             as_of: The dataset as it was then, as for ``to_arrow``.
             columns: Only these columns.
             filter: Only these rows, such as ``pyarrow.compute.field("day") == "2026-01-01"``. Files whose
                 partitions or statistics rule them out are not read.
-
-        Raises:
-            ObjectNotFound: As for ``to_arrow``.
-            UsageError: As for ``to_arrow``; or pandas is not installed.
         """
         table = self.to_arrow(as_of=as_of).to_table(columns=columns and list(columns), filter=filter)
         try:
@@ -176,21 +193,15 @@ class Dataset:
     def footers(self, *, last: bool = False, as_of: str | datetime | None = None) -> dict[str, Footer | None]:
         """What each file says about itself: rows, schema, statistics of columns. No file is opened.
 
-        Jobs with ``footers=True`` keep it, for Parquet, CSV and JSON lines. Nothing is changed.
-
-        Args:
-            last: Only the files of the job that was published last.
-            as_of: The dataset as it was then, as for ``to_arrow``.
+        Jobs with option ``footers`` keep it, for Parquet, CSV and JSON lines. Arguments and errors are those
+        of ``to_arrow``. A second call shows what was published meanwhile.
 
         Returns:
             A ``Footer`` for each file by its key, relative to the destination; None where nothing is known.
-
-        Raises:
-            ObjectNotFound: Nothing was published there, or not what ``as_of`` names.
         """
-        from magicfs.datasets.footers import footers
+        from magicfs.datasets.footers import footers_at
 
-        return footers(self.url, last=last, as_of=as_of, **self._way)
+        return self._opened(last, as_of).run(footers_at, last=last, as_of=as_of)
 
     # -- the past --------------------------------------------------------------------------------------------
 
@@ -227,9 +238,8 @@ class Dataset:
     ) -> RollbackReport:
         """Publish the dataset as it was when a job had been published, as a new job, all or nothing.
 
-        Everything that was published since is taken back, other days included, unless you name the
-        ``partitions`` that go back. A run that was taken back counts as not published: run it again, and it
-        publishes.
+        Everything that was published since is taken back, other days included, unless you name
+        ``partitions``. A run that was taken back counts as not published: run it again, and it publishes.
 
         Files that are still there, because ``keep`` of the jobs since has kept them, are not copied.
         The store copies a file that a bucket keeps as an old version, under another name. If this process
@@ -242,9 +252,8 @@ class Dataset:
             partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below:
                 these go back, and everything else stays as it is. By default everything goes back.
             dry_run: Change nothing; report what would go and what would come back.
-            keep: How long the files that go stay, such as ``"7d"``, so that you can undo this
-                rollback; None deletes them for good. You can leave it out only if no file would be deleted
-                that nothing else keeps.
+            keep: How long the files that go stay, such as ``"7d"``, so that you can undo this rollback; None
+                deletes them for good. You can leave it out only if other jobs keep all of these files.
             keep_in_place: Whether they stay visible on a bucket with versions, too, for readers that know
                 names and no versions, such as those of Iceberg and Delta tables.
             run_id: Name of the run: a second rollback with this name finds the first.
@@ -260,8 +269,6 @@ class Dataset:
                 several publications, or what readers saw then is not known; or a partition is not there now
                 and was not then; or ``keep_in_place`` came without ``keep``. Nothing was changed.
             CommitDenied: Another job is changing the destination; nothing was changed.
-            CommitOutcomeUnknown: The store did not answer; call ``recover``.
-            CommitUnfinished: It is published, but readers may not see it yet; call ``recover``.
         """
         from magicfs.past.rollback import rollback
 
@@ -294,24 +301,20 @@ class Dataset:
         Give at least one of ``partitions``, ``jobs`` and ``where``; files that match all of them are dropped.
         Readers of manifests see all of these files before and none afterwards. What other jobs add at the
         same time stays. If this process dies before the commit point, nothing has changed, and
-        ``recover(abort=True)`` cleans up; afterwards ``recover`` finishes it. A second call finds nothing to
-        drop.
+        ``recover(abort=True)`` cleans up; afterwards ``recover`` finishes it. A second call drops nothing.
 
         Args:
             partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below.
-            jobs: Publications whose files you mean, as far as readers still see them: job ids, run ids or
-                tags.
+            jobs: Publications whose files you mean, if readers still see them: job ids, run ids or tags.
             where: A condition such as ``"day < '2026-01-01'"`` that all rows of a file meet. It may name Hive
                 partitions, what manifests know of files (``file.size``, ``file.name``, ``file.key``) and, of
-                jobs with ``footers=True``, columns with statistics; dates are text. Or a function that takes
-                a file, as ``files`` returns it.
+                jobs with option ``footers``, columns with statistics; dates are text. Or a function that
+                takes a file, as ``files`` returns it.
             dry_run: Change nothing; report what would be dropped.
-            keep: How long the files stay, such as ``"7d"``, so that you can roll this back; None
-                deletes them for good. You can leave it out only if no file would be deleted that nothing else
-                keeps.
+            keep: As for ``rollback``.
             keep_in_place: As for ``rollback``.
-            run_id: Name of the run: a second drop with this name finds the first.
-            job_id: An id for the new job that was never used; by default a random UUID.
+            run_id: As for ``rollback``.
+            job_id: As for ``rollback``.
 
         Raises:
             UsageError: Files would be deleted for good, and ``keep`` was not given; or no choice was
@@ -319,10 +322,7 @@ class Dataset:
                 rows that meet ``where`` and others that do not, or may not; or there are files that no
                 manifest knows. Nothing was changed.
             ObjectNotFound: Nothing was published there, or not what ``jobs`` names.
-            CommitDenied: Another job is changing the same files, or somebody wrote over one; nothing was
-                changed.
-            CommitOutcomeUnknown: The store did not answer; call ``recover``.
-            CommitUnfinished: It is published, but readers may not see it yet; call ``recover``.
+            CommitDenied: Another job is changing the same files, or has; nothing was changed.
         """
         from magicfs.past.drop import drop
 
@@ -342,8 +342,7 @@ class Dataset:
     def tag(self, name: str, as_of: str | datetime | None = None, *, move: bool = False) -> str:
         """Name a publication, for ``to_arrow(as_of=name)`` and ``rollback(name)``.
 
-        A tag is a name and keeps no file; ``keep`` of the jobs that replace them does. A second call
-        changes nothing.
+        A tag keeps no file; ``keep`` of the jobs that replace them does. A second call changes nothing.
 
         Args:
             name: Letters, digits, ``.``, ``_`` and ``-``.
@@ -407,17 +406,13 @@ class Dataset:
             dry_run: Change nothing; report what would be done.
             keep: How long the old files stay, such as ``"7d"``. By default they are deleted.
             keep_in_place: As for ``rollback``.
-            run_id: Name of the run: a second rewrite with this name finds the first. A run that found nothing
-                to rewrite is not remembered.
+            run_id: Name of the run: a second rewrite of that name finds the first, if that changed anything.
 
         Raises:
             UsageError: There are files that no manifest knows; or ``keep_in_place`` came without
                 ``keep``; or pyarrow is not installed. Nothing was changed.
             ObjectNotFound: Nothing was published there; or a file is gone.
-            CommitDenied: Another job has replaced some of the files meanwhile, or is doing so, or somebody
-                wrote over one; nothing was changed; call again.
-            CommitOutcomeUnknown: The store did not answer; call ``recover``.
-            CommitUnfinished: It is published, but readers may not see it yet; call ``recover``.
+            CommitDenied: Another job is changing the same files, or has; nothing was changed; call again.
         """
         from magicfs.tables.rewrite import rewrite
 
@@ -443,8 +438,7 @@ class Dataset:
             dry_run: Change nothing; report what would be deleted.
 
         Raises:
-            CommitDenied: A rollback is unfinished there, and may show some of the files again; nothing was
-                deleted.
+            CommitDenied: A rollback is unfinished there; nothing was deleted.
             UsageError: The store ignores conditional writes.
             Unavailable: The store did not answer, or others kept moving the pointer: call again.
         """
@@ -464,10 +458,8 @@ class Dataset:
 
         Raises:
             ObjectNotFound: Nothing was published there.
-            UsageError: The sum would be larger than a manifest may be, or the store ignores conditional
-                writes.
-            Unavailable: Others published each time, or the store did not answer: call again. Readers see the
-                same dataset either way.
+            UsageError: The sum would be too large, or the store ignores conditional writes.
+            Unavailable: Others published each time, or the store did not answer: call again.
         """
         from magicfs.past.compact import compact
 
@@ -513,10 +505,10 @@ class Dataset:
         fault of the dataset.
 
         Args:
-            deep: Check the content of all files, too. Jobs with ``checksums=True`` have stored a checksum for
-                each file; if the store reports the same one, the file is not read. Every other file is read
-                from the first byte to the last and compared with its checksum, that of the store, or the MD5
-                in its ETag, as far as there is one. Parquet files must be whole.
+            deep: Check the content of all files, too. Jobs with option ``checksums`` have stored a checksum
+                for each file; if the store reports the same one, the file is not read. Every other file is
+                read from the first byte to the last and compared with its checksum, that of the store, or the
+                MD5 in its ETag, as far as there is one. Parquet files must be whole.
 
         Raises:
             ObjectNotFound: Nothing was published there.
@@ -551,38 +543,28 @@ class Dataset:
         """Bring a job whose driver died to its end: exactly the new state, or exactly the old one.
 
         A job past its commit point is finished. One that is still open is left alone and reported, because
-        its driver may be alive; so is a job of Hadoop. What commands that died more than an hour ago have
-        left behind from testing the store is removed. You can call it while the driver or another recovery
-        runs. A second call finds nothing to do.
+        its driver may be alive; so is a job of Hadoop. Probes of the store that died more than an hour ago
+        are removed. You can call it while drivers or other recoveries run. A second call finds nothing.
 
         Args:
             job: Which job, if several are unfinished.
             rollback: Restore the old state instead. Possible until every file is visible.
             abort: Discard a job that is still open. Its driver, if it lives, can no longer commit it.
             dry_run: Change nothing; report what would be done.
-            cluster: Where Hadoop's staging committers keep what their tasks have committed, a URL or a
-                ``magicfs.datasets.Cluster``: their jobs are reported, too.
+            cluster: Where Hadoop's staging committers keep their work: their jobs are reported, too.
 
         Raises:
             UsageError: Several jobs are unfinished and none is named, or the named one is not there, or both
                 ``rollback`` and ``abort`` are given. Nothing was changed.
-            CommitDenied: The job is past the point where it could be rolled back or aborted; nothing was
-                changed.
+            CommitDenied: The job can no longer be rolled back or aborted; nothing was changed.
             CommitFailed: The job cannot be brought to an end; the message says what to do.
-            CommitOutcomeUnknown: The store did not say what became of a file; nothing was removed; call
-                again.
+            CommitOutcomeUnknown: The store did not answer; nothing was removed; call again.
             FormatError: The job object, or a fact that it names, is malformed; nothing was changed.
         """
         from magicfs.datasets import recover
 
         return recover(
-            self.url,
-            job=job,
-            rollback=rollback,
-            abort=abort,
-            dry_run=dry_run,
-            cluster=cluster,
-            **self._way,
+            self.url, job=job, rollback=rollback, abort=abort, dry_run=dry_run, cluster=cluster, **self._way
         )
 
     def adopt(self, *, dry_run: bool = False) -> AdoptReport:
@@ -614,27 +596,34 @@ class Dataset:
 
     # -- twins, and how it looks -----------------------------------------------------------------------------
 
-    afiles = awaitable(files)
-    ato_arrow = awaitable(to_arrow)
-    ato_pandas = awaitable(to_pandas)
-    afooters = awaitable(footers)
-    ahistory = awaitable(history)
-    arollback = awaitable(rollback)
-    adrop = awaitable(drop)
-    atag = awaitable(tag)
-    auntag = awaitable(untag)
-    arewrite = awaitable(rewrite)
-    aexpire = awaitable(expire)
-    acompact = awaitable(compact)
-    aregister = awaitable(register)
-    averify = awaitable(verify)
-    adoctor = awaitable(doctor)
-    arecover = awaitable(recover)
-    aadopt = awaitable(adopt)
+    afiles: Final = awaitable(files)
+    ato_arrow: Final = awaitable(to_arrow)
+    ato_pandas: Final = awaitable(to_pandas)
+    afooters: Final = awaitable(footers)
+    ahistory: Final = awaitable(history)
+    arollback: Final = awaitable(rollback)
+    adrop: Final = awaitable(drop)
+    atag: Final = awaitable(tag)
+    auntag: Final = awaitable(untag)
+    arewrite: Final = awaitable(rewrite)
+    aexpire: Final = awaitable(expire)
+    acompact: Final = awaitable(compact)
+    aregister: Final = awaitable(register)
+    averify: Final = awaitable(verify)
+    adoctor: Final = awaitable(doctor)
+    arecover: Final = awaitable(recover)
+    aadopt: Final = awaitable(adopt)
 
     @property
     def _way(self) -> Way:
         return {"storage_options": self.storage_options, "filesystem": self.filesystem}
+
+    def _opened(self, last: bool, as_of: str | datetime | None) -> Destination:
+        from magicfs.datasets.connection import open_destination
+
+        if last and as_of is not None:
+            raise UsageError("give either as_of or one job, with last=True or job, not both")
+        return open_destination(self.url, for_reading=True, **self._way)
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<12}{value}" for name, value in self._screen())

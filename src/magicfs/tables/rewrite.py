@@ -1,4 +1,4 @@
-"""``magicfs.rewrite``: small Parquet files of a dataset become larger ones, as a job of its own.
+"""``Dataset.rewrite``: small Parquet files of a dataset become larger ones, as a job of its own.
 
 The rows stay what they are, and in their order. The job replaces exactly the files that were read: if another
 one has replaced any of them meanwhile it is denied, and what others have added is none of its business.
@@ -31,7 +31,7 @@ from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import kept_for
 from magicfs.protocol.rewriting import Group, groups_of
-from magicfs.report import JobReport, plain_fields
+from magicfs.report import JobReport, Report
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve
 from magicfs.transaction import output as job_output
@@ -59,7 +59,7 @@ _BATCH_ROWS: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteReport:
+class RewriteReport(Report):
     """What was rewritten.
 
     Attributes:
@@ -87,8 +87,6 @@ class RewriteReport:
     kept: bool = False
     published_before: bool = False
     warnings: tuple[str, ...] = ()
-
-    to_dict = plain_fields
 
 
 def rewrite(
@@ -236,10 +234,7 @@ class _Work:
     def written(self) -> tuple[TaskCommit, int]:
         """Write the new files; what the task has written, and the rows."""
         self.spec.tell_filesystem()
-        with (
-            _told_if_gone(self.destination.location),
-            Task(self.spec, ids.task_id(_TASK)) as task,
-        ):
+        with _told_if_gone(self.destination.location), Task(self.spec, ids.task_id(_TASK)) as task:
             rows = sum(self._put_together(task, group) for group in self.groups)
             commit = task.commit()
         return commit, rows

@@ -79,7 +79,7 @@ async def adopt(
     if left > 0:
         warnings.append(
             f"{left} files of the job are not named in its manifest, for neither its tasks' commits nor "
-            f"_SUCCESS tell which they are; run magicfs.adopt({context.url!r}) when nobody writes there"
+            f"_SUCCESS tell which they are; run magicfs adopt {context.url} when nobody writes there"
         )
     return Adopted(manifest, tuple(warnings))
 

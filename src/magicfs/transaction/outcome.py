@@ -127,7 +127,7 @@ def published_by_jvm(url: str, job: str) -> ProtocolViolation:
     return ProtocolViolation(
         f"job {job} is published: a committer of Hadoop's has committed it, as {url}/_SUCCESS says; nothing "
         "was removed; commit it in its driver, which adds its manifest, or run "
-        f"magicfs.adopt({url!r}) when nobody writes there; do not run the job again"
+        f"magicfs.Dataset({url!r}).adopt() when nobody writes there; do not run the job again"
     )
 
 

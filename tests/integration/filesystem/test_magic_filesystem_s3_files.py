@@ -9,7 +9,6 @@ import pytest
 from fsspec.asyn import sync
 from s3fs import S3FileSystem
 
-import magicfs
 from magicfs.filesystem import MagicFileSystem
 from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
@@ -101,6 +100,6 @@ def test_path_of_ones_own_that_is_written_again_leaves_nothing_of_the_first_writ
     with pytest.raises(FileExistsError, match="is pending; choose another name"):
         fs.pipe_file(f"{work}/day=1/a b%+#é", b"new", mode="create")
     assert scene.uploads() == ["dataset1/day=1/a b%+#é"]
-    magicfs.publish(f"s3://{work}", filesystem=scene.wrapped)
+    scene.filesystem.publish(f"s3://{work}")
     assert scene.get("dataset1/day=1/a b%+#é") == b"last"
     assert scene.uploads() == []

@@ -13,4 +13,4 @@ PAGE = (Path(__file__).parents[3] / "docs" / "catalogs.md").read_text()
 def test_its_examples_run_one_after_the_other() -> None:
     examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile("\n".join(examples), "catalogs.md", "exec"), {})
-    assert magicfs.history("memory://bucket/sales")
+    assert magicfs.Dataset("memory://bucket/sales").history()

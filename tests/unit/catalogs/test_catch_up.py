@@ -89,7 +89,7 @@ def test_later_jobs_and_calls_of_register_settle_it_too(scene: JobScene):
     published(scene, SymlinkManifest())
     published(scene, SymlinkManifest(), mode="append")
     assert len(notes(scene)) == 2
-    magicfs.register(scene.url, SymlinkManifest(), filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).register(SymlinkManifest())
     assert notes(scene) == []
     published(scene, SymlinkManifest())
     scene.published({"g.bin": b"2"}, catalogs=[SymlinkManifest()])
@@ -98,7 +98,7 @@ def test_later_jobs_and_calls_of_register_settle_it_too(scene: JobScene):
 
 def test_a_sum_in_between_hides_nothing(scene: JobScene):
     job = published(scene, SymlinkManifest())
-    magicfs.compact(scene.url, filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
     scene.published({"g.bin": b"2"})
     assert again(scene) == [("symlink", "registered")]
     assert listed(scene).count(job.id) == 1
@@ -153,7 +153,7 @@ def test_what_only_a_program_can_reach_is_said_with_the_line(scene: JobScene):
     assert {one.done for one in found.values()} == {"not registered"}
     assert (
         found["ducklake"].line
-        == f"magicfs.register({scene.url!r}, DuckLake(connection, 'lake', 'sales', 'main'))"
+        == f"magicfs.Dataset({scene.url!r}).register(DuckLake(connection, 'lake', 'sales', 'main'))"
     )
     assert "storage_options" in found["delta"].line
     assert len(notes(scene)) == 2
@@ -166,7 +166,7 @@ def test_a_malformed_note_is_an_error_that_names_it(scene: JobScene):
     with pytest.raises(FormatError, match=r"_magicfs/\.catalogs/.*\.json"):
         again(scene)
     # A later registration works, and leaves it.
-    magicfs.register(scene.url, SymlinkManifest(), filesystem=scene.filesystem)
+    magicfs.Dataset(scene.url, filesystem=scene.filesystem).register(SymlinkManifest())
 
 
 class Moments:

@@ -20,7 +20,7 @@ def test_directory_whose_name_is_encoded_is_named(value: str, caplog: pytest.Log
 def test_what_is_looked_for_is_told(caplog: pytest.LogCaptureFixture) -> None:
     warn_of_names(location_of("s3://bucket/sales"), ["day=ü 50%25/part.parquet"])
     assert "looks for day=%C3%BC%2050%25/part.parquet; use" in caplog.text
-    assert "magicfs.dataset('s3://bucket/sales')" in caplog.text
+    assert "magicfs.Dataset('s3://bucket/sales').to_arrow()" in caplog.text
 
 
 @pytest.mark.parametrize(

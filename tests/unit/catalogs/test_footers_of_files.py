@@ -63,7 +63,7 @@ def test_after_a_rollback_and_a_sum_they_are_found_as_well(
     first = scene.publish(FILES, footers=True)
     scene.publish({"p=a/new.parquet": parquet(7)}, mode="overwrite", keep="1d", footers=True)
     scene.rollback(first)
-    magicfs.compact(scene.url)
+    magicfs.Dataset(scene.url).compact()
     with opened(monkeypatch) as found:
         scene.register("delta")
     assert len(found) == 1

@@ -130,7 +130,7 @@ class TestEveryKind:
         publish_state(scene, 0)
         publish_state(scene, 1)
         scene.register(kind)
-        magicfs.compact(scene.url)
+        magicfs.Dataset(scene.url).compact()
         before = scene.everything()
         assert not scene.register(kind).changed
         assert scene.everything() == before
@@ -164,7 +164,7 @@ class TestEveryKind:
         publish_state(scene, 0)
 
         catalog = Overtaken(scene, kind)
-        magicfs.register(scene.url, catalog)
+        magicfs.Dataset(scene.url).register(catalog)
         assert catalog.opened >= 3
         assert scene.table_rows(kind) == scene.rows()
 
@@ -175,7 +175,7 @@ class TestEveryKind:
     def test_a_report_says_where_the_dataset_is(self, scene: CatalogScene, kind: str):
         with magicfs.Job(scene.url) as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/f.parquet", parquet(1))
-        assert magicfs.register(job.report, scene.catalog(kind)).job_id == job.id
+        assert magicfs.Dataset(job.report.destination).register(scene.catalog(kind)).job_id == job.id
         assert scene.table_rows(kind) == scene.rows()
 
     def test_names_that_look_like_patterns(self, scene: CatalogScene, kind: str):
@@ -285,7 +285,7 @@ class TestDelta:
         publish_state(scene, 0)
         scene.register("delta")
         Path(scene.url, "_magicfs/current.json").unlink()
-        magicfs.adopt(scene.url)
+        magicfs.Dataset(scene.url).adopt()
         publish_state(scene, 1)
         scene.register("delta")
         assert scene.table_rows("delta") == scene.rows()
@@ -308,7 +308,7 @@ class TestDelta:
         memory = JobScene("sales")
         memory.published({"f.parquet": parquet(1)})
         with pytest.raises(UsageError, match="deltalake knows no memory://"):
-            magicfs.register(memory.url, Delta(), filesystem=memory.filesystem)
+            magicfs.Dataset(memory.url, filesystem=memory.filesystem).register(Delta())
 
     def test_a_table_of_somebody_else_is_refused(self, scene: CatalogScene):
         from deltalake import write_deltalake
@@ -378,7 +378,7 @@ class TestIceberg:
         publish_state(scene, 0)
         catalog = magicfs.catalogs.Iceberg(scene.iceberg_catalog(), "nowhere.sales")
         with pytest.raises(UsageError, match="create_namespace"):
-            magicfs.register(scene.url, catalog)
+            magicfs.Dataset(scene.url).register(catalog)
 
 
 class TestSymlinks:
@@ -386,7 +386,7 @@ class TestSymlinks:
         url = f"{tmp_path}/sales"
         scene = CatalogScene(url, tmp_path)
         scene.publish({"p=1/f.csv": b"n\n1\n", "_hidden": b"x"})
-        magicfs.register(url, SymlinkManifest())
+        magicfs.Dataset(url).register(SymlinkManifest())
         [manifest] = Path(url, "_symlink_format_manifest").rglob("*manifest*")
         [line] = manifest.read_text().splitlines()
         assert manifest.parent.name == "p=1"
@@ -395,7 +395,7 @@ class TestSymlinks:
     def test_only_the_manifests_of_partitions_that_changed_are_written(self, monkeypatch: pytest.MonkeyPatch):
         memory = JobScene("env=prod/día 50% + #1")
         memory.published({f"p={number}/f.parquet": b"1" for number in range(40)})
-        magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
+        magicfs.Dataset(memory.url, filesystem=memory.filesystem).register(SymlinkManifest())
         memory.published({"p=7/f.parquet": b"2"}, mode="overwrite_partitions")
 
         before = memory.objects()
@@ -408,7 +408,7 @@ class TestSymlinks:
 
         with monkeypatch.context() as late:
             late.setattr(MemoryStore, "get", first_answers_last)
-            magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
+            magicfs.Dataset(memory.url, filesystem=memory.filesystem).register(SymlinkManifest())
         written = [key for key, object_ in memory.objects().items() if object_ != before.get(key)]
         assert written == [f"{memory.destination}/_symlink_format_manifest/p=7/manifest"]
 
@@ -416,9 +416,9 @@ class TestSymlinks:
         ignores = frozenset({"put_if_match", "delete", "bulk_delete"})
         memory = JobScene("env=prod/día 50% + #1", ignores=ignores)
         memory.published({"p=1/f.parquet": b"1", "p=2/f.parquet": b"2"})
-        magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
+        magicfs.Dataset(memory.url, filesystem=memory.filesystem).register(SymlinkManifest())
         memory.published({"p=1/f.parquet": b"3"}, mode="overwrite")
-        magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
+        magicfs.Dataset(memory.url, filesystem=memory.filesystem).register(SymlinkManifest())
         [only] = memory.below("_symlink_format_manifest")
         [line] = memory.objects()[f"{memory.destination}/{only}"][0].decode().splitlines()
         assert {line.removeprefix(f"{memory.url}/")} == memory.manifest_files()

@@ -341,5 +341,5 @@ def test_local_files_are_buffered_before_they_are_placed(tmp_path: Path) -> None
         for _ in range(1000):
             file.write(b"12345678\n")
         assert file.tell() == 9000
-    magicfs.publish(f"{tmp_path}/sales/__magic/job", filesystem=fs)
+    fs.publish(f"{tmp_path}/sales/__magic/job")
     assert (tmp_path / "sales" / "a").read_bytes() == b"12345678\n" * 1000

@@ -10,7 +10,6 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-import magicfs
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.stores.local.held import UPLOADS
@@ -39,7 +38,7 @@ def test_every_way_to_make_it_writes_files_when_they_are_published(make: Any, tm
         fs.cat_file(path)
     final = tmp_path / "sales" / "day=1" / "part 0+#%2F.csv"
     assert not final.parent.exists()
-    magicfs.publish(f"{tmp_path}/sales/__magic/job", filesystem=fs)
+    fs.publish(f"{tmp_path}/sales/__magic/job")
     assert final.read_text() == "x,y\n1,2\n"
     assert sorted(one.name for one in (tmp_path / "sales").iterdir()) == ["_SUCCESS", "_magicfs", "day=1"]
 
@@ -104,11 +103,11 @@ def test_removed_file_is_published_by_nobody(tmp_path: Path) -> None:
     base = f"{tmp_path}/sales/__magic/job/task/__base"
     fs.pipe({f"{base}/a": b"a", f"{base}/b": b"b"})
     fs.rm(f"{base}/a")
-    magicfs.publish(f"{tmp_path}/sales/__magic/job", filesystem=fs)
+    fs.publish(f"{tmp_path}/sales/__magic/job")
     assert (tmp_path / "sales" / "b").read_bytes() == b"b"
     assert not (tmp_path / "sales" / "a").exists()
     fs.pipe_file(f"{base}/c", b"c")
-    magicfs.discard(f"{tmp_path}/sales/__magic/job", filesystem=fs)
+    fs.discard(f"{tmp_path}/sales/__magic/job")
     assert not (tmp_path / "sales" / "c").exists()
     assert not list(tmp_path.rglob(UPLOADS))
     assert not list(tmp_path.rglob("__magic"))

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> Part | None:
             (),
             Status.FOUND,
         )
-    from magicfs.catalogs import register
+    from magicfs.catalogs.register import register
 
     report = register(
         arguments.url, catalog, force=arguments.force, storage_options=arguments.storage_options

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.printing import human_moment, print_json, print_table, write_line
+from magicfs.cli.printing import print_json, print_table, write_line
 from magicfs.cli.storage import add_destination
-from magicfs.report import human_bytes
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 

@@ -60,7 +60,7 @@ def check_job(destination: Destination, job: str) -> None:
 def snapshot(destination: Destination, job: str | None) -> dict[str, ManifestFile]:
     """The data files by key, the newest job's first: now, or as of a job in the chain.
 
-    Raises as ``magicfs.dataset``.
+    Raises as ``magicfs.Dataset``.
     """
     found = destination.run(_files, job)
     return {key: file for key, file in found.items() if is_data(key, "")}
@@ -93,10 +93,7 @@ def columns(destination: Destination, found: Mapping[str, ManifestFile], options
 
 
 def share(
-    found: Mapping[str, ManifestFile],
-    schema: StructType,
-    options: ReadOptions,
-    filters: Sequence[Any] = (),
+    found: Mapping[str, ManifestFile], schema: StructType, options: ReadOptions, filters: Sequence[Any] = ()
 ) -> list[FilesOfTask]:
     """What each task reads. ``filters``: Spark's, by which files are left out whose directories tell enough.
 
