@@ -65,10 +65,15 @@ def run(code: str, **names: Any) -> dict[str, Any]:
 
 def test_no_page_has_examples_that_no_test_runs() -> None:
     pages = {path.stem for path in (ROOT / "docs").glob("*.md") if examples(path.stem)}
-    here = {"audit", "committers", "footers", "gcs", "recovery"}
+    here = {"audit", "committers", "footers", "gcs", "job-options", "recovery"}
     assert pages == here | ELSEWHERE.keys() | PROOFS.keys()
     for page, test in (ELSEWHERE | {page: proof for page, (proof, _) in PROOFS.items()}).items():
         assert f"{page}.md" in (ROOT / test).read_text(), test
+
+
+def test_options_of_a_job() -> None:
+    [code] = examples("job-options")
+    assert run(code)["job"].report.files == 1
 
 
 def test_audited_jobs() -> None:
