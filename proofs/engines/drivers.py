@@ -61,7 +61,7 @@ def _dask(order: Order) -> dict[str, Any]:
             mode=order.mode,
             run_id=order.run_id,
             retries=RETRIES,
-            write_index=False,
+            index=False,
         )
     return _told(report)
 

@@ -207,6 +207,7 @@ def test_what_spark_raised_comes_out_as_it_is_and_nothing_is_left(
             {"mode": "upsert"},
             "mode='upsert' is unknown; choose one of append, overwrite, overwrite_partitions",
         ),
+        ({"partitionBy": "p"}, "partitionBy= is no argument of magicfs.spark.write; say partition_by="),
         ({"sort": True}, "sort=True sorts by the partition columns and there are none"),
         ({"late_writers": "later"}, "'later' is unknown"),
         ({"partition_by": "month"}, "'month', which is not a column of the frame"),

@@ -62,7 +62,7 @@ def dask(place: Place, rows: Rows) -> None:
         return rows.table(partition).to_pandas()
 
     frame = dd.from_map(make, list(range(PARTITIONS)), meta=SCHEMA.empty_table().to_pandas())
-    magicfs.dask.to_parquet(frame, place.url, write_index=False, retries=0, **_frame(place))
+    magicfs.dask.to_parquet(frame, place.url, index=False, retries=0, **_frame(place))
 
 
 def ray(place: Place, rows: Rows) -> None:

@@ -42,7 +42,7 @@ def to_parquet(
     *,
     partition_by: str | Sequence[str] = (),
     mode: WriteMode = "error",
-    write_index: bool = True,
+    index: bool = True,
     run_id: str | None = None,
     retries: int = 3,
     client: Any = None,
@@ -62,7 +62,7 @@ def to_parquet(
         partition_by: Columns whose values become directories, outermost first.
         mode: What to do about data that is there: ``error``, ``append``, ``overwrite`` or
             ``overwrite_partitions``.
-        write_index: Whether the index is written, too.
+        index: Whether the index is written, too.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
         retries: How often the cluster runs a partition again that has failed; local schedulers run it once.
         client: Dask's client; by default the scheduler that Dask would use.
@@ -81,7 +81,7 @@ def to_parquet(
         Exception: What a partition raised last.
     """
     output = ArrowOutput.of(partition_by, "parquet")
-    schema = _schema(ddf, write_index=write_index)
+    schema = _schema(ddf, index=index)
     output.check(schema)
     with Job(url, mode=mode, run_id=run_id, **with_defaults(job, tracking="memory")) as made:
         if (report := report_of_same_run(made)) is not None:
@@ -94,10 +94,10 @@ def to_parquet(
         parts = ddf.to_delayed()
         write = dask.delayed(_write, pure=False)
         if hasattr(client, "submit"):
-            writes = [write(part, _Tasks(made, n), output, write_index) for n, part in enumerate(parts)]
+            writes = [write(part, _Tasks(made, n), output, index) for n, part in enumerate(parts)]
             return made.commit(_on_cluster(client, writes, made.id, retries))
         # In threads of this process a task knows its job, and what runs on after an error is not committed.
-        writes = [write(part, made.task(n), output, write_index) for n, part in enumerate(parts)]
+        writes = [write(part, made.task(n), output, index) for n, part in enumerate(parts)]
         return made.commit(dask.compute(*writes))
 
 
@@ -146,14 +146,14 @@ def _on_cluster(client: Any, writes: Sequence[Any], job: str, retries: int) -> l
     return commits
 
 
-def _write(frame: Any, task: Task | _Tasks, output: ArrowOutput, write_index: bool) -> TaskCommit:
+def _write(frame: Any, task: Task | _Tasks, output: ArrowOutput, index: bool) -> TaskCommit:
     import pyarrow as pa
 
-    table = pa.Table.from_pandas(frame, preserve_index=write_index)
+    table = pa.Table.from_pandas(frame, preserve_index=index)
     return output.commit(task if isinstance(task, Task) else task(), [table])
 
 
-def _schema(ddf: DataFrame, *, write_index: bool) -> Any:
+def _schema(ddf: DataFrame, *, index: bool) -> Any:
     import pyarrow as pa
 
-    return pa.Schema.from_pandas(ddf._meta, preserve_index=write_index)  # noqa: SLF001 - Dask's word for it
+    return pa.Schema.from_pandas(ddf._meta, preserve_index=index)  # noqa: SLF001 - Dask's word for it

@@ -73,7 +73,7 @@ def write_parquet(
     mode: WriteMode = "error",
     run_id: str | None = None,
     retries: int | None = None,
-    concurrency: int | None = None,
+    tasks: int | None = None,
     check_schema: bool = True,
     **job: Any,
 ) -> JobReport:
@@ -92,7 +92,7 @@ def write_parquet(
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
         retries: How often Ray runs a write again that has raised. The write is a task of its own then, and
             its blocks go through Ray's object store; without it, Ray writes where the blocks are made.
-        concurrency: Most write tasks at once; Ray decides by default.
+        tasks: Most write tasks at once; Ray decides by default.
         check_schema: With ``append`` or ``overwrite_partitions``, whether to look first at one file that is
             there, and to refuse rows that do not fit it. The write tasks compare, for Ray knows no schema
             before it runs.
@@ -110,7 +110,7 @@ def write_parquet(
         url, partition_by=partition_by, mode=mode, run_id=run_id, check_schema=check_schema, **job
     )
     again = {} if retries is None else {"max_retries": retries, "retry_exceptions": True}
-    return sink.publish(lambda: ds.write_datasink(sink, ray_remote_args=again, concurrency=concurrency))
+    return sink.publish(lambda: ds.write_datasink(sink, ray_remote_args=again, concurrency=tasks))
 
 
 class RayExecutor:

@@ -79,7 +79,7 @@ def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], N
     from magicfs.job.checks import with_defaults
     from magicfs.spark.writing import write
 
-    known = set(inspect.signature(write).parameters) - {"df", "url", "run_id", "job_id"}
+    known = set(inspect.signature(write).parameters) - {"df", "url", "run_id", "job_id", "unknown"}
     if unknown := sorted(set(options) - known):
         raise UsageError(
             f"sink() has no option {', '.join(unknown)}; the batch names run and job, and the others are "

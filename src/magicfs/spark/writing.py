@@ -6,8 +6,9 @@ import gc
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Never, cast
 from uuid import UUID
 
 from magicfs import errors
@@ -22,6 +23,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.checks import check_words
 from magicfs.job.job import Job
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
@@ -115,6 +117,7 @@ def write(
     check_schema: bool = True,
     keep: str | None = None,
     options: Mapping[str, Any] | None = None,
+    **unknown: Never,
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
 
@@ -151,6 +154,7 @@ def write(
             not come, other partition columns.
         keep: For how long replaced files stay, such as ``7d``: ``docs/history.md``.
         options: What else the job is asked for, and options of its committer: ``docs/job-options.md``.
+        **unknown: Nothing: any other word is refused, with what to write in its place.
 
     Raises:
         UsageError: An argument or a column is wrong, or the rows do not fit those that stay; no task has run.
@@ -161,6 +165,8 @@ def write(
         MagicError: Anything else that went wrong, in a task too; nothing is visible.
         Exception: What Spark raised, where the cause is no error of magicfs; nothing is visible.
     """
+    if unknown:
+        check_words("magicfs.spark.write", unknown, signature(write).parameters)
     _check_frame(df, mode)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     if sort and not columns:
