@@ -17,6 +17,7 @@ from magicfs.cli.guests import Part
 from magicfs.cli.main import main
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.runtime import registered
+from proofs.scenes.manifests import published_manifest
 
 Said = Callable[..., str]
 
@@ -55,7 +56,7 @@ def test_each_part_has_a_line_and_a_member(url: str, said: Said) -> None:
     lines = dict(line.split(maxsplit=1) for line in said(url).splitlines())
     assert [*lines] == ["dataset", "expire", "compact", "catalogs"]
     assert lines["expire"] == "deleted 1 files (2 B) that 1 jobs replaced"
-    assert magicfs.verify(url).files == 2
+    assert magicfs.Dataset(url).verify().files == 2
     found = json.loads(said(url, "--json"))
     assert (found["expire"]["files"], found["compact"]["manifest"], found["catalogs"]) == (0, None, [])
 
@@ -97,7 +98,7 @@ def test_arguments_that_need_others_are_refused_before_anything_is_done(
     words: list[str], problem: str, url: str, said: Said
 ) -> None:
     assert problem in said(url, *words, status=2)
-    assert magicfs.read_manifest(url).previous is not None, "nothing was merged"
+    assert published_manifest(url).previous is not None, "nothing was merged"
 
 
 def test_where_nothing_was_published_the_other_parts_are_done(tmp_path: Path, said: Said) -> None:
