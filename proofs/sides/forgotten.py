@@ -57,6 +57,8 @@ OF_JOB: Final[dict[str, Any]] = {
     "filesystem": None,  # another one of the same world
     "job_id": "daily",
     "hadoop": "3.3",
+    "label": "nightly",
+    "warn_below": 1,
     "allow_empty": True,
     "single_driver": True,
     "is_current_driver": lambda: True,

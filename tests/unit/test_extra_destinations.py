@@ -386,15 +386,12 @@ def test_every_directory_has_an_element_of_its_own(directory: str) -> None:
     assert magic.directory_of(element) == directory
 
 
-def test_the_job_object_names_them_and_show_tells(
-    scene: JobScene, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_job_object_names_them_and_show_tells(scene: JobScene) -> None:
     job = job_of(scene)
     held = scene.job_object(job)
     assert held is not None
     assert held.options.places.extra == (OTHER,)
-    show_job("job.json", held)
-    assert f"{BUCKET}/{OTHER}" in capsys.readouterr().out
+    assert f"{BUCKET}/{OTHER}" in str(show_job(held))
     job.abort()
 
 

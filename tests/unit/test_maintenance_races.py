@@ -266,8 +266,8 @@ WRONG = {
     ),
     "the pointer is moved from whatever it is": (
         "magicfs.stores.register",
-        "info = await self._store.put(self.key, body, metadata=_digest(body), mode=mode)",
-        "info = await self._store.put(self.key, body, metadata=_digest(body))",
+        "self.key, body, metadata=_digest(body), mode=mode",
+        "self.key, body, metadata=_digest(body)",
     ),
 }
 

@@ -36,6 +36,7 @@ __all__ = [
     "Rollback",
     "Tracking",
     "choice",
+    "plain_options",
 ]
 
 Rerun = Literal["skip", "overwrite", "error"]
@@ -268,6 +269,23 @@ GIVEN: Final[Mapping[str, Given]] = {
     if (name := one.metadata.get("given"))
 }
 """By the name that the caller uses."""
+
+_PLAIN: Final[Mapping[object, str]] = {
+    _FLAG: "true or false",
+    _TRUE: "true or false",
+    _SIZE: "a whole number above 0",
+    _TEXT: "nothing: only shown",
+}
+
+
+def plain_options() -> Iterator[tuple[str, str]]:
+    """The options of the job object that are a truth value, a number or a text, and what they may be."""
+    groups = {one.default_factory: f"options.{one.name}." for one in fields(JobOptions)} | {
+        JobOptions: "options."
+    }
+    for kind, recorded in _RECORDED.items():
+        yield from ((groups[kind] + one.key, _PLAIN[one.read]) for one in recorded if one.read in _PLAIN)
+
 
 ALL_NEEDS: Final = frozenset(one.needs for group in _RECORDED.values() for one in group if one.needs)
 """What options may need of whoever carries a job out."""

@@ -8,6 +8,7 @@ from typing import Final
 from magicfs.errors import UsageError
 from magicfs.formats.chunk import Chunk
 from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_options import plain_options
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.formats.rows import Place, Problem, Row, has_dots, moment, old_problem
 from magicfs.protocol import ids, paths
@@ -218,7 +219,7 @@ def _begun_by(job: JobObject, _: Place) -> str | None:
     )
 
 
-JOB_ROWS: Final = (
+_ROWS: Final = (
     Row("jobId", "the job of the directory that it lies in", _job_id),
     Row("bucket", "the bucket that it was read from", _bucket),
     Row("destination", "the directory that it was read below", _destination),
@@ -266,7 +267,6 @@ JOB_ROWS: Final = (
     Row("olderFiles", "nothing: a warning to readers"),
     Row("olderExtra[]", "nothing: a warning to readers"),
     Row("options.rerun", "`skip`, `overwrite` or `error`"),
-    Row("options.hadoop.sets", "true or false"),
     Row("options.rollback.partitions[]", "as `partitions[]`", _rolled_back),
     Row("oldSuccess.key", "the job's own directory of facts", _facts(_old_success, lambda _: True)),
     Row("oldSuccess.sha256", "the bytes that are read", by="transaction.facts.read_success"),
@@ -295,9 +295,7 @@ JOB_ROWS: Final = (
         "an ACL, a grant or the ARN of a key counts only where this process was given the same",
         by="stores.object_settings.check_recorded",
     ),
-    Row("options.successMarker", "true or false"),
     Row("options.keep.ms", "at most a hundred years", _keep),
-    Row("options.keep.inPlace", "true or false"),
     Row(
         "options.rollback.job",
         "another job; only mode `overwrite` has any, or one that names its partitions",
@@ -319,8 +317,6 @@ JOB_ROWS: Final = (
     Row("hidden[].sha256", "the bytes that are read", by="transaction.facts.read_old"),
     Row("hidden[].files", "nothing: only shown"),
     Row("hidden[].bytes", "nothing: only shown"),
-    Row("options.collect.footers", "true or false"),
-    Row("options.collect.checksums", "true or false"),
     Row("options.audit.rules[]", "nothing: only shown; with any, the job is not published unjudged"),
     Row("audit.verdicts[].rule", "nothing: only shown"),
     Row("audit.verdicts[].passed", "true or false; a failed one keeps the job from being published"),
@@ -331,3 +327,9 @@ JOB_ROWS: Final = (
     Row("numberedVersions", "true or false"),
     Row("options.hadoop.begunBy", "the committers of Hadoop that are known", _begun_by),
 )
+
+JOB_ROWS: Final = (
+    *_ROWS,
+    *(Row(name, words) for name, words in plain_options() if name not in {row.field for row in _ROWS}),
+)
+"""Options that nothing else is compared with have what their declaration says."""

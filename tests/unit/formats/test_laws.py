@@ -567,6 +567,7 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "JobOptions.part_size": st.integers(1, 2**40),
     "JobOptions.run_id": st.none() | _some,
     "JobOptions.small_files": st.none() | st.integers(1, 2**40),
+    "JobOptions.warn_below": st.none() | st.integers(1, 2**40),
     **dict.fromkeys(("JobOptions.allow_empty", "JobOptions.single_driver"), st.just(False)),
     "JobOptions.inline_limit": st.none(),
     "Keep.ms": st.none() | st.integers(1, 2**40),

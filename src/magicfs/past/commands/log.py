@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.printing import print_json, print_table, write_line
+from magicfs.cli.printing import human_moment, print_json, print_table, write_line
 from magicfs.cli.storage import add_destination
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
@@ -33,5 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif not found:
         write_line(f"nothing was published to {arguments.url}")
     else:
-        print_table(found.HEADER, found.rows())
+        moments = [(one.published, one.kept_until) for one in found]
+        aged = [[human_moment(one.timestamp() * 1000) if one else "" for one in pair] for pair in moments]
+        rows = zip(aged, found.rows(), strict=True)
+        print_table(found.HEADER, [(published, *row[1:5], kept, *row[6:]) for (published, kept), row in rows])
     return 0
