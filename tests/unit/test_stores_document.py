@@ -172,13 +172,14 @@ def test_servers_without_a_deviation_are_named() -> None:
 
 def test_retries_are_those_of_the_code() -> None:
     _, *table = rows("operation")
-    expected = []
+    *named, (others, *usual) = [(cell.split(", "), *cells) for cell, *cells in table]
+    assert others == ["all others"]
+    said = {operation.strip("`"): cells for operations, *cells in named for operation in operations}
+    assert said.keys() < RETRIES.keys()
     for operation, row in RETRIES.items():
         shortest, longest = (
             sum(row.pause_s(failed, share) for failed in range(1, row.attempts)) for share in (0.0, 1.0)
         )
         pauses = f"{shortest:.1f} to {longest:.1f}"
-        expected.append(
-            [f"`{operation}`", str(row.attempts), f"{row.first_s:g}", f"{row.longest_s:g}", pauses]
-        )
-    assert table == expected
+        expected = [str(row.attempts), f"{row.first_s:g}", f"{row.longest_s:g}", pauses]
+        assert said.get(operation, usual) == expected, operation
