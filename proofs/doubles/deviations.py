@@ -274,9 +274,9 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     ),
     "adls": (
         "it keeps everything in memory: a restart loses it",
-        "it does not check the signature of a key or of a SAS token: whoever names its account is let in",
+        "it does not check the signature of a key or of a SAS token: anyone who names its account gets in",
         "it knows no roles: one bearer token opens all, and a SAS token opens all, also after its end",
-        "it keeps no ACLs, owners or permissions: what it tells of them is always the same",
+        "it keeps no ACLs, owners or permissions: it always reports the same ones",
         "it has block blobs alone, and of them no leases, versions or tiers, and no snapshots to ask for",
         "it lets blocks expire only when a test says so, where the service drops them after seven days",
         "it takes appended data in order alone, and does not name committed blocks again",
