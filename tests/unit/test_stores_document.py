@@ -54,20 +54,20 @@ def said_of(column: str) -> dict[str, str]:
     rename = store.rename if store.rename != "by bucket" else "atomic" if has_folders else "copy"
     most = f"{store.bulk_delete_max:,}"
     return {
-        "uploads that are delayed": yes(store.uploads.delayed),
-        "uploads live each for itself": yes(store.uploads.delayed and store.uploads.apart),
-        "days that an upload lives": str(store.uploads.days or "any"),
-        "another name for a file": "one step" if rename == "atomic" else "copy and delete",
+        "delayed uploads": yes(store.uploads.delayed),
+        "several uploads of one name": yes(store.uploads.delayed and store.uploads.apart),
+        "upload lifetime, days": str(store.uploads.days or "any"),
+        "rename": "one step" if rename == "atomic" else "copy and delete",
         "user metadata": yes(store.metadata),
-        "names below names": yes(not store.directories and is_nested),
-        "largest file, and most parts": f"{parts.object_max / 2**40:.1f} TiB, {parts.count_max:,}",
-        "size of a part but the last": f"{size(parts.size_min)} to {size(parts.size_max)}",
-        "files of one delete": f"1, in groups of {most}" if scheme == "abfs" else most,
-        "a write only where nothing is": yes(honoured.put_if_absent),
-        "a write only over one version": yes(honoured.put_if_match),
-        "a delete only of one version": yes(honoured.delete),
-        "versions of what is deleted, where the bucket keeps some": yes(store.versions),
-        "a completion only where nothing is": yes(honoured.complete_if_absent),
+        "objects below an object's name": yes(not store.directories and is_nested),
+        "largest file, most parts": f"{parts.object_max / 2**40:.1f} TiB, {parts.count_max:,}",
+        "part size, except the last": f"{size(parts.size_min)} to {size(parts.size_max)}",
+        "files per bulk delete": f"1, in groups of {most}" if scheme == "abfs" else most,
+        "write only if absent": yes(honoured.put_if_absent),
+        "write only if unchanged": yes(honoured.put_if_match),
+        "delete only if unchanged": yes(honoured.delete),
+        "versions of deleted files, in versioned buckets": yes(store.versions),
+        "complete only if absent": yes(honoured.complete_if_absent),
     }
 
 
@@ -92,8 +92,8 @@ def test_stores_can_do_what_their_capabilities_say() -> None:
     assert {name: found[name] for name in said[0]} == {name: [one[name] for one in said] for name in said[0]}
     told = [name for name in found if name not in said[0]]
     assert told == [
-        *("reads and listings show the last write", "paid as writes", "paid as reads", "free"),
-        "what an upload costs that nobody ends",
+        *("reads and listings show a write", "paid as writes", "paid as reads", "free"),
+        "cost of an abandoned upload",
     ]
 
 
