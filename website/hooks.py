@@ -16,6 +16,7 @@ __all__ = ["on_page_content", "on_page_markdown", "on_post_build"]
 
 _COMMANDS = "<!-- options of all commands -->"
 _DIAGRAM = re.compile(r"```mermaid\n(.*?)\n```", re.DOTALL)
+_DRAWING = re.compile(r"^!\[[^]]*]\(([\w-]+\.svg)\)$", re.MULTILINE)
 _BOXES = {
     "open": (70, 40),
     "committing": (290, 40),
@@ -38,6 +39,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         page.meta["search"] = {"exclude": True}
     if page.file.src_uri == "commands.md":
         markdown = markdown.replace(_COMMANDS, "\n".join(_options()))
+    markdown = _DRAWING.sub(_inlined, markdown)
     return _DIAGRAM.sub(lambda found: _picture(found[1]), markdown)
 
 
@@ -90,6 +92,14 @@ def _spelling(action: argparse.Action) -> str:
         return value.replace("|", "\\|")
     names = ", ".join(action.option_strings)
     return names if action.nargs == 0 else f"{names} {value}".replace("|", "\\|")
+
+
+def _inlined(found: re.Match[str]) -> str:
+    """A drawing that takes the color of the text, light or dark; a file of its own cannot."""
+    drawing = (Path(__file__).parents[1] / "docs" / found[1]).read_text(encoding="utf-8")
+    if "currentColor" not in drawing:
+        return found[0]
+    return f"<div>{re.sub('<style>.*</style>', '', drawing).replace(chr(10), '')}</div>"
 
 
 def _picture(diagram: str) -> str:

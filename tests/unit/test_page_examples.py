@@ -117,6 +117,11 @@ def test_gcs() -> None:
     assert run(code)["job"].spec.options.mode == "append"
 
 
+def test_options() -> None:
+    [code] = examples("job-options")
+    assert run(code)["job"].report.files == 1
+
+
 def test_log(caplog: pytest.LogCaptureFixture) -> None:
     [code] = examples("recovery")
     run(code)

@@ -38,6 +38,24 @@ def test_the_diagram_of_states_is_drawn() -> None:
     assert text.count("marker-end") == len(ways)
 
 
+def test_drawings_take_the_color_of_the_page() -> None:
+    text, _ = shown("manifests.md", "![Chain.](manifests.svg)\n\n![Overwrites.](overwrite.svg)")
+    drawing, image = text.split("\n\n")
+    assert drawing.startswith("<div><svg ")
+    assert "<style>" not in drawing
+    assert image == "![Overwrites.](overwrite.svg)"
+
+
+def test_pages_about_how_it_works_have_a_drawing() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("  - Understand:\n")[2].partition("  - Ref")[0]
+    pages = re.findall(r": ([\w-]+)\.md$", navigation, flags=re.MULTILINE)
+    assert "promises" in pages
+    for name in pages:
+        if name != "stores":
+            assert f"]({name}.svg)\n" in (ROOT / "docs" / f"{name}.md").read_text()
+            assert len((ROOT / "docs" / f"{name}.svg").read_text().splitlines()) < 60
+
+
 def test_no_search_finds_design_notes() -> None:
     assert shown("design/001-first-base.md", "")[1] == {"search": {"exclude": True}}
     assert shown("engines.md", "")[1] == {}
