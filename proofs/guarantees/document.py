@@ -30,57 +30,56 @@ class Cell:
 
 _HEAD = """# What each committer promises
 
-This page is written by `tox run -e guarantees -- --store all --write docs/guarantees.md`, which tries every
-cell with processes that die at any request; a test fails when it is not what a run says.
-A committer that is safer, or less safe, than it declares (`committer.guarantees`) fails the run. What the
-attributes mean stands in `magicfs.protocol.guarantees.Guarantees`.
+`tox run -e guarantees -- --store all --write docs/guarantees.md` writes this page. It tries every cell with
+processes that die at any request, and a test fails if the page is out of date. A committer that is safer, or
+less safe, than it declares (`committer.guarantees`) fails the run. `magicfs.protocol.guarantees.Guarantees`
+explains the attributes.
 
 """
 
-_SHOWN = """## The runs that show it
+_SHOWN = """## Runs that show why
 
-For every promise that is not made, a run that shows why.
-`python -m proofs.guarantees --reproduce RUN` makes it again.
+For every promise that a committer does not make, one run shows why.
+`python -m proofs.guarantees --reproduce RUN` repeats it.
 
 """
 
 _PAPER = """## Table V of the paper
 
-What "A Zero-Rename Committer" (Loughran, Blue, Radia, Demoor; edition of May 2021) says in its table of
-committers. **Bold** is where a run of ours shows otherwise; the paper's S3A stands beside our magic,
-directory and partitioned, its EMR beside task-completing, its one "atomic job commit" beside both of ours.
+The table of committers in "A Zero-Rename Committer" (Loughran, Blue, Radia, Demoor; edition of May 2021).
+**Bold** marks cells where our runs show otherwise. The paper's S3A corresponds to our magic, directory and
+partitioned, its EMR to task-completing, its one "atomic job commit" to both of ours.
 
 """
 
-_BACK = """## What has no way back
+_BACK = """## What cannot be undone
 
-Past its commit point a job of `magic`, `directory`, `partitioned` or `manifest` can be taken back, until all
-its files are visible or one has replaced an old file of the same name. `file` can where the store renames.
-Where it copies, on the memory store of this table and on S3, a job of `file` past its commit point can only
-go forward: a copy that is on its way cannot be called back, and need not have the ETag of its source.
+After its commit point a job of `magic`, `directory`, `partitioned` or `manifest` can be undone until all its
+files are visible or one has replaced an old file of the same name. The same holds for `file` where the store
+renames. Where it copies, as on S3 and on the memory store of this table, a job of `file` can only go forward
+after its commit point: a copy in progress cannot be recalled, and need not have the ETag of its source.
 
-`file-v2` publishes when its tasks commit. So readers who list see files before their job; an abort leaves
-visible what tasks have committed, for readers may have used it; an attempt that was given up and commits
-first is what is published; and `mode="overwrite"` is refused. What else a job object gives it has:
-recovery, `run_id`, manifests, and readers of these who see all or nothing.
+`file-v2` publishes when its tasks commit. So a listing shows files before their job ends; an abort leaves
+committed files visible, because readers may have used them; an abandoned attempt that commits first is the
+one that is published; and `mode="overwrite"` is refused. It has everything else that a job object gives:
+recovery, `run_id`, manifests, and readers of the manifest that see all or nothing.
 
 """
 
 _ELSEWHERE = """
 ## On other stores
 
-Every cell was tried there, too: {stores}; those that are otherwise than in the table above. Google Cloud
-Storage and Azure are models of what the services document, and `manifest`, which renames, is refused there;
-files are files, and `direct` writes them by fsspec's own filesystem, into which cuts do not reach. Where a
-completion knows no condition (Google Cloud Storage), the job object and unique names keep jobs apart, as they
-do on every store: no cell rests on that condition.
+Every cell was tried there, too: {stores}; this section lists the differences. Google Cloud Storage and Azure
+are models of what the services document, and they refuse `manifest`, which renames. `local` uses real files;
+`direct` writes them with fsspec's own filesystem, which the cuts do not reach. Google Cloud Storage completes
+uploads without conditions: there, as everywhere, the job object and unique names keep jobs apart.
 
 """
 
 _COSTS = f"""## What a job costs
 
-{TASKS} tasks of {FILES} files of {BYTES / 1e6:g} MB; requests to the store from setting the job up to its
-end, the trial of what the store honours left out.
+{TASKS} tasks of {FILES} files of {BYTES / 1e6:g} MB; requests to the store from setup to the end of the
+job, without the probing of the store's conditions.
 
 """
 

@@ -32,41 +32,37 @@ PAPER: Mapping[str, tuple[bool, bool, bool, bool]] = {
     "partitioned_executor_resilience": (False, False, True, False),
 }
 
-_MARKER = (
-    "the paper counts the marker `_SUCCESS`, which is one request; a reader who lists the destination sees "
-    "files long before it"
-)
+_MARKER = "the paper counts the marker `_SUCCESS`, which is one request; a listing shows files long before it"
 WHY: Mapping[tuple[str, str], str] = {
     ("Direct", "abortable_job"): (
-        "aborting would mean to delete the destination; we remove what tasks have told of, and a task that "
-        "died has told nothing"
+        "an abort would have to delete the destination; we remove what tasks have reported, and a task that "
+        "died has reported nothing"
     ),
     ("Direct", "atomic_task_commit"): (
         "for the paper a commit without any work is atomic; we ask whether an attempt that dies leaves all "
         "of its files or none, and it leaves those that it has closed"
     ),
     ("Direct", "atomic_job_commit_list"): _MARKER,
-    ("Direct", "atomic_job_commit_manifest"): "its `_SUCCESS` lists no files that a reader could go by",
+    ("Direct", "atomic_job_commit_manifest"): "its `_SUCCESS` lists no files for readers",
     ("Stocator", "atomic_job_commit_list"): (
-        _MARKER + "; who reads by the manifest in `_SUCCESS` sees all or none, which is our other row"
+        _MARKER + "; a reader of the manifest in `_SUCCESS` sees all or none, which is our other row"
     ),
     ("S3A", "recoverable_job"): (
         "Hadoop's committers declare recovery unsupported; pending sets outlive the driver, and a later "
         "attempt of ours takes them over"
     ),
     ("S3A", "atomic_job_commit_manifest"): (
-        "Hadoop has no manifest that readers go by; ours is written before the pointer to it moves, in one "
-        "request"
+        "Hadoop has no manifest for readers; ours is written before the pointer to it moves, in one request"
     ),
     ("EMR", "recoverable_job"): (
-        "the paper takes visible files for recovered tasks; nothing says of which attempt they are, so a "
+        "the paper counts visible files as recovered tasks; nothing says which attempt wrote them, so a "
         "second job attempt cannot take them over"
     ),
     ("EMR", "abortable_job"): (
         "what a task has completed is visible; an abort that knows nothing of the task cannot remove it"
     ),
     ("EMR", "atomic_job_commit_list"): _MARKER,
-    ("EMR", "atomic_job_commit_manifest"): "its `_SUCCESS` lists no files that a reader could go by",
+    ("EMR", "atomic_job_commit_manifest"): "its `_SUCCESS` lists no files for readers",
 }
 
 

@@ -11,21 +11,21 @@ __all__ = ["render"]
 
 _HEAD = """# Mistakes
 
-What happens when something is forgotten, done twice, or done in another order than planned. This page is
-written by `tox run -e mistakes -- --write docs/mistakes.md`: every mistake is really made, at a
-destination that holds a published row, and the verdict is computed from what readers see afterwards, by
-listing and by manifest. A test fails when the page is not what a run says, and when a row says *lost*.
+What happens if you forget something, do it twice, or do it in another order than planned. The command
+`tox run -e mistakes -- --write docs/mistakes.md` writes this page. It makes every mistake at a destination
+that holds a published row, and computes the verdict from what readers see afterwards, by listing and by
+manifest. A test fails if the page is out of date, or if a row says *lost*.
 
-* **works**: readers see exactly what was meant.
+* **works**: readers see exactly what you meant.
 * **refused**: an error, and readers see exactly what they saw before.
-* **warned**: readers do not see what was meant, or the job has failed after that; the user is told, and
-  nothing that was there before is lost.
-* **lost**: readers do not see what was meant, or miss what was there before, and nobody was told. No row
-  may say so.
+* **warned**: readers do not see what you meant, or the job failed later. You get an error or a warning, and
+  no older data is lost.
+* **lost**: readers do not see what you meant, without an error or a warning, or older data is missing. No
+  row may say so.
 
 """
 
-_COLUMNS = "| mistake | what happens | what the user is told |\n| --- | --- | --- |\n"
+_COLUMNS = "| mistake | what happens | error or warning |\n| --- | --- | --- |\n"
 
 
 def render(judged: Sequence[Judged]) -> str:
