@@ -40,9 +40,16 @@ class Report:
         """Plain values, ready for JSON."""
         return asdict(cast("Any", self))  # each is a dataclass
 
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<16}{value}" for name, value in self._rows())
+
     def _repr_html_(self) -> str:
-        rows = self.to_dict().items()
-        return html_table((name, value) for name, value in rows if value not in (None, "", [], (), {}))
+        return html_table(self._rows())
+
+    def _rows(self) -> Iterable[tuple[str, object]]:
+        return [
+            (name, value) for name, value in self.to_dict().items() if value not in (None, "", [], (), {})
+        ]
 
 
 @dataclass(frozen=True, slots=True)

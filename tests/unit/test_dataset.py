@@ -260,12 +260,14 @@ KEPT = ["KEEPS", "UNTIL", "TAGS", "RUN"]
 
 @pytest.mark.usefixtures("runs")
 def test_what_verbs_return_is_a_table_in_a_notebook(sales: magicfs.Dataset) -> None:
+    assert f"url             {sales.url}" in str(sales.verify()).splitlines()
+    assert "ok; " in str(sales.doctor())
     shown = sales.compact()._repr_html_()
     assert shown.startswith("<table><tr><th style='text-align:left'>url</th>")
     assert "manifests" in shown
     assert "adopted" not in sales.adopt()._repr_html_(), "nothing was"
     assert "<td style='text-align:left'>True</td>" in sales.verify()._repr_html_()
-    assert "versions</th><td style='text-align:left'>ok</td>" in sales.doctor()._repr_html_()
+    assert "versions</th><td style='text-align:left'>ok; magicfs" in sales.doctor()._repr_html_()
     assert "<td style='text-align:left'>bad</td>" in sales.history()[0]._repr_html_()
 
 

@@ -29,7 +29,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
-from magicfs.report import Report, html_table
+from magicfs.report import Report
 from magicfs.stores import conditions
 from magicfs.transaction.context import crowded
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -90,8 +90,11 @@ class DoctorReport(Report):
         """Plain values, ready for JSON."""
         return {"destination": self.url, "ok": self.ok, "findings": [asdict(one) for one in self.findings]}
 
-    def _repr_html_(self) -> str:
-        return html_table((one.subject, one.verdict, one.told, one.advice) for one in self.findings)
+    def _rows(self) -> list[tuple[str, object]]:
+        return [
+            (one.subject, "; ".join(filter(None, (one.verdict, one.told, one.advice))))
+            for one in self.findings
+        ]
 
 
 def doctor(url: str | PathLike[str], *, read_only: bool = False, **way: Unpack[Way]) -> DoctorReport:

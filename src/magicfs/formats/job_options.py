@@ -266,7 +266,8 @@ GIVEN: Final[Mapping[str, Given]] = {
     name: Given(kind, one.name, one.default)
     for kind in _RECORDED
     for one in fields(kind)
-    if (name := one.metadata.get("given"))
+    for name in [one.metadata.get("given")]
+    if name
 }
 """By the name that the caller uses."""
 
