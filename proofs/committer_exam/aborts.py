@@ -103,7 +103,7 @@ class AbortsExam(Examined):
         self, bench: Bench, stored_mode: dict[str, Any]
     ) -> None:
         with (
-            pytest.raises(ProtocolViolation, match=r"tasks 000001 .* nobody handed their commits over"),
+            pytest.raises(ProtocolViolation, match=r"tasks 000001 .* their commits were not passed"),
             self.job(bench, **stored_mode) as job,
         ):
             self.run_task(job, 0, "a.txt")

@@ -143,7 +143,7 @@ class AttemptsExam(Examined):
         chosen = self.run_task(job, 0, "a.txt")
         job.commit([chosen])
         before = {key: bench.read(key) for key in bench.listed()}
-        with pytest.raises(ProtocolViolation, match="was not begun, and wrote nothing"):
+        with pytest.raises(ProtocolViolation, match="was not started, and wrote nothing"):
             pickled.setup()
         zombie.setup()  # a process that has not heard of the end
         self.write(zombie, {"a.txt": b"zombie\n"})
@@ -153,7 +153,7 @@ class AttemptsExam(Examined):
             with pytest.raises(CommitDenied, match="comes too late"):
                 zombie.commit()
         assert self.rows(bench) == rows_of((0, "a.txt"))
-        with pytest.raises(CommitDenied, match="is published already; nothing was changed"):
+        with pytest.raises(CommitDenied, match="is already published; nothing was changed"):
             self.job(bench, job_id=job.id, **way)
         abort(job.url, job=job.id, **bench.options())
         assert {key: bench.read(key) for key in bench.listed()} == before

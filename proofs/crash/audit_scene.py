@@ -169,7 +169,7 @@ class AuditScene(PastScene):
             verdicts = [(one["passed"], one["told"]) for one in said.get("verdicts", ())]
             told = "1 files are too few"
             if self.step == "accept unjudged":
-                told = "was not asked: the job's driver ended before"
+                told = "did not run: the job's driver died before it"
             if (said.get("accepted"), verdicts) != (REASON, [(False, told)]):
                 self.violations.append(f"the manifest says of the audit {said}")
 

@@ -186,8 +186,8 @@ def everywhere(kind: str, mode: str, directory: Path, *, every: int = 1, store: 
 
 
 _WORDS: Final = {
-    "committed": "is published all the same",
-    "aborted": "is aborted; nothing of it is published",
+    "committed": "is published anyway",
+    "aborted": "is aborted; none of its files is published",
     "new": "is not set up; nothing was changed",
 }
 

@@ -249,7 +249,7 @@ class Engine:
         gone = UploadNotFound(
             "complete_upload",
             f"{self.store.bucket}/{step.key}",
-            "answered with success, and the object is not there: somebody removed or replaced it",
+            "the store reported success, but the object is not there: somebody removed or replaced it",
         )
         if step.write_id is None:
             return Outcome.DONE, None, ""

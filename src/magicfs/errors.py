@@ -10,13 +10,13 @@
     │     ├── ObjectNotFound(FileNotFoundError)
     │     ├── ObjectExists(FileExistsError)
     │     ├── PermissionDenied(PermissionError)
-    │     ├── PreconditionFailed      a conditional request met another version
+    │     ├── PreconditionFailed      a conditional request found another version
     │     ├── UploadNotFound          never a FileNotFoundError: the object may well be there
     │     ├── Unsupported             this store cannot do it at all
     │     └── Unavailable             try again later
     ├── CommitUnfinished              every file is visible, its manifest or _SUCCESS perhaps not: recover
     └── CommitError                   carries done, failed, not_started
-          ├── OutputExists            the mode says no; nothing was changed
+          ├── OutputExists            the mode does not allow it; nothing was changed
           ├── CommitDenied            another attempt or driver was chosen
           ├── CommitFailed            known not to have happened; cleaning up is safe
           └── CommitOutcomeUnknown    may have happened; nothing may be deleted
@@ -80,7 +80,7 @@ def _rebuild(cls: type[MagicError], args: tuple[object, ...], state: dict[str, o
 
 
 class UsageError(MagicError, ValueError):
-    """The call cannot work as it was made: an option, a path, a mode. Nothing was changed."""
+    """The call cannot work: an option, a path or a mode is wrong. Nothing was changed."""
 
 
 class ProtocolViolation(UsageError):
@@ -112,7 +112,7 @@ class StoreError(MagicError, OSError):
         retryable: Whether the same request may succeed later without any change.
     """
 
-    default_hint: ClassVar[str] = "look at the store's answer above"
+    default_hint: ClassVar[str] = "see the store's answer above"
     code: ClassVar[int] = errno.EIO
     retryable: ClassVar[bool] = False
 
@@ -133,7 +133,7 @@ class ObjectNotFound(StoreError, FileNotFoundError):
 
 
 class ObjectExists(StoreError, FileExistsError):
-    """A create-only write met an object."""
+    """A create-only write found an existing object."""
 
     default_hint = "choose another name, or allow overwriting"
     code: ClassVar[int] = errno.EEXIST
@@ -149,15 +149,15 @@ class PermissionDenied(StoreError, PermissionError):
 
 
 class PreconditionFailed(StoreError):
-    """A conditional request met another version than the one it named."""
+    """A conditional request found a different version than the one it named."""
 
-    default_hint = "read the object again and decide anew"
+    default_hint = "read the object again, then decide"
 
 
 class UploadNotFound(StoreError):
-    """The multipart upload is not known: aborted, expired, or completed already."""
+    """The multipart upload does not exist: it was aborted, expired, or already completed."""
 
-    default_hint = "read the object itself before concluding anything"
+    default_hint = "read the object itself to find out"
 
 
 class Unsupported(StoreError):
@@ -171,7 +171,7 @@ class Unavailable(StoreError):
     """The store is throttling, failing or out of reach.
 
     Attributes:
-        throttled: Whether it said that there were too many requests.
+        throttled: Whether it reported too many requests.
     """
 
     default_hint = "try again later"
@@ -182,10 +182,10 @@ class Unavailable(StoreError):
 
 class CommitUnfinished(MagicError):
     """Every file of a job is visible, but its manifest, the pointer or ``_SUCCESS`` could not be written, or
-    old files not be deleted.
+    old files could not be deleted.
 
     Readers of manifests may not see the files yet. Nothing is lost: fix the cause, then commit again or run
-    ``magicfs recover URL``. It is no ``CommitError``, for the job must not be run again under another name.
+    ``magicfs recover URL``. It is not a ``CommitError``: do not run the job again under another name.
 
     Attributes:
         report: The ``JobReport`` of what was published.
@@ -220,24 +220,24 @@ class CommitError(MagicError):
 
 
 class OutputExists(CommitError):
-    """The mode forbids publishing onto what is there. Nothing was changed."""
+    """The mode does not allow publishing onto existing data. Nothing was changed."""
 
 
 class CommitDenied(CommitError):
-    """Another attempt or another driver has been chosen. Nothing of this one was published, or what another
-    process has published of it lacks what ``failed`` names.
+    """Another attempt or driver was chosen. No file of this one was published, or another process published
+    it without the files in ``failed``.
     """
 
 
 class CommitFailed(CommitError):
-    """Known not to have happened as a whole; what had been published is named in ``done``."""
+    """The commit did not happen as a whole; ``done`` names the files that were published."""
 
 
 class AuditFailed(CommitFailed):
-    """The audit of a job failed, so nothing of it was published; ``failed`` has what the rules said.
+    """The audit of a job failed, so none of its files was published; ``failed`` has the rules' findings.
 
     Attributes:
-        quarantined: Whether the job waits for somebody to accept or to abort it; else it was aborted.
+        quarantined: Whether the job waits until you accept or abort it; otherwise it was aborted.
     """
 
     def __init__(self, message: str, *, failed: Iterable[str] = (), quarantined: bool = False) -> None:
@@ -246,4 +246,4 @@ class AuditFailed(CommitFailed):
 
 
 class CommitOutcomeUnknown(CommitError):
-    """The store did not say whether the commit took place; nothing was deleted."""
+    """The store did not report whether the commit happened; nothing was deleted."""

@@ -165,11 +165,11 @@ class JobReport(Report):
 
     def __str__(self) -> str:
         if self.skipped:
-            return f"skipped     {self.destination} holds data already; nothing was written"
+            return f"skipped     {self.destination} already has data; nothing was written"
         rows = "" if self.rows is None else f"{self.rows} rows, "
         first = f"published   {self.destination}"
         if self.published_before:
-            before = f"was published before, by job {self.job_id}; nothing was published now"
+            before = f"was already published, by job {self.job_id}; nothing was published now"
             first = f"skipped     {self.destination} {before}"
         lines = [
             first,
@@ -180,7 +180,7 @@ class JobReport(Report):
         if self.files_deleted:
             lines.append(f"replaced    {_count(self.files_deleted, 'old file')}")
         if self.uploads_aborted:
-            lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of attempts that lost")
+            lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of losing attempts")
         lines += [f"warning     {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -405,27 +405,27 @@ class VerifyReport(Report):
         found = []
         if self.missing or self.altered or self.damaged:
             found.append(
-                "restore missing, altered and damaged files from older versions of the objects or a backup, "
-                "or publish their partitions anew; what cannot be had any more is taken out by: magicfs drop "
-                f"{self.url} --where \"file.key in ('…')\""
+                "restore missing, altered and damaged files from older object versions or a backup, or "
+                "publish their partitions again; remove files that are lost from the dataset with: magicfs "
+                f"drop {self.url} --where \"file.key in ('…')\""
             )
             found.append(
-                f"an earlier publication without these files is shown again by: magicfs rollback {self.url} "
-                f"--to WHICH, as far as its own are there; magicfs log {self.url} lists them"
+                f"or return to an earlier publication whose files still exist: magicfs rollback {self.url} "
+                f"--to WHICH; magicfs log {self.url} lists them"
             )
         if self.foreign and self.unfinished:
             found.append(
-                f"foreign files may be of a half published job: magicfs recover {self.url} --dry-run"
+                f"foreign files may come from a half published job: magicfs recover {self.url} --dry-run"
             )
         elif self.unfinished:
             found.append(
-                "jobs that have not ended may hold uploads that are paid for; if no driver of theirs lives: "
-                f"magicfs recover {self.url} --dry-run"
+                "jobs that have not ended may hold uploads that are paid for; if none of their drivers is "
+                f"running: magicfs recover {self.url} --dry-run"
             )
         elif self.foreign:
             found.append(
-                "foreign files are no part of the dataset: remove them if nobody needs them, or make them "
-                f"part of it: magicfs adopt {self.url}"
+                "foreign files are not part of the dataset: remove them if nobody needs them, or add them: "
+                f"magicfs adopt {self.url}"
             )
         return tuple(found)
 
@@ -464,7 +464,7 @@ class PathReport(Report):
         files = f"{files} ({human_bytes(self.bytes)}) of {self.path}"
         told = f"{self.action} {files}"
         if self.action == "published before":
-            told = f"{files} had been published before; nothing was replaced"
+            told = f"{files} had already been published; nothing was replaced"
         return "\n".join([told, *(f"warning: {one}" for one in self.warnings)])
 
 

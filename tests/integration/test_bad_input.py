@@ -596,10 +596,8 @@ def test_abort_that_fails_never_hides_the_first_error_and_ends(
     assert time.monotonic() - began < 30
     notes = caught.value.__notes__
     # On a slow machine it is another request that is given up first, for all wait behind the aborts.
-    assert re.match(
-        r"and task 000000 could not be aborted whole: (abort_upload of |.*: given up: )", notes[0]
-    )
-    assert notes[1].startswith(f"and job {job.id} could not be aborted whole: ")
+    assert re.match("and task 000000 could not be fully aborted: (abort_upload of |.*: given up: )", notes[0])
+    assert notes[1].startswith(f"and job {job.id} could not be fully aborted: ")
     assert place.data() == [OLD]
     assert len(place.pending()) == 40
     place.proxy.clear()

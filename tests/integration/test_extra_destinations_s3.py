@@ -70,7 +70,7 @@ def test_an_extra_destination_of_another_bucket_is_refused(
     ministack: Server, bucket_factory: Callable[..., str]
 ) -> None:
     bucket = bucket_factory(ministack)
-    with pytest.raises(magicfs.errors.UsageError, match="use a job for each bucket"):
+    with pytest.raises(magicfs.errors.UsageError, match="use one job per bucket"):
         magicfs.Job(
             f"s3://{bucket}/dataset1",
             storage_options=ministack.storage_options(),

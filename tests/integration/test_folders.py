@@ -196,7 +196,7 @@ def test_who_may_not_ask_for_the_layout_is_taken_to_have_no_folders(place: Place
     with FaultProxy(place.server.endpoint, place.operation) as proxy:
         for asks in (place.asks, "Path Get Properties"):
             proxy.add(Rule(asks, Action.ERROR, status=403, code="AccessDenied"))
-        with pytest.raises(UsageError, match="may not know"):
+        with pytest.raises(UsageError, match="these credentials cannot see it"):
             place.job("manifest", proxy.endpoint).setup()
         job = place.job("file", proxy.endpoint).setup()
         job.commit([write(job, number) for number in range(2)])

@@ -154,13 +154,13 @@ def test_what_is_refused(metastore: HiveMetastore, tmp_path: Path):
     scene.register("hive")
     other = HiveScene(f"{tmp_path}/other", tmp_path, metastore.uri, scene.hive.name, exact=True)
     other.publish({"p=1/f.parquet": parquet(1)})
-    with pytest.raises(UsageError, match=r"which is not of file://.*/other; nothing was changed"):
+    with pytest.raises(UsageError, match=r"which is not part of file://.*/other; nothing was changed"):
         other.register("hive")
     with hive._client(metastore.uri) as client:
         described = client.get_table(DATABASE, scene.hive.name)
         del described.parameters["magicfs.job-id"]
         client.alter_table(DATABASE, scene.hive.name, described)
-    with pytest.raises(UsageError, match=r"magicfs has not registered it.*--force"):
+    with pytest.raises(UsageError, match=r"magicfs did not register it.*--force"):
         scene.register("hive")
     other.register("hive", force=True)
     assert other.table_rows("hive") == other.rows()

@@ -320,7 +320,7 @@ def test_records_stay_readable_where_data_goes_to_an_archive(wire: Wire, storage
 
 
 def test_committer_that_copies_refuses_an_archive(wire: Wire) -> None:
-    with pytest.raises(UsageError, match="cannot be copied before it is restored; use committer='magic'"):
+    with pytest.raises(UsageError, match="cannot be copied before they are restored; use committer='magic'"):
         wire.job({"StorageClass": "GLACIER"}, committer="file")
     assert wire.proxy.requests == []
 

@@ -97,7 +97,7 @@ def test_modes_are_those_of_spark(
         skipped = write(new, ministack, url, mode="ignore", **through)
         assert uploads(proxy) == []
     assert (skipped.skipped, skipped.files, skipped.rows) == (True, 0, None)
-    assert "holds data already; nothing was written" in str(skipped)
+    assert "already has data; nothing was written" in str(skipped)
     assert rows(read_back(ministack, bucket, "d", "id long")) == rows(old)
     assert write(new, ministack, url, mode="append").rows == 5
     assert rows(read_back(ministack, bucket, "d", "id long")) == rows(spark.range(10))
@@ -207,8 +207,11 @@ def test_what_spark_raised_comes_out_as_it_is_and_nothing_is_left(
             {"mode": "upsert"},
             "mode='upsert' is unknown; choose one of append, overwrite, overwrite_partitions",
         ),
-        ({"partitionBy": "p"}, "partitionBy= is no argument of magicfs.spark.write; say partition_by="),
-        ({"sort": True}, "sort=True sorts by the partition columns and there are none"),
+        (
+            {"partitionBy": "p"},
+            "partitionBy= is not an argument of magicfs.spark.write; nothing was changed; say partition_by=",
+        ),
+        ({"sort": True}, "sort=True sorts by the partition columns, and there are none"),
         ({"late_writers": "later"}, "'later' is unknown"),
         ({"partition_by": "month"}, "'month', which is not a column of the frame"),
     ],
@@ -222,7 +225,7 @@ def test_misuse_is_refused_before_anything_happens(
 
 
 def test_what_is_no_plain_frame_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match="DataFrameWriter is not a DataFrame; give write"):
+    with pytest.raises(UsageError, match="DataFrameWriter is not a DataFrame; pass the frame"):
         magicfs.spark.write(spark.range(3).write, "memory://caller/d")
     with pytest.raises(UsageError, match=r"is a stream; write its batches with magicfs\.spark\.sink"):
         magicfs.spark.write(spark.readStream.format("rate").load(), "memory://caller/d")

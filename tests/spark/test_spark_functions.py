@@ -177,7 +177,7 @@ def test_a_task_counts_only_while_it_writes() -> None:
             task.count("records_written")
             with pytest.raises(UsageError, match="cannot go down by 1"):
                 task.count("records_written", -1)
-        with pytest.raises(ProtocolViolation, match="is committed already; count before it commits"):
+        with pytest.raises(ProtocolViolation, match="is already committed; count before it commits"):
             task.count("records_written")
         assert task.committed is not None
         assert task.committed.rows == 3

@@ -80,7 +80,7 @@ def test_secrets_do_not_travel_with_the_job(ministack: Server, bucket: str) -> N
 
 def test_outside_of_a_spark_task_it_says_where_it_belongs() -> None:
     job = magicfs.Job("memory://spark-map/d", mode="append").setup()
-    with pytest.raises(ProtocolViolation, match="call it in the function given to mapInPandas"):
+    with pytest.raises(ProtocolViolation, match="call it in the function that you pass to mapInPandas"):
         current_task(job).__enter__()
 
 

@@ -188,7 +188,7 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
         ({"compression": "lzo"}, "compression='lzo' is not a codec of parquet; choose one of snappy, zstd"),
         ({"compression": "snappy", "fileformat": "csv"}, "'snappy' is not a codec of csv; choose"),
         ({"rowgroupsize": "0"}, "rowGroupSize='0' is not a positive whole number"),
-        ({"rowgroupsize": "1", "fileformat": "orc"}, "rowGroupSize has no meaning in orc; .* or arrow"),
+        ({"rowgroupsize": "1", "fileformat": "orc"}, "rowGroupSize does not apply to orc; .* or arrow"),
         ({"maxrecordsperfile": "x"}, "maxRecordsPerFile='x' is not a positive whole number"),
         ({"committer": ""}, "committer is empty; give it a name, or leave it out"),
         ({"committeroptions": "[]"}, "committerOptions is not valid JSON"),
@@ -221,7 +221,7 @@ def test_a_stream_has_options_of_its_own_and_no_run_id() -> None:
     given = {"path": "s3://bucket/dest"}
     options = parse(given | STREAM, COLUMNS, streaming=True)
     assert (options.sink_id, options.checkpoint, options.query_name) == ("orders", "/c", "q")
-    with pytest.raises(UsageError, match="runId cannot name a stream"):
+    with pytest.raises(UsageError, match="runId is for batch writes"):
         parse(given | {"runid": "x"}, COLUMNS, streaming=True)
 
 

@@ -160,7 +160,7 @@ def test_what_cannot_be_read_is_said_at_once(
 
 def test_files_that_no_job_brought_are_named(spark: SparkSession, url: str) -> None:
     spark.range(3).write.parquet(url.removeprefix("file://"))
-    with pytest.raises(Exception, match=r"UsageError: .*stand in no manifest.*call magicfs\.Dataset"):
+    with pytest.raises(Exception, match=r"UsageError: .*are in no manifest.*call magicfs\.Dataset"):
         load(spark, url)
     with pytest.raises(Exception, match="the dataset is missing; name it in"):
         spark.read.format("magic").load()

@@ -196,7 +196,7 @@ def test_a_frame_without_rows_deletes_nothing_unless_that_is_meant() -> None:
     ("bucket", "secret", "options", "message"),
     [
         ("no-such-bucket", {}, {}, "list of no-such-bucket"),
-        (None, {}, {"partsize": "1"}, "part_size=1 is outside what the store takes"),
+        (None, {}, {"partsize": "1"}, "part_size=1 is outside the limits of the store"),
         (None, {"secret": "hunter2"}, {}, "check the credentials"),
     ],
 )
@@ -256,7 +256,7 @@ def test_an_abort_after_a_commit_that_died_with_all_files_visible_touches_nothin
     # Looking a second time for late tasks would take this long.
     monkeypatch.setattr(late_writers, "LATE_WRITERS_SECONDS", 3600.0)
     chosen.abort([*messages, None])
-    assert f"Spark gave job {chosen.job_id} up after its commit point" in caplog.text
+    assert f"Spark aborted job {chosen.job_id} after its commit point" in caplog.text
     assert "is published; nothing was removed; run magicfs recover memory://spark-writer/whole" in caplog.text
     assert there(chosen) == before
     assert recover(chosen.settings.path).jobs[0].action == "finished"
@@ -325,7 +325,7 @@ def test_an_abort_that_fails_is_logged_and_does_not_hide_why_the_job_failed(
     client.delete_object(Bucket=bucket, Key=key)
     client.delete_bucket(Bucket=bucket)
     chosen.abort([])
-    assert f"job {chosen.job_id} could not be discarded whole: list of {bucket}" in caplog.text
+    assert f"job {chosen.job_id} could not be fully discarded: list of {bucket}" in caplog.text
 
 
 @pytest.mark.parametrize(

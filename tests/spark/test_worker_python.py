@@ -73,7 +73,9 @@ def test_a_python_of_another_version_is_named_with_both_versions(script: Any) ->
 
 
 def test_a_python_that_is_not_there_is_named() -> None:
-    assert "are to run 'python of nobody', which is not there; say" in told(context("python of nobody"))
+    assert "should run 'python of nobody', which does not exist; nothing was changed; set" in told(
+        context("python of nobody")
+    )
 
 
 @pytest.mark.parametrize("text", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho hello\n", "no script"])

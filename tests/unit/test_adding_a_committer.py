@@ -122,7 +122,7 @@ def test_the_core_has_five_and_ours_are_registered_beside_them() -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones_and_where_others_come_from(install: Install) -> None:
     install("acme", {"ours": "acme_info:INFO"}, acme_info=info())
     known = ", ".join([*SHIPPED[:6], "ours", *SHIPPED[6:]])
-    refused("magik", rf"^committer='magik' is unknown; choose one of {known}; others come with distributions")
+    refused("magik", rf"^committer='magik' is unknown; choose one of {known}; others come with packages")
 
 
 @pytest.mark.parametrize("code", ["import nowhere", "INF = 1", "def", "raise OSError('no licence')"])

@@ -429,7 +429,7 @@ class TestCommand:
         assert main(["adopt", url, "--dry-run"]) == 1
         out = capsys.readouterr().out
         assert "adopted  by-hand.csv" in out
-        assert "2 files that no manifest named" in out
+        assert "2 files that were in no manifest" in out
         assert main(["adopt", url, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["files"], len(found["adopted"]), len(found["lost"])) == (3, 2, 2)

@@ -150,14 +150,14 @@ class TestQuarantine:
         assert scene.data() == before
         assert scene.work() == []
         assert scene.uploads() == []
-        with pytest.raises(UsageError, match="nothing of a job"):
+        with pytest.raises(UsageError, match="no trace of a job"):
             accept(scene, job)
 
     def test_its_own_driver_may_discard_it_and_not_commit_it(self, plain: JobScene):
         a_hundred(plain)
         job = dropped(plain)
         assert "quarantined" in repr(job)
-        with pytest.raises(ProtocolViolation, match="too late for commit"):
+        with pytest.raises(ProtocolViolation, match="too late to call commit"):
             job.commit([])
         with pytest.raises(ProtocolViolation, match="its audit failed"):
             _ = job.report
@@ -291,17 +291,17 @@ class TestNotJudged:
         for _ in range(2):
             [left] = recovered(scene)
             assert (left.job_id, left.found, left.action) == (job.id, "unjudged", "left")
-            assert left.reason.startswith("it is to be judged by RowChange(less=0.2, more=None); holidays")
+            assert left.reason.startswith("it has to pass RowChange(less=0.2, more=None); holidays")
         for call in (datasets.commit, datasets.preview_commit):
-            with pytest.raises(UsageError, match=rf"to be judged by {_RULES} .*--accept REASON"):
+            with pytest.raises(UsageError, match=rf"has to pass {_RULES} .*--accept REASON"):
                 call(scene.url, job.id, filesystem=scene.filesystem)
         with pytest.raises(UsageError, match="needs a reason"):
             accept(scene, job, "")
-        with pytest.raises(UsageError, match="set up to be judged by"):
+        with pytest.raises(UsageError, match="was set up with the audit rules"):
             scene.job(mode, job_id=job.id, **WAYS[way])
         committer = registry.make("magic", job.spec.context, scene.engine(Traffic([])))
         for driver in (None, job.found.driver):
-            with pytest.raises(CommitDenied, match=rf"is to be judged by {_RULES}"):
+            with pytest.raises(CommitDenied, match=rf"has to pass {_RULES}"):
                 scene.lived(lambda: committer.commit_job(None, driver))  # noqa: B023
         assert scene.everything() == before
         assert accept(scene, job).files == 2
@@ -309,7 +309,7 @@ class TestNotJudged:
         said = audit_of(scene, job.id)
         assert (said.against, said.accepted, said.passed) == (None, "weekend", False)
         assert [one.rule for one in said.verdicts] == ["RowChange(less=0.2, more=None)", "holidays"]
-        assert {one.told for one in said.verdicts} == {"was not asked: the job's driver ended before"}
+        assert {one.told for one in said.verdicts} == {"did not run: the job's driver died before it"}
         assert first.id != job.id
         assert scene.work() == []
         assert scene.uploads() == []
@@ -389,7 +389,7 @@ class TestNotJudged:
         accepted = Accepted(engine, context, seen, output, "weekend")
         with pytest.raises(AuditFailed):
             job.commit()
-        with pytest.raises(CommitDenied, match="judged meanwhile"):
+        with pytest.raises(CommitDenied, match="has audited it meanwhile"):
             plain.lived(lambda: Judge().accept(accepted))
         datasets.abort(plain.url, job=job.id, filesystem=plain.filesystem)
         with pytest.raises(CommitDenied, match="has ended"):
@@ -475,8 +475,8 @@ class TestNotJudged:
         assert main(["recover", url]) == 1
         out = capsys.readouterr().out
         assert "unjudged, last moved" in out
-        assert "it is to be judged by Rows(min=5, max=None), and was not" in out
-        assert "--accept REASON publishes it unjudged" in out
+        assert "it has to pass Rows(min=5, max=None), and the audit has not run" in out
+        assert "--accept REASON publishes it without the audit" in out
         assert main(["recover", "--json", url]) == 1
         assert json.loads(capsys.readouterr().out)["jobs"][0]["found"] == "unjudged"
         assert main(["uploads", url]) == 1
@@ -581,7 +581,7 @@ class TestRules:
             (NoNulls("n"), "1 nulls in 3 rows"),
             (NoNulls("n", share=0.34), None),
             (NoNulls("d"), None),
-            (NoNulls("x"), "p=1/a-000000-JOB.parquet does not tell the nulls of x"),
+            (NoNulls("x"), "p=1/a-000000-JOB.parquet has no null count for x"),
             (Range("n", 1, 5), None),
             (Range("n", min=2), "from 1 to 5"),
             (Range("n", max=4), "from 1 to 5"),
@@ -635,7 +635,7 @@ class TestRules:
         for rule in (Rows(), RowChange(), SameSchema(), CompatibleSchema()):
             found = judged(plain, [rule], {"a.parquet": parquet(3)}, {"b.bin": b"x"})
             assert found is not None
-            assert found.startswith("1 of 2 files say nothing of themselves, such as b-000001-")
+            assert found.startswith("1 of 2 files have no recorded statistics, such as b-000001-")
 
     def test_schemas(self, plain: JobScene):
         plain.published({"a.parquet": parquet(n=pa.array([1], pa.int32()), s=["x"], l=[[1]])}, footers=True)
@@ -649,8 +649,8 @@ class TestRules:
             (same, True, None),
             (wider, False, None),
             (more, False, None),
-            (less, False, "column l.list.element is not there any more"),
-            (other, False, "column s is int64, and was string"),
+            (less, False, "column l.list.element is missing"),
+            (other, False, "column s is int64, previously string"),
         ):
             one = JobScene(DEST)
             one.published({"a.parquet": parquet(n=pa.array([1], pa.int32()), s=["x"], l=[[1]])}, footers=True)

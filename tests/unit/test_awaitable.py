@@ -56,7 +56,7 @@ def test_each_call_has_its_twin(world: World) -> None:
         await lost.aabort()
         report = await job.acommit([await task.acommit()], tasks=1)
         assert report.files == 1
-        with pytest.raises(ProtocolViolation, match="it cannot be aborted any more"):
+        with pytest.raises(ProtocolViolation, match="can no longer be aborted"):
             await job.aabort()
         dropped = await make(world).asetup()
         await dropped.aabort()

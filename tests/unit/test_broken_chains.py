@@ -119,7 +119,7 @@ def test_adopt_makes_a_lost_pointer_again(how: str) -> None:
     before = files(scene)
     broken(scene, CURRENT, how)
     if how == "corrupt":
-        with pytest.raises(FormatError, match="run magicfs adopt, which makes the pointer again"):
+        with pytest.raises(FormatError, match="run magicfs adopt, which rebuilds the pointer"):
             magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify()
     assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().manifest is None
     assert files(scene) == before
@@ -161,7 +161,7 @@ def test_adopt_takes_no_older_manifest_for_the_newest(how: str, newest: dict[str
     assert scene.everything() == before
     open_.abort()
     report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
-    assert f"the manifest of job {lost.id}, which was published later" in report.problem
+    assert f"the manifest of job {lost.id}, the newest one" in report.problem
     assert b"3" in bodies(scene)
 
 
@@ -180,7 +180,7 @@ def test_manifests_of_which_none_is_the_newest_are_replaced_by_what_lies_there()
     scene.published({"b.bin": b"1"})
     scene.put(CURRENT, b"{}")
     report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
-    assert "do not tell which is the newest" in report.problem
+    assert "do not show which is the newest" in report.problem
     assert bodies(scene) == [b"1", b"1"]
 
 

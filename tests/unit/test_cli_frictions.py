@@ -44,7 +44,7 @@ def test_a_commit_with_fewer_tasks_than_asked_for_is_refused(
     for more in ((), ("--dry-run",)):
         assert main(["recover", "--commit", url, "--job", job.id, "--tasks", "2", *more]) == 2
         said = capsys.readouterr().err
-        assert f"1 tasks of job {job.id} have committed, and 2 were asked for; nothing was changed" in said
+        assert f"1 tasks of job {job.id} have committed, but 2 were expected; nothing was changed" in said
     with pytest.raises(UsageError, match="wait for the others"):
         datasets.commit(url, job.id, tasks=7)
     assert main(["recover", "--commit", url, "--job", job.id, "--tasks", "1"]) == 0

@@ -106,7 +106,7 @@ def test_commit_of_too_few_tasks_changes_nothing(bucket, run, job, tmp_path):
     code, out, err = run("commit", job, "--tasks", "2")
     assert (code, out) == (2, "")
     assert "1 tasks of job" in err
-    assert "2 were asked for; nothing was changed" in err
+    assert "2 were expected; nothing was changed" in err
     assert bucket.objects() == before
     assert run("commit", job, "--tasks", "1")[0] == 0
 
@@ -126,7 +126,7 @@ def test_task_after_the_commit_is_denied(bucket, run, job, tmp_path):
     run("commit", job)
     code, _, err = run("task", job, "2", files(tmp_path / "b", b="b"))
     assert code == 4
-    assert "is published, and takes no more tasks" in err
+    assert "is already published, and accepts no more tasks" in err
     assert left(bucket) == []
 
 
@@ -140,7 +140,7 @@ def test_run_is_published_once(bucket, url, run, tmp_path):
     first, second = whole(1), whole(2)
     assert [code for code, _, _ in (*first, *second)] == [0] * 6
     assert second[0][1].strip() == f"{first[0][1].strip()}#published"
-    assert [out for _, out, _ in second[1:]] == ["the run is published already; there is nothing to do\n"] * 2
+    assert [out for _, out, _ in second[1:]] == ["the run is already published; nothing to do\n"] * 2
     assert data(bucket) == [b"run 1"]
     assert left(bucket) == []
 
@@ -152,7 +152,7 @@ def test_run_is_published_once(bucket, url, run, tmp_path):
 def test_name_of_no_job_exits_2(run, name, part):
     code, out, err = run(part, name, *(["1", "a"] if part == "task" else []))
     assert (code, out) == (2, "")
-    assert "names no job" in err
+    assert "does not name a job" in err
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ class TestCommands:
         before = bucket.objects()
         code, out, _ = run("task", job, "1", "--", "sh", "-c", f"{self.SCRIPT}; exit 3")
         assert code == 9
-        assert "ended with status 3; nothing of it was uploaded" in out
+        assert "ended with status 3; nothing was uploaded" in out
         assert bucket.objects() == before
 
     def test_command_that_is_not_there_exits_2(self, run, job):

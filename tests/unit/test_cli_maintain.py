@@ -67,7 +67,7 @@ def test_what_is_kept_is_told_with_its_time(url: str, said: Said) -> None:
         job.task(0) as task,
     ):
         task.filesystem.pipe_file(f"{task.path}/new.bin", b"1")
-    assert " jobs still keep files, the next is due " in said(url, "--only", "expire")
+    assert " jobs still keep files, the next expires " in said(url, "--only", "expire")
 
 
 def test_only_some_parts_are_done(url: str, said: Said) -> None:
@@ -85,13 +85,13 @@ def test_only_some_parts_are_done(url: str, said: Said) -> None:
         (["--run-id", "tidy"], "give --rewrite"),
         (["--only", "rewrite"], "give --rewrite"),
         (["--rewrite", "much"], "'much' is no size; write it as 64M or 1G"),
-        (["--table", "db.sales"], "no catalog is named; give --register"),
-        (["--force"], "no catalog is named; give --register"),
-        (["--only", "register"], "no catalog is named; give --register"),
+        (["--table", "db.sales"], "no catalog was given; add --register"),
+        (["--force"], "no catalog was given; add --register"),
+        (["--only", "register"], "no catalog was given; add --register"),
         (["--register", "glue"], "name the table of the glue catalog: --table db.sales"),
         (["--register", "delta", "--table", "x"], "--table is for iceberg, glue and hive"),
         (["--register", "hive", "--table", "db.sales"], "--metastore thrift://host:9083"),
-        (["--register", "unity"], "--register takes no 'unity'; choose from delta, iceberg"),
+        (["--register", "unity"], "--register does not accept 'unity'; choose from delta, iceberg"),
     ],
 )
 def test_arguments_that_need_others_are_refused_before_anything_is_done(

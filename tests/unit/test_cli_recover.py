@@ -287,7 +287,7 @@ class TestCommit:
         before = bucket.objects()
         code, _, err = run("recover", "--commit", url, "--job", str(uuid4()))
         assert code == 2
-        assert "nothing of a job" in err
+        assert "no trace of a job" in err
         assert bucket.objects() == before
 
     def test_a_job_without_a_committed_task_exits_2_and_changes_nothing(self, bucket, url, run):
@@ -462,7 +462,7 @@ class TestAbort:
         assert len(bucket.uploads()) == 4
         neighbour.commit()
         again = run("recover", "--abort", url, "--job", job.id)
-        nothing = f"nothing of job {job.id} is left under {url}; nothing was changed\n"
+        nothing = f"job {job.id} left nothing under {url}; nothing was changed\n"
         stays = (
             f"job     {job.id}\nfound   ended\ndone    swept\nreason  it is published, and its files stay\n"
         )
@@ -499,7 +499,7 @@ class TestShow:
         key = job.spec.work_layout.job_object_key
         code, out, _ = run("show", bucket.url(key))
         assert code == 0
-        for told in (job.id, "batch 7", "prepared: what will be replaced", "overwrite", "deletions"):
+        for told in (job.id, "batch 7", "prepared: the files to replace", "overwrite", "deletions"):
             assert told in out
         assert json.loads(run("show", bucket.url(key), "--json")[1])["kind"] == "job"
 

@@ -74,17 +74,23 @@ def test_no_two_statuses_mean_the_same() -> None:
         ),
         (["drop", "s3://b", "--filter", "x"], "magicfs drop has no option --filter; write --where"),
         (["job", "setup", "s3://b", "--xyzzy"], "no option --xyzzy; magicfs job setup --help lists them"),
-        (["write", "a", "b", "--format", "parket"], "--format takes no 'parket'; did you mean parquet?"),
-        (["write", "a", "b", "--format", "xyzzy"], "--format takes no 'xyzzy'; choose from parquet, csv"),
+        (
+            ["write", "a", "b", "--format", "parket"],
+            "--format does not accept 'parket'; did you mean parquet?",
+        ),
+        (
+            ["write", "a", "b", "--format", "xyzzy"],
+            "--format does not accept 'xyzzy'; choose from parquet, csv",
+        ),
         (["write", "a", "b", "--conflict", "append"], "magicfs write has no option --conflict; write --mode"),
-        (["write", "a", "b", "--mode", "replace"], "--mode takes no 'replace'; write overwrite"),
+        (["write", "a", "b", "--mode", "replace"], "--mode does not accept 'replace'; write overwrite"),
         (
             ["drop", "s3://b", "--keep-replaced", "7d"],
             "magicfs drop has no option --keep-replaced; write --keep",
         ),
-        (["verify", "s3://b", "s3://c"], "'s3://c' is one argument too many; magicfs verify --help"),
-        (["verify"], "the following arguments are required: URL; magicfs verify --help says more"),
-        (["--completion", "tcsh"], "--completion takes no 'tcsh'; choose from bash, zsh, fish"),
+        (["verify", "s3://b", "s3://c"], "unexpected argument 's3://c'; magicfs verify --help"),
+        (["verify"], "the following arguments are required: URL; run magicfs verify --help"),
+        (["--completion", "tcsh"], "--completion does not accept 'tcsh'; choose from bash, zsh, fish"),
     ],
 )
 def test_a_wrong_word_is_answered_with_the_nearest_right_one(
@@ -130,7 +136,7 @@ def test_so_are_those_about_the_words_themselves(line: str, capsys: pytest.Captu
 
 
 def test_so_is_the_lack_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "a command is missing" in json.loads(said(capsys, 2, "--json"))["message"]
+    assert "no command given" in json.loads(said(capsys, 2, "--json"))["message"]
 
 
 def test_notes_of_an_error_are_part_of_its_message(

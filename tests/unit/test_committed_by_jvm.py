@@ -121,7 +121,7 @@ def test_driver_adds_the_manifest_and_says_so(scene: JobScene, mode: str, handed
     adopted(scene, job)
     before = scene.everything()
     again = magicfs.Job(scene.url, mode=mode, job_id=job.id, filesystem=scene.filesystem)
-    with pytest.raises(CommitDenied, match="published already"):
+    with pytest.raises(CommitDenied, match="already published"):
         again.setup()
     assert scene.everything() == before
 

@@ -65,7 +65,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("name", [name for name, traits in committers().items() if not traits.driven])
 def test_a_run_id_needs_a_job_object(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="run_id finds an earlier job by its job object"):
+    with pytest.raises(UsageError, match="run_id needs a job object to find an earlier job"):
         magicfs.Job(f"file://{tmp_path}/sales", committer=name, run_id="a run")
 
 

@@ -305,7 +305,7 @@ def test_a_compaction_among_batches_that_never_end_gives_up_and_changes_nothing(
             )
 
     engine = scene.engine(Traffic(before=before))
-    with pytest.raises(Unavailable, match="others published each time"):
+    with pytest.raises(Unavailable, match="other jobs were published each time"):
         scene.lived(lambda: compact_chain(engine, paths.parse_url(scene.url)))
     assert count == _TRIES
     jobs = chain_of(scene)

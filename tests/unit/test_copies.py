@@ -102,9 +102,9 @@ def test_a_directory_with_one_file_that_is_not_in_hand_stays_as_it_is(
     with pytest.raises(UsageError, match="nothing was changed"):
         task.filesystem.mv(f"{task.path}/d", f"{task.path}/e", recursive=True)
     assert task.filesystem.find(task.path) == [f"{task.path}/d/large", f"{task.path}/d/small"]
-    with pytest.raises(UsageError, match="write a larger one under its final name at once"):
+    with pytest.raises(UsageError, match="write larger files directly under their final names"):
         task.filesystem.mv(f"{task.path}/d/large", f"{task.path}/d/other")
-    with pytest.raises(UsageError, match="keep what shall be read again in a file of your own"):
+    with pytest.raises(UsageError, match="keep data that you need to read again in files outside the job"):
         task.filesystem.open(f"{task.path}/d/large", "rb")
 
 
@@ -123,7 +123,7 @@ def test_what_another_process_wrote_anew_is_not_taken_for_ones_own(scene: Memory
     store = scene.filesystem.store(BUCKET)
     scene.run(store.put(record.key, b"x" * record.size))
     for use in (task.filesystem.cat_file, lambda one: task.filesystem.mv(one, f"{one}2")):
-        with pytest.raises(UsageError, match=r"is pending and cannot be|not in hand any more"):
+        with pytest.raises(UsageError, match=r"is pending and cannot be|no longer in memory"):
             use(path)
     scene.run(store.delete([record.key, path.partition("/")[2]]))
     assert not task.filesystem.exists(path)
@@ -172,10 +172,10 @@ def test_the_largest_copies_go_first(scene: MemoryScene, one_mib: int) -> None:
     found = [write(task, f"{number}", b"x" * size) for number, size in enumerate(sizes)]
     assert upload_memory._copies_of_this_process().memory.held <= one_mib
     assert task.filesystem.cat_file(found[1]) == b"x" * 100
-    with pytest.raises(UsageError, match="keep what shall be read again"):
+    with pytest.raises(UsageError, match="keep data that you need to read again"):
         task.filesystem.cat_file(found[2])
     too_large = write(task, "large", b"x" * (one_mib // 4 + 1))
-    with pytest.raises(UsageError, match=r"up to 0\.0625 MiB, 0\.25 MiB together"):
+    with pytest.raises(UsageError, match=r"up to 0\.0625 MiB, 0\.25 MiB in total"):
         task.filesystem.cat_file(too_large)
 
 
@@ -187,7 +187,7 @@ def test_copies_go_when_files_that_are_written_need_their_memory(scene: MemorySc
     assert memory().is_short
     write(task, "other", b"")
     assert not memory().is_short
-    with pytest.raises(UsageError, match="keep what shall be read again"):
+    with pytest.raises(UsageError, match="keep data that you need to read again"):
         task.filesystem.cat_file(path)
     share.end()
     assert memory().held == upload_memory._copies_of_this_process().memory.held

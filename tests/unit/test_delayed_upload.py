@@ -386,7 +386,7 @@ def test_part_whose_task_is_cancelled_fails_the_file(recorded: Recorded) -> None
     world = World(capabilities=Capabilities(parts=PartLimits(size_min=1)))
     world.create_bucket("bucket")
     store = Cancelled(world)
-    with pytest.raises(UsageError, match="not written whole"), open_file(store, recorded) as file:
+    with pytest.raises(UsageError, match="not written completely"), open_file(store, recorded) as file:
         file.write(bytes(20))
     assert recorded.uploads == []
     assert pending(store) == []

@@ -45,7 +45,7 @@ def test_a_sound_destination_needs_nothing_and_keeps_nothing(scene: JobScene) ->
     report = look(scene)
     assert report.ok
     assert scene.everything() == before
-    assert of(report, "dataset").told.startswith(f"job {job.id} was published last")
+    assert of(report, "dataset").told.startswith(f"the last published job is {job.id}")
     assert "every conditional request is honoured" in of(report, "write").told
     assert f"magicfs {magicfs.__version__}" in of(report, "versions").told
     assert "write" not in [one.subject for one in look(scene, read_only=True).findings]
@@ -78,9 +78,9 @@ def test_a_broken_pointer_is_wrong_and_says_how_to_make_it_again(scene: JobScene
 def test_a_store_that_ignores_conditions_is_wrong() -> None:
     ignoring = JobScene(ignores=frozenset({"put_if_absent", "put_if_match"}))
     found = of(look(ignoring), "write")
-    assert (found.verdict, "two drivers could not be told apart" in found.told) == ("wrong", True)
+    assert (found.verdict, "it cannot keep two drivers of a job apart" in found.told) == ("wrong", True)
     half = JobScene(ignores=frozenset({"delete"}))
-    assert "ignores delete" in of(look(half), "write").told
+    assert "conditional requests for delete" in of(look(half), "write").told
 
 
 def test_the_command_prints_and_says_by_its_status(
@@ -93,7 +93,7 @@ def test_the_command_prints_and_says_by_its_status(
     assert all(line.startswith("ok ") for line in said)
     magicfs.Job(url, committer="magic", mode="append").setup()
     assert main(["doctor", url, "--read-only"]) == 1
-    assert "-> if no driver of theirs lives: magicfs recover" in capsys.readouterr().out
+    assert "-> if none of their drivers is running: magicfs recover" in capsys.readouterr().out
     assert main(["doctor", url, "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["destination"], document["ok"]) == (url, False)
@@ -120,9 +120,9 @@ def test_recover_above_a_destination_says_where_the_job_is(
 
 def test_it_says_whether_the_bucket_keeps_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = JobScene()
-    assert "keeps none" in of(look(scene), "bucket versions").told
+    assert "keeps no deleted" in of(look(scene), "bucket versions").told
     scene.filesystem.world.keep_versions(BUCKET)
-    assert "read by them" in of(look(scene), "bucket versions").told
+    assert "use them to read" in of(look(scene), "bucket versions").told
 
     async def denied(_self: MemoryVersions) -> bool:
         raise PermissionDenied("versions_kept", BUCKET, "no s3:GetBucketVersioning")
@@ -156,7 +156,7 @@ class TestUploads:
         now = r"\d s ago \(20\S+ \S+Z\)"
         [(verdict, told, advice)] = self.uploads(scene)
         assert (verdict, advice) == ("ok", "")
-        assert re.fullmatch(rf"1 pending of job {job.id}, seen {now}, the oldest begun {now}, 3 B", told)
+        assert re.fullmatch(f"1 pending of job {job.id}, seen {now}, the oldest started {now}, 3 B", told)
 
     def test_those_of_a_job_that_is_silent_are_to_be_looked_at(
         self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
@@ -167,10 +167,12 @@ class TestUploads:
         [(verdict, told, advice)] = self.uploads(scene)
         assert verdict == "look"
         ago = r"2 d 3 h ago \(20\S+ \S+Z\)"
-        assert re.fullmatch(rf"1 pending of job {job.id}, last seen {ago}, the oldest begun {ago}, 3 B", told)
+        assert re.fullmatch(
+            f"1 pending of job {job.id}, last seen {ago}, the oldest started {ago}, 3 B", told
+        )
         assert advice == (
-            f"if no driver of theirs lives: magicfs recover {scene.url} --job {job.id}, or "
-            f"magicfs recover {scene.url} --job {job.id} --abort"
+            f"if none of their drivers is running: magicfs recover {scene.url} --job {job.id}, or magicfs "
+            f"recover {scene.url} --job {job.id} --abort"
         )
 
     def test_a_fresh_upload_shows_that_an_old_job_runs(
@@ -201,9 +203,9 @@ class TestUploads:
         ended, nobodys = self.uploads(scene)
         line = f"magicfs recover {scene.url} --job {job.id} --abort --driver-is-dead"
         assert (ended[0], ended[2], nobodys[0]) == ("look", line, "look")
-        told = f"1 pending of job {job.id}, ended or unknown here, the oldest begun 0 s ago (20"
+        told = f"1 pending of job {job.id}, ended or unknown at this URL, the oldest started 0 s ago (20"
         assert ended[1].startswith(told)
-        assert nobodys[1].startswith("1 pending of nobody that magicfs knows, the oldest begun 0 s ago (20")
+        assert nobodys[1].startswith("1 pending of unknown programs, the oldest started 0 s ago (20")
         assert f"magicfs uploads {scene.url} lists them" in nobodys[2]
 
     def test_a_job_in_a_directory_above_is_not_taken_for_ended(self, scene: JobScene) -> None:
@@ -245,4 +247,4 @@ def test_verify_has_a_word_for_jobs_that_have_not_ended(scene: JobScene) -> None
     report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify()
     assert (report.ok, report.unfinished) == (True, (job.id,))
     [advice] = report.advice
-    assert advice.endswith(f"if no driver of theirs lives: magicfs recover {scene.url} --dry-run")
+    assert advice.endswith(f"if none of their drivers is running: magicfs recover {scene.url} --dry-run")

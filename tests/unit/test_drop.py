@@ -127,7 +127,7 @@ class TestChoosing:
         three_days(plain)
         before = plain.everything()
         with pytest.raises(
-            UsageError, match=r"3 files .* nothing is known there of hour; nothing was changed"
+            UsageError, match=r"3 files .* they have no values recorded for hour; nothing was changed"
         ):
             drop(plain, where="hour = 3")
         assert plain.everything() == before
@@ -257,7 +257,7 @@ class TestOthers:
         [name] = [name for name in plain.data() if name.startswith("day=1/")]
         plain.put(name, b"somebody else's")
         before = plain.everything()
-        with pytest.raises(CommitDenied, match="written over since it was published"):
+        with pytest.raises(CommitDenied, match="overwritten since it was published"):
             drop(plain, partitions="day=1")
         assert plain.everything() == before
 
@@ -344,7 +344,7 @@ class TestDeaths:
             for _ in range(2):
                 magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover()
             if scene.work():
-                with pytest.raises(UsageError, match="whose process knew which files"):
+                with pytest.raises(UsageError, match="only its own process knew which files"):
                     commit(scene.url, "tidy", filesystem=scene.filesystem)
                 magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(abort=True)
             now = shown(scene)
@@ -421,12 +421,12 @@ class TestCommand:
         assert "would drop" in said("--where", "day < 2", "--dry-run", status=1)
         assert "nothing to drop" in said("--where", "day < 1", "--dry-run")
         assert "2 B" in said("--where", "day < 2", "--run-id", "tidy", "--no-keep")
-        assert "was dropped before" in said("--where", "day < 2", "--run-id", "tidy")
+        assert "already made this drop" in said("--where", "day < 2", "--run-id", "tidy")
         assert "nothing to drop" in said("--where", "day < 2")
         found = json.loads(said("--partition", "day=2", "--published-by", "monday", "--keep", "1d", "--json"))
         assert (found["files"], found["kept"]) == (1, True)
         assert main(["drop", url]) == 2
-        assert "nothing says what to drop" in capsys.readouterr().err
+        assert "to choose what to drop" in capsys.readouterr().err
         assert main(["log", url]) == 0
         assert capsys.readouterr().out.count("drop") == 2
 
@@ -459,7 +459,7 @@ def test_files_are_chosen_by_what_their_footers_say(plain: JobScene, where: str,
     for values in ([1, 2], [10, 11], [20, None]):
         publish_table(plain, values)
     if "n >= 10" in where or "n is not null" in where:
-        with pytest.raises(UsageError, match="may hold rows"):
+        with pytest.raises(UsageError, match="may have both rows"):
             drop(plain, where="n >= 10")
         where += " and n < 20"
     drop(plain, where=where)
@@ -489,5 +489,5 @@ def test_the_footer_of_a_file_that_was_replaced_since_counts_for_nothing(plain: 
     order = Order.of(where="n < 200")
     location = paths.parse_url(plain.url)
     assert choose(location, order, {key: now}, None, {key: (now, footer)})
-    with pytest.raises(UsageError, match="may hold rows"):
+    with pytest.raises(UsageError, match="may have both rows"):
         choose(location, order, {key: now}, None, {key: (was, footer)})

@@ -279,7 +279,7 @@ def test_a_task_cannot_write_where_the_job_does_not_say(scene: JobScene) -> None
         f"memory://other/{OTHER}",
         f"s3://{BUCKET}/{OTHER}",
     ):
-        with pytest.raises(UsageError, match="lies in no extra destination of the job"):
+        with pytest.raises(UsageError, match="is not in an extra destination of the job"):
             task.path_to(url)
     with pytest.raises(UsageError, match=r"'\.' or '\.\.'"):
         task.path_to(f"{EXTRA}/../x")
@@ -337,16 +337,16 @@ def test_tasks_of_an_earlier_attempt_are_recovered_with_their_files_elsewhere(sc
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"extra_destinations": EXTRA}, "is one text; give a list of URLs"),
+        ({"extra_destinations": EXTRA}, "is a string; give a list of URLs"),
         ({"extra_destinations": [f"memory://{BUCKET}"]}, "must be a directory in the bucket"),
-        ({"extra_destinations": [f"memory://{BUCKET}/a/__magic/b"]}, "and none where jobs keep"),
+        ({"extra_destinations": [f"memory://{BUCKET}/a/__magic/b"]}, "and not one where jobs keep"),
         ({"extra_destinations": [f"memory://{BUCKET}/dataset1"]}, "overlaps bucket/dataset1"),
         ({"extra_destinations": [f"memory://{BUCKET}/dataset1/x"]}, "overlaps bucket/dataset1"),
         ({"extra_destinations": [EXTRA, f"{EXTRA}/x"]}, "overlaps"),
-        ({"extra_destinations": ["s3://bucket/x"]}, "lies outside memory://bucket"),
+        ({"extra_destinations": ["s3://bucket/x"]}, "is outside memory://bucket"),
         ({"extra_destinations": ["x"]}, "has no scheme"),
         ({"extra_destinations": [EXTRA], "unique_names": False}, "need unique_names=True"),
-        ({"extra_destinations": [EXTRA], "job_id": "daily"}, "a job id that holds a UUID"),
+        ({"extra_destinations": [EXTRA], "job_id": "daily"}, "a job id that contains a UUID"),
         ({"extra_destinations": [EXTRA], "committer": "file"}, "need delayed uploads"),
         ({"extra_destinations": [EXTRA], "committer": "direct"}, "need delayed uploads"),
     ],
@@ -374,7 +374,7 @@ def test_a_file_or_a_table_is_no_extra_destination(scene: JobScene) -> None:
 def test_an_element_that_leads_nowhere_is_refused(element: str) -> None:
     path = magic.locate(f"b/d/__magic_job-j/job-j/00/tasks/attempt-0-x/{element}/__base/f")
     assert path is not None
-    with pytest.raises(UsageError, match="names no directory"):
+    with pytest.raises(UsageError, match="does not name a directory"):
         _ = path.final_key
     assert path.owner is None
 

@@ -124,7 +124,7 @@ def test_a_file_that_is_not_lets_nothing_be_published(staged: Staged, on_failure
     [
         (raising, r"raised KeyError\('ä'\)"),
         (lambda file: False, "returned False"),
-        (lambda file: "", "not as it should be"),
+        (lambda file: "", "failed the check"),
         (
             lambda file: f"{file.bytes} {sorted(file.partition.items())} {file.open().read(4)!r}",
             r"\[\('p', '1'\)\] b'PAR1'",
@@ -204,7 +204,7 @@ def test_a_task_that_did_not_know_the_check_lets_nothing_pass(scene: JobScene, t
     )
     task = magicfs.Task(plain.spec, job.task(0).id).setup()
     staged.write(task, GOOD)
-    with pytest.raises(AuditFailed, match="no task has looked at 2 of 2 files, such as p=1/a"):
+    with pytest.raises(AuditFailed, match="no task has checked 2 of 2 files, such as p=1/a"):
         job.commit([task.commit()])
 
 
@@ -225,12 +225,12 @@ def test_committers_that_keep_no_verdicts_refuse(tmp_path: Path, committer: str)
 
 def test_two_checks_of_one_name_and_one_that_comes_late_are_refused(scene: JobScene, tmp_path: Path):
     staged = Staged(scene, "directory", tmp_path)
-    with pytest.raises(UsageError, match="two checks of the content of files are called 'unique'"):
+    with pytest.raises(UsageError, match="two file checks are named 'unique'"):
         staged.job(FileCheck(unique), FileCheck(unique))
     job = staged.job().setup()
     with job.task(0) as task:
         staged.write(task, GOOD)
-    with pytest.raises(UsageError, match=r"give it to Job\(audit=\[…\]\)"):
+    with pytest.raises(UsageError, match=r"pass it to Job\(audit=\[…\]\)"):
         job.commit(audit=[FileCheck(unique)])
     assert scene.data() == {}
     job.commit()

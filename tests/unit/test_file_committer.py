@@ -281,8 +281,8 @@ def test_files_of_two_tasks_whose_names_hold_the_job_do_not_meet(scene: FileScen
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ({"a.txt": b"", "_temporary/x": b""}, "under such names"),
-        ({"a.txt": b"", f"a-000000-{JOB}.txt": b""}, "have one final name"),
+        ({"a.txt": b"", "_temporary/x": b""}, "such names are reserved"),
+        ({"a.txt": b"", f"a-000000-{JOB}.txt": b""}, "with the same final name"),
     ],
 )
 def test_names_that_cannot_be_published_fail_the_task(
@@ -331,7 +331,7 @@ def test_job_id_is_not_used_for_new_data(scene: FileScene, algorithm: Algorithm)
     async def go() -> None:
         driver = await scene.process(algorithm).setup()
         await driver.commit([await scene.process(algorithm).task(0, FILES)])
-        with pytest.raises(CommitDenied, match="is published already"):
+        with pytest.raises(CommitDenied, match="is already published"):
             await scene.process(algorithm).setup()
         assert await scene.work() == []
 
@@ -525,7 +525,7 @@ def test_task_that_publishes_finds_the_file_of_another_in_its_place(scene: FileS
     async def go() -> None:
         driver = await scene.process(2, unique=False).setup()
         first = await scene.process(2, unique=False).task(0, {"e.txt": b"0"})
-        with pytest.raises(CommitFailed, match=r"e\.txt is a file that was there before"):
+        with pytest.raises(CommitFailed, match=r"e\.txt already exists as a file"):
             await scene.process(2, unique=False).task(1, {"e.txt": b"1"})
         await driver.commit([first])
         assert await scene.visible() == {"e.txt": b"0"}

@@ -586,7 +586,7 @@ class TestShow:
         [name] = [one.name for one in Path(f"{url}/_magicfs/{job.id}").iterdir()]
         assert main(["show", f"{url}/_magicfs/{job.id}/{name}"]) == 0
         out = capsys.readouterr().out
-        assert "what files say of themselves" in out
+        assert "file statistics" in out
         assert any(line.split() == ["n", "int64", "1", "1", "1"] for line in out.splitlines())
         assert main(["show", "--json", f"{url}/_magicfs/{job.id}/{name}"]) == 0
         assert json.loads(capsys.readouterr().out)["kind"] == "footers"

@@ -137,7 +137,7 @@ def test_uploads_that_are_gone_are_told_before_anything_is_changed(
     key = list(job.files)[-1]
     asyncio.run(MemoryStore(bucket.name, default_world()).abort_upload(key, job.uploads[key][0]))
     before = bucket.objects(), bucket.uploads()
-    with pytest.raises(CommitFailed, match="cannot be published any more"):
+    with pytest.raises(CommitFailed, match="can no longer be published"):
         commit(url, job.id, driver_is_dead=True, cluster=where(job))
     assert (bucket.objects(), bucket.uploads()) == before
 

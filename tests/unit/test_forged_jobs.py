@@ -108,7 +108,7 @@ def test_no_task_publishes_what_is_no_file_of_data(ground: MemoryGround, key: st
     document = json.loads(ground.objects()[name])
     document["commits"][0]["destinationKey"] = key
     ground.put(name, json.dumps(document).encode())
-    with pytest.raises(CommitFailed, match=r"is no key of data.*nothing was published"):
+    with pytest.raises(CommitFailed, match=r"is not a valid key for data.*nothing was published"):
         job.commit()
     job.abort()
 

@@ -37,7 +37,7 @@ def test_a_task_that_was_set_up_and_never_committed_is_told_of(
             write(task)
         write(job.task(3).setup())
     (warning,) = job.report.warnings
-    assert warning.startswith("task 000003 was set up and never committed: nothing of that is published")
+    assert warning.startswith("task 000003 was set up but never committed: its files are not published")
     assert warning in caplog.text
     assert warning in str(job.report)
 
@@ -55,7 +55,7 @@ def test_attempts_that_lost_or_were_aborted_are_not_told_of(scene: JobScene, com
 def test_a_job_none_of_whose_tasks_was_committed_is_refused(scene: JobScene) -> None:
     with (
         pytest.raises(
-            ProtocolViolation, match=r"no task of job .* was committed, and tasks 000000, 000001 were set"
+            ProtocolViolation, match=r"no task of job .* was committed, but tasks 000000, 000001 were set"
         ),
         magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem) as job,
     ):
@@ -84,7 +84,9 @@ def test_a_write_outside_of_the_task_is_warned_about(
             file.write(b"row")
     told = [record.getMessage() for record in caplog.records]
     assert [one.split()[0] for one in told] == ["bucket/sales/a.bin", "bucket/other/a.bin"]
-    assert "is changed at once, and stays so whatever becomes of the job; write below task.path" in told[0]
+    assert (
+        "was changed at once, and stays changed even if the job is aborted; write below task.path" in told[0]
+    )
 
 
 # -- runs that are run again ---------------------------------------------------------------------------
@@ -112,11 +114,11 @@ def test_a_run_that_is_skipped_says_so_at_setup_and_first_of_all(
     assert one.report.published
     job = magicfs.Job(scene.url, mode="append", run_id="day 1", filesystem=scene.filesystem).setup()
     assert job.found.published == one.id
-    assert f"was published by job {one.id} already: nothing that job {job.id} writes will be" in caplog.text
+    assert f"was already published by job {one.id}: nothing that job {job.id} writes will be" in caplog.text
     report = job.commit([])
     assert not report.published
     assert str(report).split()[0] == "skipped"
-    assert f"was published before, by job {one.id}; nothing was published now" in str(report)
+    assert f"was already published, by job {one.id}; nothing was published now" in str(report)
 
 
 def test_a_run_that_must_not_be_run_again_fails_at_setup(scene: JobScene) -> None:
@@ -140,7 +142,7 @@ def test_a_run_is_published_again_in_place_of_the_first(scene: JobScene) -> None
     [
         ({"rerun": "overwrite"}, "rerun='overwrite' needs mode='overwrite' or 'overwrite_partitions'"),
         ({"rerun": "overwrite", "mode": "error"}, "replaces nothing"),
-        ({"rerun": "error", "run_id": None}, "name it with run_id"),
+        ({"rerun": "error", "run_id": None}, "give run_id"),
         ({"rerun": "again"}, "rerun='again' is unknown; choose one of skip, overwrite, error"),
     ],
 )
@@ -261,7 +263,7 @@ def test_a_fork_that_leaves_the_blocks_touches_nothing(
             return (
                 scene.everything() == before
                 and repr(job).endswith("open>")
-                and "a fork of its process left its with block; nothing was done" in caplog.text
+                and "a forked process left the with block; nothing was done there" in caplog.text
             )
 
         assert in_fork(leaves) == 0
@@ -276,7 +278,7 @@ def test_a_fork_may_run_tasks_and_nothing_else(scene: JobScene) -> None:
 
     def refused() -> bool:
         for call in (lambda: job.add(None), job.commit, job.abort, job.setup, job.recover_tasks):  # type: ignore[arg-type, list-item]
-            with pytest.raises(ProtocolViolation, match="of which this one is a fork"):
+            with pytest.raises(ProtocolViolation, match="of which this process is a fork"):
                 call()
         return repr(job.task(0)) == f"<Task 000000 of job {job.id}, new>"
 

@@ -219,10 +219,10 @@ def test_environment_comes_before_a_default(monkeypatch: pytest.MonkeyPatch) -> 
     ("given", "told"),
     [
         ("hdfs://nn/tmp", "Wrong FS: hdfs://nn/tmp, expected: file:///"),
-        ("tmp/s3a", "begins with no absolute path"),
+        ("tmp/s3a", "does not start with an absolute path"),
         ("${nothing}/s3a", r"holds \$\{nothing\}, which has no value here"),
         ("${env.MAGICFS_TEST_NONE}", "has no value here"),
-        ("${a}", "variables that stand for each other"),
+        ("${a}", "variables that refer to each other"),
     ],
 )
 def test_local_directory_that_is_none_is_refused(given: str, told: str) -> None:
@@ -380,7 +380,7 @@ def test_option_of_one_committer_does_not_concern_another() -> None:
     ],
 )
 def test_unknown_option_of_committers_is_refused(name: str) -> None:
-    refused({name: "1"}, "is not a known option of Hadoop's committers; check its name")
+    refused({name: "1"}, "is not a known option of Hadoop's committers; check the spelling")
 
 
 @pytest.mark.parametrize("name", ["committer.name", "committer.staging.conflict-mode", "multipart.size"])
@@ -444,7 +444,7 @@ def test_bucket_that_forbids_the_committer_is_refused(name: str) -> None:
 def test_tracking_that_differs_between_stream_and_committer_is_refused(bucket: str) -> None:
     own = "fs.s3a.bucket.sales.committer.magic.track.commits.in.memory.enabled"
     other = "false" if bucket == "true" else "true"
-    with pytest.raises(UsageError, match="a job commit of Hadoop would lose every file"):
+    with pytest.raises(UsageError, match="a Hadoop job commit would lose every file"):
         from_hadoop_conf({NAME: "magic", MEMORY: other, own: bucket}, "s3a://sales/x")
     same = from_hadoop_conf({NAME: "magic", MEMORY: bucket, own: bucket}, "s3a://sales/x")
     assert same.get("tracking") == ("memory" if bucket == "true" else None)
@@ -563,14 +563,14 @@ def test_what_is_ignored_is_named_with_its_reason(caplog: pytest.LogCaptureFixtu
         "spark.executor.memory": "1g",
     }
     found = from_hadoop_conf(conf)
-    no_option = "it is no option of committer='magic'"
+    no_option = "it is not an option of committer='magic'"
     assert found.ignored == {
         MODE: no_option,
         BUFFER: no_option,
         f"{OF_FILE}algorithm.version": no_option,
         f"{OF_MANIFEST}io.threads": no_option,
-        "fs.s3a.committer.abort.pending.uploads": "a job discards its own uploads, and nobody else's",
-        "fs.s3a.threads.max": "s3fs has settings of its own for the connection, which storage_options take",
+        "fs.s3a.committer.abort.pending.uploads": "a job discards only its own uploads",
+        "fs.s3a.threads.max": "configure the connection with s3fs's own settings, in storage_options",
     }
     assert caplog.text == ""
 
@@ -591,7 +591,7 @@ def test_what_objects_were_to_bear_is_told_in_a_warning(
 ) -> None:
     found = from_hadoop_conf({NAME: "magic", name: value}, "s3a://sales/x")
     assert "s3_additional_kwargs" in found.ignored[name]
-    assert f"{name} is ignored: say what objects bear in storage_options" in caplog.text
+    assert f"{name} is ignored: set it in storage_options" in caplog.text
     assert found.storage_options == {}
 
 
@@ -629,7 +629,7 @@ def test_unknown_preset_is_refused() -> None:
 
 
 def test_preset_beside_a_release_is_refused() -> None:
-    with pytest.raises(UsageError, match="contradict each other; leave one out"):
+    with pytest.raises(UsageError, match="contradict each other; leave one of them out"):
         from_hadoop_conf({}, hadoop="3.4", preset="s3committer")
 
 
@@ -715,12 +715,14 @@ def test_way_to_the_store_of_one_bucket() -> None:
 
 @pytest.mark.parametrize("algorithm", ["CSE-KMS", "CSE-CUSTOM", "rot13"])
 def test_encryption_that_nobody_here_does_is_refused(algorithm: str) -> None:
-    refused({"fs.s3a.encryption.algorithm": algorithm}, "is not supported: magicfs encrypts nothing itself")
+    refused(
+        {"fs.s3a.encryption.algorithm": algorithm}, "is not supported: magicfs does no client-side encryption"
+    )
 
 
 @pytest.mark.parametrize("name", ["access.key", "secret.key"])
 def test_half_of_the_credentials_is_refused(name: str) -> None:
-    refused({f"fs.s3a.{name}": "x"}, "one is missing; give both, or neither")
+    refused({f"fs.s3a.{name}": "x"}, "belong together; set both or neither")
 
 
 def test_job_with_these_options_writes_as_s3a_would() -> None:

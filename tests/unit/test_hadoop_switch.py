@@ -163,13 +163,13 @@ def test_pickled_job_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"tracking": "memory"}, "in the memory of a task .* use tracking='store', or leave hadoop out"),
-        ({"tracking": "memory", "small_files": 100}, "in the memory of a task"),
+        ({"tracking": "memory"}, "in a task's memory .* use tracking='store', or leave hadoop out"),
+        ({"tracking": "memory", "small_files": 100}, "in a task's memory"),
         ({"small_files": 100}, "not bodies of small files; leave small_files or hadoop out"),
         ({"mode": "overwrite"}, "mode='overwrite' would leave the old files; leave mode or hadoop"),
         ({"mode": "overwrite_partitions"}, "it replaces nothing"),
-        ({"run_id": "monday"}, "the same run would be published again"),
-        ({"extra_destinations": ["memory://bucket/other"]}, "discards uploads below the destination alone"),
+        ({"run_id": "monday"}, "the same run would be published twice"),
+        ({"extra_destinations": ["memory://bucket/other"]}, "discards only uploads below the destination"),
         (
             {"committer": "stocator"},
             "Hadoop has no committer='stocator' .* use one of directory, file, magic",
@@ -183,7 +183,7 @@ def test_what_a_jvm_could_not_carry_is_refused(options: dict[str, Any], told: st
 
 
 def test_s3as_committers_are_for_s3(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is S3A's and knows S3 alone, not the store 'file'"):
+    with pytest.raises(UsageError, match="is part of S3A and supports only S3, not the store 'file'"):
         Job(tmp_path.as_uri(), mode="append", options={"hadoop": "3.5"})
     assert list(tmp_path.iterdir()) == []
 
@@ -191,8 +191,8 @@ def test_s3as_committers_are_for_s3(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("hadoop", "algorithm", "told"),
     [
-        ("3.3", "CRC32C", "Hadoop 3.3 has no room for checksums"),
-        ("3.4.1", "SHA256", "Hadoop 3.4.1 has no room for checksums"),
+        ("3.3", "CRC32C", "Hadoop 3.3 cannot store checksums"),
+        ("3.4.1", "SHA256", "Hadoop 3.4.1 cannot store checksums"),
         ("3.5", "CRC64NVME", "Hadoop 3.5 knows only CRC32, CRC32C, SHA1, SHA256"),
         ("3.5", "CRC32C", None),
         ("3.4", "SHA1", None),
@@ -226,7 +226,7 @@ def test_store_tells_its_checksums_through_everything_that_is_put_around_it() ->
     assert isinstance(store, RetryingStore)
     assert store.capabilities.checksums.of_parts == "SHA256"
     assert resolve.open_store(plain, "bucket").capabilities.checksums.of_parts is None
-    with pytest.raises(UsageError, match=r"Hadoop 3\.3 has no room for checksums"):
+    with pytest.raises(UsageError, match=r"Hadoop 3\.3 cannot store checksums"):
         Job("s3://bucket/sales", mode="append", filesystem=summed, options={"hadoop": "3.3"})
     assert (
         Job("s3://bucket/sales", mode="append", filesystem=summed, options={"hadoop": "3.5"}).spec.hadoop
@@ -254,7 +254,7 @@ def test_filesystem_writes_what_that_hadoop_reads(hadoop: str, element: str, kin
     ("options", "told"),
     [
         ({"tracking": "memory"}, "tracking='memory' records none of them in the store"),
-        ({"unique_names": True}, "keeps the names that tasks give them; leave unique_names or hadoop out"),
+        ({"unique_names": True}, "does not change file names; leave unique_names or hadoop out"),
     ],
 )
 def test_filesystem_refuses_what_that_hadoop_could_not_find(options: dict[str, Any], told: str) -> None:

@@ -69,7 +69,7 @@ def test_a_committer_without_a_commit_point_is_waited_for(
     monkeypatch.setattr(interrupt, "_wait", hook.wait)
     with pytest.raises(KeyboardInterrupt) as caught:
         job.commit(job.commits)
-    assert caught.value.__notes__ == [f"job {job.id} is published all the same; job.report tells what"]
+    assert caught.value.__notes__ == [f"job {job.id} is published anyway; see job.report"]
     assert job.report.files == 1
     assert NEW[0] in visible(world)
 
@@ -96,8 +96,8 @@ def test_ctrl_c_past_the_commit_point_waits_and_says_that_the_job_is_published(
     job = magicfs.Job(URL, mode="append", filesystem=Files(world, hook))
     error = play(job)
     assert error is not None
-    assert error.__notes__ == [f"job {job.id} is published all the same; job.report tells what"]
-    assert f"job {job.id} cannot be stopped any more and is waited for" in caplog.text
+    assert error.__notes__ == [f"job {job.id} is published anyway; see job.report"]
+    assert f"job {job.id} can no longer be stopped, waiting for it" in caplog.text
     assert job.report.published
     assert visible(world) == [*NEW, b"old"]
 
@@ -113,9 +113,9 @@ def test_a_second_ctrl_c_leaves_a_commit_that_goes_on_and_the_job_says_so(
     assert error is not None
     assert f"job {job.id} is still being committed by this process" in error.__notes__[0]
     assert repr(job).endswith("committing>")
-    with pytest.raises(ProtocolViolation, match="it is still being committed"):
+    with pytest.raises(ProtocolViolation, match="the commit is still running"):
         _ = job.report
-    with pytest.raises(ProtocolViolation, match="is committing, too late for commit"):
+    with pytest.raises(ProtocolViolation, match="is committing, too late to call commit"):
         job.commit(job.commits)
     call = job._call
     assert call is not None
@@ -132,7 +132,7 @@ def test_a_signal_interrupts_the_thread_that_waits(
 
     class Told(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "is waited for" in record.getMessage():
+            if "waiting for it" in record.getMessage():
                 hook.told.set()
 
     def interrupt_once() -> None:
@@ -162,7 +162,7 @@ def test_ctrl_c_in_a_commit_of_ones_own_aborts_the_job_before_the_commit_point(
     monkeypatch.setattr(interrupt, "_wait", hook.wait)
     with pytest.raises(KeyboardInterrupt) as caught:
         job.commit(job.commits)
-    assert caught.value.__notes__ == [f"job {job.id} is aborted; nothing of it is published"]
+    assert caught.value.__notes__ == [f"job {job.id} is aborted; none of its files is published"]
     assert repr(job).endswith("aborted>")
     assert (visible(world), left(world)) == ([b"old"], [])
 
@@ -187,7 +187,7 @@ def test_ctrl_c_at_every_request_of_an_abort_is_waited_for_and_says_so(
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
             patch.setattr(interrupt, "_wait", one.wait)
             job.abort()
-        assert caught.value.__notes__ == [f"job {job.id} is aborted; nothing of it is published"]
+        assert caught.value.__notes__ == [f"job {job.id} is aborted; none of its files is published"]
         assert (visible(world), left(world)) == ([b"old"], [])
         job.abort()
 

@@ -166,7 +166,7 @@ def uploads(url: str) -> int:
     ids=["task", "commit", "commit-nothing", "add", "map"],
 )
 def test_job_that_is_not_set_up_says_so(url: str, call: Callable[[Job], Any]) -> None:
-    with pytest.raises(ProtocolViolation, match=r"is new, too early for \w+\(\); call setup\(\) first"):
+    with pytest.raises(ProtocolViolation, match=r"is new, too early to call \w+\(\); call setup\(\) first"):
         call(make(url))
 
 
@@ -185,7 +185,7 @@ def test_job_that_is_not_set_up_says_so(url: str, call: Callable[[Job], Any]) ->
 def test_job_that_has_ended_says_so(url: str, end: str, call: Callable[[Job], Any]) -> None:
     job = make(url).setup()
     job.commit([]) if end == "committed" else job.abort()
-    with pytest.raises(ProtocolViolation, match=rf"is {end}, too late for \w+\(\); make a new Job"):
+    with pytest.raises(ProtocolViolation, match=rf"is {end}, too late to call \w+\(\); create a new Job"):
         call(job)
 
 
@@ -240,7 +240,7 @@ def test_task_does_nothing_after_its_job(url: str, call: str) -> None:
     if call == "commit":
         write(task.setup())
     job.abort()
-    with pytest.raises(ProtocolViolation, match=rf"is aborted, too late for task\.{call}\(\)"):
+    with pytest.raises(ProtocolViolation, match=rf"is aborted, too late to call task\.{call}\(\)"):
         getattr(task, call)()
 
 
@@ -273,7 +273,7 @@ def test_error_of_the_body_is_not_hidden_by_an_abort_that_fails() -> None:
         filesystem.faults["abort_upload"] = denied("abort_upload")
         raise ZeroDivisionError
     (note,) = caught.value.__notes__
-    assert note.startswith(f"and job {job.id} could not be aborted whole: abort_upload of bucket/key: no;")
+    assert note.startswith(f"and job {job.id} could not be fully aborted: abort_upload of bucket/key: no;")
     assert filesystem.uploads() == 1
     filesystem.faults.clear()
     job.abort()
@@ -287,7 +287,7 @@ def test_error_of_a_task_is_not_hidden_by_an_abort_that_fails() -> None:
         write(task)
         filesystem.faults["abort_upload"] = denied("abort_upload")
         raise ZeroDivisionError
-    assert caught.value.__notes__[0].startswith("and task 000000 could not be aborted whole: abort_upload")
+    assert caught.value.__notes__[0].startswith("and task 000000 could not be fully aborted: abort_upload")
     assert filesystem.uploads() == 1
     assert len(filesystem.work()) == 2, "the .pending stays so that the job finds the upload"
     filesystem.faults.clear()
@@ -303,7 +303,7 @@ def test_task_whose_files_cannot_be_listed_fails_and_is_aborted() -> None:
     filesystem.faults["list"] = denied("list")
     with pytest.raises(PermissionDenied) as caught:
         task.commit()
-    assert "could not be aborted whole: list of" in caught.value.__notes__[0]
+    assert "could not be fully aborted: list of" in caught.value.__notes__[0]
     assert filesystem.uploads() == 0, "this process knows the upload without a listing"
 
 
@@ -343,7 +343,7 @@ def test_with_block_whose_listing_fails_aborts_and_raises_that() -> None:
         with job.task(0) as task:
             write(task)
         filesystem.faults["list"] = denied("list")
-    assert "could not be aborted whole" in caught.value.__notes__[0]
+    assert "could not be fully aborted" in caught.value.__notes__[0]
     filesystem.faults.clear()
     job.abort()
     assert (filesystem.uploads(), filesystem.keys()) == (0, [])
@@ -455,21 +455,24 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
         ({"job_id": "current"}, "'current' cannot be the id of a job with a manifest: 'current' is"),
         ({"job_id": "current.5"}, "'current.5' cannot be the id of a job with a manifest"),
         ({"job_id": "daily.00001"}, "'daily.00001' cannot be the id of a job with a manifest"),
-        ({"extra_destinations": ["memory://b/x"]}, "'memory://b/x' lies outside memory://bucket"),
+        ({"extra_destinations": ["memory://b/x"]}, "'memory://b/x' is outside memory://bucket"),
         ({"attempt": -1}, "attempt=-1 is not a job attempt; number them from 0"),
         ({"concurrency": 0}, "concurrency=0 is out of range; choose 1 to 1024"),
         ({"concurrency": 1025}, "concurrency=1025 is out of range"),
-        ({"part_size": 0}, "part_size=0 is outside what the store takes; choose between 1 and"),
-        ({"part_size": 6 * 2**30}, "part_size=6442450944 is outside what the store takes"),
+        ({"part_size": 0}, "part_size=0 is outside the limits of the store; choose between 1 and"),
+        ({"part_size": 6 * 2**30}, "part_size=6442450944 is outside the limits of the store"),
         ({"job_id": "a/b"}, "'a/b' is not a job id; use at most 100 letters"),
         ({"job_id": ""}, "'' is not a job id"),
-        ({"tracking": "memory", "unique_names": False}, "needs unique_names=True and a job id that holds"),
-        ({"tracking": "memory", "job_id": "daily"}, "needs unique_names=True and a job id that holds a UUID"),
+        ({"tracking": "memory", "unique_names": False}, "needs unique_names=True and a job id that contains"),
+        (
+            {"tracking": "memory", "job_id": "daily"},
+            "needs unique_names=True and a job id that contains a UUID",
+        ),
         (
             {"filesystem": MemoryFileSystem(), "storage_options": {"a": 1}},
             "give either filesystem or storage",
         ),
-        ({"filesystem": MagicFileSystem(MemoryFileSystem())}, "is a MagicFileSystem already; give the one"),
+        ({"filesystem": MagicFileSystem(MemoryFileSystem())}, "is already a MagicFileSystem; give the one"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -485,7 +488,7 @@ def test_conflict_that_is_left_out_is_fail() -> None:
 
 @pytest.mark.parametrize("size", [5 * 2**20 - 1, 5 * 2**30 + 1])
 def test_part_size_that_s3_would_refuse_is_refused_before_any_request(size: int) -> None:
-    with pytest.raises(UsageError, match=rf"part_size={size} is outside what the store takes"):
+    with pytest.raises(UsageError, match=rf"part_size={size} is outside the limits of the store"):
         Job("s3://bucket/sales", mode="append", options={"part_size": size})
 
 
@@ -555,7 +558,7 @@ def test_filesystem_with_secrets_is_not_pickled() -> None:
     from s3fs import S3FileSystem
 
     job = make("s3://bucket/sales", filesystem=S3FileSystem(key="a", secret=SECRET))
-    with pytest.raises(UsageError, match=r"inline secrets \(key, secret\), which a pickle would carry"):
+    with pytest.raises(UsageError, match=r"inline secrets \(key, secret\), which would be pickled"):
         pickle.dumps(job)
 
 
@@ -733,7 +736,7 @@ def test_map_refuses_tasks_that_are_named_twice_and_negative_retries(
     url: str, tasks: list[int | str], retries: int
 ) -> None:
     job = make(url).setup()
-    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="name each task once"):
+    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="name each task only once"):
         job.map(Flaky(0), tasks, executor=pool, retries=retries)
 
 
@@ -793,7 +796,7 @@ def test_progress_callback_that_raises_breaks_nothing_and_is_told_of_once(
     assert len(calls) == 1
     assert job.report.files == 3
     (warning,) = job.report.warnings
-    assert warning == f"the progress callback raised {error!r} and was not called again; fix the callback"
+    assert warning == f"the progress callback raised {error!r} and is not called again; fix the callback"
     assert uploads(url) == 0
 
 
@@ -812,13 +815,13 @@ def test_report_tells_people_and_programs(url: str) -> None:
             write(task, body=b"x" * 2048)
     report = job.report
     (warning,) = report.warnings
-    assert warning.startswith("task 000001 was set up and never committed: nothing of that is published")
+    assert warning.startswith("task 000001 was set up but never committed: its files are not published")
     assert str(report).splitlines() == [
         f"published   {url}",
         "files       1 (2.0 KiB) from 1 task",
         f"job         {job.id}, committer magic, mode append",
         f"job commit  {report.seconds:.2f} s",
-        "discarded   1 upload of attempts that lost",
+        "discarded   1 upload of losing attempts",
         f"warning     {warning}",
     ]
     plain = json.loads(json.dumps(report.to_dict()))

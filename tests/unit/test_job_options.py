@@ -53,20 +53,26 @@ def test_none_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"options": {"footer": True}}, "committer='magic' has no option 'footer'; did you mean 'footers'"),
-        ({"options": {"footers": "no"}}, "options={'footers': 'no'} is no truth value; write True or False"),
+        (
+            {"options": {"footer": True}},
+            "committer='magic' has no option 'footer'; nothing was changed; did you mean 'footers'",
+        ),
+        ({"options": {"footers": "no"}}, "options={'footers': 'no'} is not a boolean; write True or False"),
         ({"options": {"audit_failure": "stop"}}, "audit_failure='stop' is unknown; choose one of"),
-        ({"options": {"mode": "append"}}, "has no option 'mode'; options are allow_empty, also_overwrite"),
+        (
+            {"options": {"mode": "append"}},
+            "has no option 'mode'; nothing was changed; options are allow_empty, also_overwrite",
+        ),
         (
             {"unique_names": False},
-            "unique_names= is no argument of magicfs.Job; write options={'unique_names': …}",
+            "unique_names= is not an argument of magicfs.Job; nothing was changed; write options={'unique_",
         ),
-        ({"committer_options": {}}, "they go into options={…}, too"),
-        ({"conflict": "replace"}, "say mode='error', 'append', 'overwrite' or 'overwrite_partitions'"),
+        ({"committer_options": {}}, "pass them in options={…}, too"),
+        ({"conflict": "replace"}, "write mode='error', 'append', 'overwrite' or 'overwrite_partitions'"),
         ({"partitionBy": "day"}, "say partition_by=['day']"),
         ({"keep_replaced": "7d"}, "say keep='7d'"),
-        ({"comitter": "magic"}, "did you mean 'committer'?; nothing was changed"),
-        ({"colour": "red"}, "colour= is no argument of magicfs.Job; leave it out"),
+        ({"comitter": "magic"}, "did you mean 'committer'?"),
+        ({"colour": "red"}, "colour= is not an argument of magicfs.Job; nothing was changed; leave it out"),
     ],
 )
 def test_what_nothing_has_is_refused_with_what_to_write(how: dict[str, Any], said: str) -> None:

@@ -102,8 +102,8 @@ def test_options_that_differ_change_nothing_and_are_told_once(
             filesystem.pipe_file(f"{task.path}/{name}.csv", b"row\n")
     assert sorted(published(scene)) == [f"sales/{name}-000000-{job.id}.csv" for name in "abc"]
     [told] = [record.getMessage() for record in caplog.records]
-    assert "part_size=3, tracking='memory', unique_names=False was given to the filesystem" in told
-    assert "part_size=8388608, tracking='store', unique_names=True, and that counts" in told
+    assert "the filesystem was given part_size=3, tracking='memory', unique_names=False" in told
+    assert "part_size=8388608, tracking='store', unique_names=True, which applies" in told
 
 
 def test_options_of_the_task_are_no_reason_to_warn(
@@ -187,7 +187,7 @@ def test_path_of_a_job_that_is_published_at_the_moment_is_refused(scene: MemoryS
     forget_job(job)
     key = job.spec.work_layout.job_object_key
     scene.put(key, scene.objects()[key].replace(b'"state":"open"', b'"state":"committing"'))
-    with pytest.raises(ProtocolViolation, match="is committing already; nothing was written"):
+    with pytest.raises(ProtocolViolation, match="is already committing; nothing was written"):
         scene.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
     assert scene.uploads() == []
 
@@ -218,7 +218,7 @@ def test_file_that_only_another_process_could_commit_is_refused(scene: MemorySce
     job = job_on(scene, tracking="memory")
     task = job.task(0).setup()
     forget_job(job)
-    with pytest.raises(ProtocolViolation, match="only the process in which a task was set up"):
+    with pytest.raises(ProtocolViolation, match="only the process that set a task up"):
         scene.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
     assert scene.uploads() == []
 
@@ -227,7 +227,7 @@ def test_file_of_a_task_that_has_committed_in_memory_is_refused(scene: MemorySce
     job = job_on(scene, tracking="memory")
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
-    with pytest.raises(ProtocolViolation, match="was committed or aborted before"):
+    with pytest.raises(ProtocolViolation, match="was already committed or aborted"):
         task.filesystem.pipe_file(f"{task.path}/b.csv", b"row\n")
     assert job.commit(job.commits).files == 1
 

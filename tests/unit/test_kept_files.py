@@ -180,7 +180,7 @@ class TestKeeping:
 
     def test_equal_names_cannot_be_kept(self, plain: JobScene):
         plain.published({"a.bin": b"1"}, unique_names=False)
-        with pytest.raises(UsageError, match="keep promises to keep"):
+        with pytest.raises(UsageError, match="keep has to preserve"):
             plain.published({"a.bin": b"2"}, mode="overwrite", unique_names=False, keep="7d")
         plain.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
         with pytest.raises(CommitDenied, match="still keeps"):
@@ -199,7 +199,7 @@ class TestKeeping:
             ({"mode": "append"}, "replaces none"),
             ({"committer": "direct", "mode": "append"}, "writes none"),
             ({"also_overwrite": ["memory://bucket/other"]}, "also_overwrite"),
-            ({"keep": "a week"}, "no length of time"),
+            ({"keep": "a week"}, "not a period of time"),
             ({"keep": timedelta()}, "out of range"),
             ({"keep": "99999d"}, "out of range"),
         ],

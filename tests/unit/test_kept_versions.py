@@ -434,14 +434,14 @@ def test_jobs_on_what_is_there_leave_it_in_place_if_they_are_told_to(
 def test_nothing_stays_in_place_for_no_time(scene: JobScene, kind: str) -> None:
     scene.published({"p=1/a.parquet": rows(1)})
     before = scene.everything()
-    with pytest.raises(UsageError, match="keep does not say for how long"):
+    with pytest.raises(UsageError, match="keep_in_place needs keep"):
         in_place(scene, kind, keep_in_place=True)
     assert scene.everything() == before
 
 
 def test_no_job_leaves_files_in_place_for_no_time(scene: JobScene) -> None:
     before = scene.everything()
-    with pytest.raises(UsageError, match="keep does not say for how long"):
+    with pytest.raises(UsageError, match="keep_in_place needs keep"):
         magicfs.Job(scene.url, mode="overwrite", filesystem=scene.filesystem, options={"keep_in_place": True})
     assert scene.everything() == before
 
@@ -449,5 +449,5 @@ def test_no_job_leaves_files_in_place_for_no_time(scene: JobScene) -> None:
 def test_the_log_says_how_files_are_kept(scene: JobScene, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "magicfs")
     replaced(scene)
-    assert "the bucket keeps them by the versions that manifests name" in caplog.text
+    assert "the bucket keeps them as object versions" in caplog.text
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]

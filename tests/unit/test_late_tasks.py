@@ -30,7 +30,7 @@ def test_task_of_a_job_that_has_ended_uploads_nothing(scene: JobScene, tracking:
     job = scene.job(tracking=tracking, allow_empty=True).setup()
     task = elsewhere(job.task(0))
     job.commit(()) if end == "commit" else job.abort()
-    with pytest.raises(ProtocolViolation, match="task 000000 was not begun"), task:
+    with pytest.raises(ProtocolViolation, match="task 000000 was not started"), task:
         pytest.fail("it is not begun")
     assert (scene.uploads(), scene.work(), scene.data()) == ([], [], {})
 

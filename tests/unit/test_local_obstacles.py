@@ -139,7 +139,7 @@ def test_append_deletes_no_file_in_the_place_of_a_directory(
     written = {"p=0/q=0/b": b"0", "p=0/q=1/r=2/a": b"1"}
     with pytest.raises(
         CommitFailed,
-        match=r"p=0/q=1 is a file that was there before, and the job has a directory.*delete_obstacles",
+        match=r"p=0/q=1 already exists as a file, and the job has a directory.*delete_obstacles",
     ):
         run(destination, committer, options, written, unique_names=unique)
     assert files(destination) == {"p=0/q=1": b"old data"}

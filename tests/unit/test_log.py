@@ -319,7 +319,7 @@ class TestSize:
         there, known = log_files(plain), named(plain)
         assert known <= there
         assert len(there) < 3000 / log_growth.JOBS_IN_PART + 60, "what is outdated is deleted"
-        assert there == known, "nobody else's"
+        assert there == known, "only its own uploads"
         assert jobs(plain) == down(3000)
         for number in range(0, 3000, 97):
             assert run_of(plain, f"run {number}/día") == f"job-{number}"

@@ -205,8 +205,8 @@ def test_a_manifest_that_is_gone_is_told(scene: ManifestScene) -> None:
         ({"writer_queue_capacity": 0}, "writer_queue_capacity=0 must be at least 1"),
         ({"save_attempts": 0}, "save_attempts=0 must be at least 1"),
         ({"renames_per_second": -1}, "must not be negative"),
-        ({"target_directories": "delete"}, "say mode='error', 'overwrite' or 'overwrite_partitions'"),
-        ({"colour": "red"}, "no option 'colour'; options are allow_empty"),
+        ({"target_directories": "delete"}, "write mode='error', 'overwrite' or 'overwrite_partitions'"),
+        ({"colour": "red"}, "no option 'colour'; nothing was changed; options are allow_empty"),
     ],
 )
 def test_options_that_cannot_be_right_are_refused(options: dict[str, Any], problem: str) -> None:
@@ -423,7 +423,7 @@ def test_a_file_in_the_place_of_a_directory(tmp_path: Path, mode: str) -> None:
     scene.set_up()
     only = scene.commit_task(0, {"d/a": b"new", "b": b"b"})
     if mode == "append":
-        with pytest.raises(CommitFailed, match="d is a file that was there before"):
+        with pytest.raises(CommitFailed, match="d already exists as a file"):
             commit(scene, [only])
         assert scene.visible() == {"d": b"old"}
         return

@@ -142,8 +142,8 @@ def test_below_a_missing_destination_directory_nothing_is_looked_at(scene: Manif
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("_temporary/x", "committers keep their work"),
-        ("d/" + "ü" * 120, "at most 255 are possible"),
+        ("_temporary/x", "such names are reserved for committers"),
+        ("d/" + "ü" * 120, "the limit is 255"),
     ],
 )
 def test_a_name_that_cannot_be_published_fails_its_task_and_leaves_nothing(
@@ -162,7 +162,7 @@ def test_a_name_that_is_no_unicode_fails_its_task(scene: ManifestScene) -> None:
     scene.set_up()
     driver = scene.driver()
     driver.committer.tree = LocalTree()  # the faulty one writes such names down
-    with pytest.raises(CommitFailed, match="no valid Unicode"):
+    with pytest.raises(CommitFailed, match="not valid Unicode"):
         scene.commit_task(0, {"a\udcff": b"x"}, driver=driver)
     assert not scene.work_directory(ATTEMPT).exists()
 

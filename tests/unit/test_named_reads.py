@@ -25,7 +25,7 @@ from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 from proofs.scenes.manifests import published_manifest
 
-OVER = r"it was written over since it was published; open the dataset again"
+OVER = "it was overwritten since it was published; open the dataset again"
 PLAIN = {"unique_names": False}
 
 

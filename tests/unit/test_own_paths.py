@@ -85,7 +85,7 @@ def test_files_that_only_this_process_knows_are_published(scene: MemoryScene) ->
     MagicFileSystem(scene.wrapped, tracking="memory").pipe_file(f"{BASE}/a.csv", b"row\n")
     scene.filesystem.publish(PATH)
     assert list(data(scene)) == ["sales/a.csv"]
-    with pytest.raises(UsageError, match="nothing is recorded"):
+    with pytest.raises(UsageError, match="no files are recorded"):
         scene.filesystem.publish(PATH)
 
 
@@ -142,13 +142,13 @@ def test_ordinary_path_is_refused(scene: MemoryScene) -> None:
 
 
 def test_empty_path_is_refused(scene: MemoryScene) -> None:
-    own_paths(scene, PATH, "nothing is recorded under")
+    own_paths(scene, PATH, "no files are recorded under")
 
 
 def test_two_files_of_one_final_name_are_refused(scene: MemoryScene) -> None:
     write(scene, "a.csv")
     write(scene, "a.csv", base="bucket/sales/__magic/mine/other/__base")
-    own_paths(scene, PATH, r"have one final name, sales/a\.csv")
+    own_paths(scene, PATH, r"have the same final name, sales/a\.csv")
 
 
 def test_file_that_is_still_open_is_refused(scene: MemoryScene) -> None:
@@ -422,7 +422,7 @@ def test_files_that_another_call_publishes_meanwhile_are_published_before(scene:
     store = Still(plain(scene), 5, meanwhile)  # it has seen the records, and has no job yet
     report = sync(scene.filesystem.loop, CALLS["overwrite"], Engine(store, 1))
     assert (report.action, report.files) == ("published before", 1)
-    assert "1 file (4 B) of memory://bucket/sales/__magic/mine had been published before" in str(report)
+    assert "1 file (4 B) of memory://bucket/sales/__magic/mine had already been published" in str(report)
     assert "sales/old.csv" in data(scene)
     assert left(scene) == []
 

@@ -88,7 +88,7 @@ def test_record_that_another_process_has_written_over_ours_is_read_and_counts(
     assert len(first) == len(second), "the size alone cannot tell"
     in_store(store.put, key, first)
     read = reads(task, monkeypatch)
-    with pytest.raises(CommitFailed, match="gone, though this process wrote it"):
+    with pytest.raises(CommitFailed, match="missing, although this process wrote it"):
         task.commit()
     assert read == ["a"]
     assert known.records
@@ -100,7 +100,7 @@ def test_record_that_somebody_removed_fails_the_task(scene: JobScene) -> None:
     task.filesystem.pipe({f"{task.path}/{name}": b"x" for name in "ab"})
     store, key = record_of(task, "b")
     in_store(store.delete, [key, key.removesuffix(".pending")])
-    with pytest.raises(CommitFailed, match="gone, though this process wrote it"):
+    with pytest.raises(CommitFailed, match="missing, although this process wrote it"):
         task.commit()
 
 

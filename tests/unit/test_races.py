@@ -341,7 +341,7 @@ def test_set_that_cannot_be_believed_is_told_even_if_the_abort_fails() -> None:
     failing = Fault(Kind.ERROR_BEFORE, operation="abort_upload", times=None)
     with pytest.raises(CommitFailed, match="a pending set is malformed or inconsistent") as caught:
         play.scene.commit(play.job, None, failing)
-    assert "could not be aborted whole: abort_upload of" in caught.value.__notes__[0]
+    assert "could not be fully aborted: abort_upload of" in caught.value.__notes__[0]
     assert play.scene.state(play.job) == "aborting"
     play.job.abort()
     play.assert_old()

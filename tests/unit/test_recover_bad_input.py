@@ -150,7 +150,7 @@ def test_what_recover_could_not_finish_is_told_with_the_way_to_go_on(
     assert cli.main(["recover", url]) == 6
     said = capsys.readouterr().out
     assert deletions in said
-    assert "fix what the warnings name, then magicfs recover" in said
+    assert "fix what the warnings name, then run magicfs recover" in said
     assert bucket.objects() == before
 
 

@@ -182,7 +182,7 @@ class TestRewriting:
             rewritten(plain)
         assert plain.everything() == before
         plain.put(next(name for name in plain.data() if name.startswith("a")), b"PAR1 another file PAR1")
-        with pytest.raises(ObjectNotFound, match="it was written over since it was published"):
+        with pytest.raises(ObjectNotFound, match="it was overwritten since it was published"):
             rewritten(plain)
 
 
@@ -410,7 +410,7 @@ class TestDeaths:
                 magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover()
             if scene.work():
                 job = scene.work()[0].split("/")[0].removeprefix("__magic_job-")
-                with pytest.raises(UsageError, match="whose process knew which files"):
+                with pytest.raises(UsageError, match="only its own process knew which files"):
                     commit(
                         scene.url,
                         job,

@@ -98,8 +98,8 @@ class TestPartitions:
         [
             ("day=27", "no partition 'day=27'"),
             ("day=2", "no partition"),
-            ("a/../b", "is no partition"),
-            ([], "none"),
+            ("a/../b", "is not a partition"),
+            ([], "is empty"),
         ],
     )
     def test_others_are_refused(self, scene: JobScene, partitions: Any, said: str):

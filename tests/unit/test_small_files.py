@@ -252,9 +252,9 @@ def test_a_file_that_has_outgrown_the_limit_is_in_hand_while_it_is_one_part(scen
     write(task, {"a.csv": b"x" * (LIMIT + 1)})
     assert task.filesystem.cat_file(f"{task.path}/a.csv") == b"x" * (LIMIT + 1)
     write(task, {"a.csv": b"x" * (2 * LIMIT + 1)})
-    with pytest.raises(UsageError, match=r"cannot be read before its job commits.*at once"):
+    with pytest.raises(UsageError, match=r"cannot be read before its job commits.*directly"):
         task.filesystem.cat_file(f"{task.path}/a.csv")
-    with pytest.raises(UsageError, match=r"cannot be copied or moved.*under its final name"):
+    with pytest.raises(UsageError, match=r"cannot be copied or moved.*under their final names"):
         task.filesystem.mv(f"{task.path}/a.csv", f"{task.path}/b.csv")
     write(task, {"a.csv": b"small"})
     assert task.filesystem.cat_file(f"{task.path}/a.csv") == b"small"
@@ -467,7 +467,7 @@ def test_a_recovery_puts_what_a_dead_driver_has_not(lands: bool) -> None:
     finally:
         _Dying.dying = False
     if not lands:
-        with pytest.raises(CommitDenied, match="small files are being put, and what was sent of them"):
+        with pytest.raises(CommitDenied, match="small files are being written, and those already written"):
             scene.run(_recover(scene, job, rollback=True))
         scene.run(_recover(scene, job))
     assert published(scene, job) == FILES

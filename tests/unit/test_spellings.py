@@ -118,4 +118,4 @@ def test_a_hidden_destination_is_warned_of_and_works(
         task.filesystem.pipe_file(f"{task.path}/a", b"1")
     assert magicfs.Dataset(url, filesystem=scene.filesystem).verify().ok
     said = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert [f"{job.url}: who reads" in one for one in said] == [True] * warned
+    assert [f"{job.url}: readers of" in one for one in said] == [True] * warned

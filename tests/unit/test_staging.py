@@ -130,7 +130,7 @@ def test_work_directory_that_cannot_be_made_fails_the_setup_of_the_task(tmp_path
     job = StagedScene(tmp_path).job()
     task = job.task(0)
     with pytest.raises(
-        UsageError, match=r"local directory .* cannot be made: .*; make room there, or choose"
+        UsageError, match=r"local directory .* cannot be created: .*; free space there, or choose"
     ):
         task.setup()
     (tmp_path / "staged").unlink()
@@ -160,7 +160,7 @@ def test_default_work_directory_that_somebody_else_has_made_is_refused(
     else:
         own.touch()
     task = StagedScene(tmp_path).job(committer_options={}).task(0)
-    with pytest.raises(UsageError, match="is no directory of this user: somebody has put it there"):
+    with pytest.raises(UsageError, match="does not belong to this user: somebody else created it"):
         task.setup()
     assert list(private.iterdir()) == []
 
@@ -284,7 +284,7 @@ def test_an_attempt_whose_files_are_all_left_out_is_committed_so_that_somebody_h
 @pytest.mark.parametrize("name", ["_temporary/0/x.csv", "d=1/_magicfs/x", "__magic/x"])
 def test_files_in_places_kept_for_committers_fail_the_task(scene: StagedScene, name: str) -> None:
     job = scene.job()
-    with pytest.raises(CommitFailed, match="kept for committers"):
+    with pytest.raises(CommitFailed, match="reserved for committers"):
         attempt(job, {name: b"1", "a": b"2"}).commit()
     assert finals(scene) == []
 
@@ -310,7 +310,7 @@ def test_name_that_is_no_utf_8_fails_the_task(scene: StagedScene) -> None:
     job = scene.job()
     task = attempt(job, {"a.txt": b"1"})
     Path(os.fsdecode(os.fsencode(task.path) + b"/\xff.txt")).write_bytes(b"2")
-    with pytest.raises(CommitFailed, match=r"'\\udcff\.txt' has a name that is no UTF-8, as keys must be"):
+    with pytest.raises(CommitFailed, match=r"'\\udcff\.txt' has a name that is not UTF-8, as keys must be"):
         task.commit()
     assert (scene.uploads(), scene.local()) == ([], [])
 
@@ -337,9 +337,9 @@ def test_what_is_no_file_of_the_attempt_fails_the_task(scene: StagedScene, tmp_p
         "out": "is a symbolic link out of the attempt's directory",
         "absolute": "is a symbolic link out of the attempt's directory",
         "broken": "is a symbolic link that leads nowhere",
-        "directory": "is no file, but a symbolic link to a directory",
+        "directory": "is not a file, but a symbolic link to a directory",
         "loop": "is a symbolic link that leads nowhere",
-        "pipe": "is no file, but a pipe, socket or device",
+        "pipe": "is not a file, but a pipe, socket or device",
     }
     match kind:
         case "out":
@@ -649,7 +649,7 @@ def test_directory_that_somebody_else_made_is_not_committed(scene: StagedScene, 
     task = attempt(job, {"a.txt": b"1"})
     Path(task.path).rename(tmp_path / "away")
     Path(task.path).symlink_to(tmp_path / "away")
-    with pytest.raises(CommitFailed, match="is no directory of this user: somebody has put it there"):
+    with pytest.raises(CommitFailed, match="does not belong to this user: somebody else created it"):
         task.commit()
     assert scene.uploads() == []
     Path(task.path).unlink()
@@ -662,7 +662,7 @@ def test_directory_of_another_user_is_not_committed(
     task = attempt(job, {"a.txt": b"1"})
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: 54321)
-        with pytest.raises(CommitFailed, match="is no directory of this user: somebody has put it there"):
+        with pytest.raises(CommitFailed, match="does not belong to this user: somebody else created it"):
             task.commit()
     assert scene.uploads() == []
     assert Path(task.path).is_dir(), "what is another's is not removed"

@@ -355,7 +355,7 @@ def test_task_may_not_have_the_name_of_the_work_directory(scene: ClusterScene) -
     job = scene.job()
     task = Task(job.spec, TaskId("_temporary")).setup()
     write(task.path, {"a": b"1"})
-    with pytest.raises(UsageError, match="no task may be called '_temporary'"):
+    with pytest.raises(UsageError, match="a task cannot be named '_temporary'"):
         task.commit()
     assert (scene.uploads(), scene.local()) == ([], [])
 

@@ -157,7 +157,7 @@ def test_same_attempt_cannot_run_twice_at_once(
 ) -> None:
     monkeypatch.setattr(attempts, "_PAUSE_S", 0.001)
     worker = start("job", "attempt-000000-a")
-    with pytest.raises(ProtocolViolation, match="is being run on this machine already"):
+    with pytest.raises(ProtocolViolation, match="is already running on this machine"):
         attempts.begin(work, "job", "attempt-000000-a")
     worker.kill()
     attempts.begin(work, "job", "attempt-000000-a")

@@ -245,7 +245,7 @@ def test_a_list_that_cannot_be_believed_is_neither_read_nor_replaced(memory: Fin
     with pytest.raises(FormatError, match=r"magicfs\.winners"):
         read(memory)
     job = memory.job().setup()
-    with pytest.raises(CommitFailed, match="cannot be taken over"):
+    with pytest.raises(CommitFailed, match="cannot be read"):
         job.commit(job.wrote(TWO))
     with pytest.raises(FormatError):
         job.abort()
@@ -336,7 +336,7 @@ def test_losers_that_cannot_be_deleted_are_a_warning(memory: FinalScene) -> None
     job.attempt(1).write("a.csv")
     faulty = job.with_faults(Fault(Kind.ERROR_BEFORE, operation="delete"))
     (warning,) = faulty.commit(job.wrote(ONE)).warnings
-    assert "no reader wants" in warning
+    assert "readers do not use" in warning
     assert len(read(memory)) == 2
 
 

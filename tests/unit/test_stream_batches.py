@@ -372,7 +372,7 @@ def test_tasks_that_fail_after_a_batch_was_published_leave_it_alone(
         commits = wrote(job, b"again")[:known]
         abort_batch(job, SINK, 0, commits)
         assert scene.everything() == before
-    assert "gave batch 0 of clicks/día up, which is published" in caplog.text
+    assert "aborted batch 0 of clicks/día, but it is published" in caplog.text
 
 
 def test_an_abort_before_anything_was_set_up_discards_what_tasks_wrote(scene: JobScene) -> None:
@@ -529,10 +529,10 @@ def test_names_that_are_none_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"run_id": "x"}, "sink\\(\\) has no option run_id; the batch names run and job"),
+        ({"run_id": "x"}, "sink\\(\\) has no option run_id; it sets run and job"),
         ({"partitionBy": "x"}, "partition_by"),
-        ({"mode": "ignore"}, "would be about the batches before"),
-        ({"mode": "errorifexists"}, "would be about the batches before"),
+        ({"mode": "ignore"}, "would apply to earlier batches"),
+        ({"mode": "errorifexists"}, "would apply to earlier batches"),
     ],
 )
 def test_options_that_cannot_be_right_are_refused_before_any_batch(options: Any, message: str) -> None:

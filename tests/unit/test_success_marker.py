@@ -72,5 +72,5 @@ def test_a_pickled_job_knows(scene: JobScene) -> None:
 
 @pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])
 def test_committers_that_need_it_refuse(committer: str) -> None:
-    with pytest.raises(UsageError, match=r"by which committer=.* knows whether a job is published"):
+    with pytest.raises(UsageError, match=r"which committer=.* needs to know whether a job is published"):
         magicfs.Job("memory://bucket/sales", committer=committer, options={"success_marker": False})

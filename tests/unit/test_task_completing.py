@@ -243,7 +243,7 @@ def test_two_tasks_of_one_key_are_refused(scene: Scene) -> None:
     job = scene.job(unique_names=False).setup()
     with pytest.raises(CommitFailed, match="written by two tasks") as caught:
         job.commit(wrote(job, TWO, TWO))
-    assert "visible already" in caught.value.__notes__[0]
+    assert "already visible" in caught.value.__notes__[0]
     assert scene.success() is None
 
 

@@ -118,7 +118,7 @@ def test_name_that_is_refused_at_the_commit_fails_the_job(caplog: pytest.LogCapt
 
     body = Body(bad)
     with (
-        pytest.raises(CommitFailed, match="under such names"),
+        pytest.raises(CommitFailed, match="such names are reserved"),
         job_of(2) as job,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -165,7 +165,7 @@ def test_task_whose_worker_was_lost_is_run_again_only_where_it_may_be() -> None:
     assert len(job.commits) == 1
 
     job = job_of(2).setup()
-    with pytest.raises(CommitFailed, match="its process was lost") as failed:
+    with pytest.raises(CommitFailed, match="its process died") as failed:
         job.map(Body(), [0], executor=Losing())
     assert isinstance(failed.value.__cause__, ConnectionError)
     assert rows(job) == whole(0)

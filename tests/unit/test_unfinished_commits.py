@@ -104,7 +104,7 @@ def test_the_same_job_is_finished_by_a_second_commit_and_not_aborted(ground: Gro
     refuse(ground)
     with pytest.raises(CommitUnfinished):
         job.commit(job.commits)
-    with pytest.raises(ProtocolViolation, match="is published; it cannot be aborted any more"):
+    with pytest.raises(ProtocolViolation, match="is published and can no longer be aborted"):
         job.abort()
     with pytest.raises(CommitUnfinished):
         job.commit(job.commits)

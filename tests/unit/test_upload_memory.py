@@ -329,7 +329,7 @@ def test_environment_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_limit_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setattr("magicfs.filesystem.upload.memory._of_this_process", [])
     monkeypatch.setenv(LIMIT_VARIABLE, given)
-    with pytest.raises(UsageError, match="is no number of MiB; write it like 256"):
+    with pytest.raises(UsageError, match="is not a number of MiB; write it like 256"):
         upload_memory.memory()
 
 

@@ -69,7 +69,7 @@ def test_file_that_pyarrow_or_pandas_writes_into_a_task_is_published(
         return
     with Job(url, committer=committer) as job, job.task(0) as task:
         if committer in NO_URL and "URL" in way:
-            with pytest.raises(UsageError, match=r"no URL leads to.*write through task\.filesystem"):
+            with pytest.raises(UsageError, match=r"has no URL.*write through task\.filesystem"):
                 WAYS[way](task)
             WAYS["write_table"](task)
         else:
@@ -101,7 +101,7 @@ class TestDirectoryOfAnAttempt:
         job.abort()
         late.setup()
         late.abort()
-        with pytest.raises(ProtocolViolation, match="was not begun"):
+        with pytest.raises(ProtocolViolation, match="was not started"):
             elsewhere.setup()
         assert not (tmp_path / "sales" / "_temporary").exists()
 

@@ -406,8 +406,8 @@ def test_moments_and_days_as_partitions_read_back(url: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "advice"),
     [
-        ("conflict", "append", "say mode='error', 'append'"),
-        ("existing_data_behavior", "delete_matching", "say mode='error', 'append'"),
+        ("conflict", "append", "write mode='error', 'append'"),
+        ("existing_data_behavior", "delete_matching", "write mode='error', 'append'"),
         ("partition_cols", ["day"], "say partition_by="),
         ("comitter", "magic", "did you mean 'committer'"),
         ("partition_bye", "day", "did you mean 'partition_by'"),
@@ -417,7 +417,7 @@ def test_moments_and_days_as_partitions_read_back(url: str) -> None:
 def test_words_of_other_libraries_are_told_in_ours_before_anything_is_changed(
     tmp_path: Path, name: str, value: Any, advice: str
 ) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"{name}= is no argument of magicfs.write")) as caught:
+    with pytest.raises(UsageError, match=re.escape(f"{name}= is not an argument of magicfs.write")) as caught:
         magicfs.write(pa.table({"day": [1], "n": [2]}), str(tmp_path / "sales"), **{name: value})
     assert advice in str(caught.value)
     assert list(tmp_path.iterdir()) == []

@@ -47,7 +47,7 @@ __all__ = ["Judge"]
 
 _LOGGER = logging.getLogger("magicfs")
 
-_NOT_JUDGED = "was not asked: the job's driver ended before"
+_NOT_JUDGED = "did not run: the job's driver died before it"
 
 GivenRule = Rule | Callable[[Audited], object]
 """A rule of ``magicfs.audit``, or a function."""
@@ -66,8 +66,9 @@ class Judge(Extension):
         _refuse_quarantined(context, job)
         if job.options.audit.rules and not context.options.audit.rules:
             raise UsageError(
-                f"job {context.job} was set up to be judged by {'; '.join(job.options.audit.rules)}, and not "
-                "without rules; nothing was changed; give audit= in every attempt, or take another job id"
+                f"job {context.job} was set up with the audit rules {'; '.join(job.options.audit.rules)}, "
+                "and this attempt has none; nothing was changed; give audit= in every attempt, or use "
+                "another job id"
             )
 
     async def accept(self, job: Accepted) -> str | None:
@@ -102,7 +103,7 @@ class Judge(Extension):
         except JobMoved:
             raise
         except MagicError as second:
-            error.add_note(f"and job {job.context.job} could not be aborted whole: {second}")
+            error.add_note(f"and job {job.context.job} could not be fully aborted: {second}")
         raise error
 
     async def settle(self, job: Settling) -> None:
@@ -191,10 +192,10 @@ def _failed(context: JobContext, audit: Audit, on_failure: OnFailure) -> AuditFa
     """What to raise for a job whose audit has failed."""
     held = f"--job {context.job}"
     after = (
-        f"the job is in quarantine: magicfs recover {context.url} {held} --commit --accept REASON "
-        f"publishes it all the same, magicfs recover {context.url} {held} --abort discards it"
+        f"the job is in quarantine: magicfs recover {context.url} {held} --commit --accept REASON publishes "
+        f"it anyway, magicfs recover {context.url} {held} --abort discards it"
         if on_failure == "quarantine"
-        else "the job was aborted; run it again with other data, or other rules"
+        else "the job was aborted; fix the data or the rules, and run it again"
     )
     _LOGGER.warning("%s: job %s failed its audit: %s", context.url, context.job, audit)
     return AuditFailed(
@@ -208,9 +209,9 @@ def _refuse_quarantined(context: JobContext, job: JobObject) -> None:
     """Raise CommitDenied for a job in quarantine, which only somebody who accepts it may publish."""
     if job.is_quarantined:
         raise CommitDenied(
-            f"job {context.job} is in quarantine, for {job.reason}; nothing was changed; magicfs "
-            f"commit {context.url} --job {context.job} --accept REASON publishes it all the same, magicfs "
-            "abort discards it"
+            f"job {context.job} is in quarantine: {job.reason}; nothing was changed; magicfs commit "
+            f"{context.url} --job {context.job} --accept REASON publishes it anyway, magicfs abort discards "
+            "it"
         )
 
 
@@ -221,9 +222,9 @@ def _refuse_without_token(context: JobContext, job: JobObject, driver: str | Non
     """
     if driver is None and job.audit is not None and not job.audit.passed:
         raise CommitDenied(
-            f"job {context.job} was accepted after its audit had failed, and is left to whoever accepted it; "
-            f"nothing was changed; magicfs recover {context.url} --job {context.job} --commit goes on, "
-            "--abort discards it"
+            f"job {context.job} was accepted after its audit had failed, so only the process that accepted "
+            f"it may go on; nothing was changed; magicfs recover {context.url} --job {context.job} --commit "
+            "continues, --abort discards it"
         )
 
 
@@ -231,10 +232,10 @@ def _refuse_unjudged(context: JobContext, job: JobObject) -> None:
     """Raise CommitDenied for a job that rules have to judge before it is published, where there are none."""
     if job.is_unjudged:
         raise CommitDenied(
-            f"job {context.job} is to be judged by {'; '.join(job.options.audit.rules)} before it is "
-            "published, and was not; nothing was changed; commit it with its rules (audit=); or magicfs "
-            f"commit {context.url} --job {context.job} --accept REASON publishes it all the same, magicfs "
-            "abort discards it"
+            f"job {context.job} has to pass {'; '.join(job.options.audit.rules)} before it is published, and "
+            "the audit has not run; nothing was changed; commit it with its rules (audit=); or magicfs "
+            f"commit {context.url} --job {context.job} --accept REASON publishes it anyway, magicfs abort "
+            "discards it"
         )
 
 
@@ -254,8 +255,8 @@ async def _accept(job: Accepted) -> str:
     said = version.job.audit
     if version.job.state not in BEFORE_COMMIT or said is None:
         raise CommitDenied(
-            f"job {job.context.job} is {version.job.state}, and not in quarantine; nothing was changed; "
-            "leave --accept out"
+            f"job {job.context.job} is {version.job.state}, not in quarantine; nothing was changed; leave "
+            "--accept out"
         )
     driver, reason = new_token(), job.reason or said.accepted
     await record.move(version, JobState.OPEN, driver=driver, audit=replace(said, accepted=reason))
@@ -273,8 +274,8 @@ async def _accept_unjudged(job: Accepted) -> str:
     record, version = await _opened(job)
     if not version.job.is_unjudged:
         raise CommitDenied(
-            f"job {job.context.job} is {version.job.state}, and was judged meanwhile; nothing was changed; "
-            f"look with magicfs recover {job.context.url}, then commit again"
+            f"job {job.context.job} is {version.job.state}, and another process has audited it meanwhile; "
+            f"nothing was changed; check with magicfs recover {job.context.url}, then commit again"
         )
     verdicts = tuple(
         Verdict(rule=one, passed=False, told=_NOT_JUDGED) for one in version.job.options.audit.rules

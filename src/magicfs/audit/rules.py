@@ -201,7 +201,7 @@ class RowChange:
         if seen.rows is None:
             return False, _without_footer(seen)
         if before.rows is None:
-            return False, f"how many rows job {before.job_id} published before is not known"
+            return False, f"the row count of the previous job, {before.job_id}, is not known"
         change = seen.rows - before.rows
         share = f"{change / before.rows:+.1%}" if before.rows else "none before"
         text = f"{seen.rows} rows after {before.rows} ({share})"
@@ -221,9 +221,12 @@ class SameSchema:
             return False, f"{len(seen.schemas)} schemas: {', '.join(sorted(seen.schemas))}"
         before = seen.previous
         if before is None or not before.schemas:
-            return True, f"schema {''.join(seen.schemas) or 'of no file'}, and none is known of before"
+            return (
+                True,
+                f"schema {''.join(seen.schemas) or 'of no file'}, no previous schema",
+            )
         if differing := sorted(seen.schemas.keys() - before.schemas.keys()):
-            return False, f"schema {differing[0]}, and before {', '.join(sorted(before.schemas))}"
+            return False, f"schema {differing[0]}, previously {', '.join(sorted(before.schemas))}"
         return True, f"schema {''.join(seen.schemas) or 'of no file'}"
 
 
@@ -255,13 +258,13 @@ def _incompatible(old: Schema, new: Schema) -> str | None:
     for one in old.fields:
         found = columns.pop(one.path, None)
         if found is None:
-            return f"column {one.name} is not there any more"
+            return f"column {one.name} is missing"
         if found.type != one.type and found.type not in _WIDER.get(one.type, ()):
-            return f"column {one.name} is {found.type}, and was {one.type}"
+            return f"column {one.name} is {found.type}, previously {one.type}"
         if found.repeated != one.repeated:
-            return f"column {one.name} is nested otherwise than before"
+            return f"column {one.name} is nested differently than before"
     added = [one.name for one in columns.values() if not one.optional]
-    return f"column {added[0]} is new, and may not be null" if added else None
+    return f"column {added[0]} is new and not nullable" if added else None
 
 
 @dataclass(frozen=True)
@@ -276,7 +279,7 @@ class NoNulls:
         for one in seen.files():
             column = one.footer.column(self.column) if one.footer is not None else None
             if one.footer is None or (one.footer.rows and (column is None or column.nulls is None)):
-                return False, f"{one.key} does not tell the nulls of {self.column}"
+                return False, f"{one.key} has no null count for {self.column}"
             nulls, rows = nulls + ((column.nulls or 0) if column else 0), rows + one.footer.rows
         return nulls <= self.share * rows, f"{nulls} nulls in {rows} rows"
 
@@ -296,7 +299,7 @@ class Range:
             if one.footer is not None and _has_no_values(one.footer, column):
                 continue
             if column is None or column.min is None:
-                return False, f"{one.key} does not tell the values of {self.column}"
+                return False, f"{one.key} has no min and max for {self.column}"
             least, greatest = bounds or (column.min, column.max)
             bounds = min(least, column.min), max(greatest, column.max)
         if bounds is None:
@@ -366,7 +369,7 @@ def plain(text: str) -> str:
 
 def _without_footer(seen: Audited) -> str:
     first = next(one.key for one in seen.files() if one.footer is None)
-    return f"{seen.unknown} of {seen.count} files say nothing of themselves, such as {first}"
+    return f"{seen.unknown} of {seen.count} files have no recorded statistics, such as {first}"
 
 
 @dataclass(frozen=True)
@@ -388,7 +391,7 @@ class FileCheck:
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             return f"raised {error!r}"
         if isinstance(said, str):
-            return said or "not as it should be"
+            return said or "failed the check"
         return None if said is None or said else f"returned {said}"
 
     def judge(self, seen: Audited) -> Told:
@@ -400,7 +403,7 @@ class FileCheck:
             elif (problem := one.said[name]) is not None:
                 wrong.append(f"{one.key}: {problem}")
         if unseen:
-            return False, f"no task has looked at {len(unseen)} of {count} files, such as {unseen[0]}"
+            return False, f"no task has checked {len(unseen)} of {count} files, such as {unseen[0]}"
         if wrong:
             return False, f"{len(wrong)} of {count} files, {'; '.join(wrong[:3])}"
         return True, f"{count} files"

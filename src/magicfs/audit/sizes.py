@@ -19,4 +19,4 @@ class Sizes(Extension):
         text = (
             "%d files of %s on average were published, less than warn_below; every reader opens each of them"
         )
-        return [f"{text % (files, mean)}; write fewer and larger files, or put them together with rewrite"]
+        return [f"{text % (files, mean)}; write fewer and larger files, or merge them with rewrite"]

@@ -77,9 +77,7 @@ def catch_up(
     """
     for one in metastores:
         if isinstance(metastores, str) or metastore_of(one) is None:
-            raise UsageError(
-                "metastores has an address that is none of a metastore; write ['thrift://host:9083']"
-            )
+            raise UsageError("metastores contains an invalid metastore address; write ['thrift://host:9083']")
     place = open_destination(url, storage_options, filesystem)
     found = place.run(_left)
     if found.forgotten and not dry_run:
@@ -116,8 +114,8 @@ async def _left(engine: Engine, location: Location) -> _Found:
 
 
 def _refused(one: Registration, path: str, field: str, problem: str) -> CaughtUp:
-    advice = "nothing was changed; remove the file, unless a program of yours has written it"
-    error = FormatError(path, field, f"{problem}, as no job of this magicfs writes; {advice}")
+    advice = "nothing was changed; remove the file, unless one of your own programs wrote it"
+    error = FormatError(path, field, f"{problem}, which this version of magicfs never writes; {advice}")
     return CaughtUp(one.job_id, one.catalog, one.table, "not registered", problem=str(error))
 
 

@@ -49,7 +49,8 @@ class Delta(Registers):
     def __reduce__(self) -> Any:
         if self.storage_options is not None:
             raise UsageError(
-                "Delta(storage_options=…) is not pickled, for its options may be secret; make it again"
+                "Delta(storage_options=…) cannot be pickled, because its options may be secret; create it "
+                "where you use it"
             )
         return Delta, ()
 
@@ -145,8 +146,8 @@ class _DeltaTable:
 
         if not found:
             raise UsageError(
-                f"{self.place.location.url} has no files, so a Delta table of it would have no columns; "
-                "register it when the first file was published"
+                f"{self.place.location.url} has no files, so a Delta table would have no columns; register "
+                "it after the first file is published"
             )
         schema = self._schema(published, columns, found)
         self.place.run(mark)
@@ -178,7 +179,7 @@ class _DeltaTable:
             raise UsageError(
                 f"the Delta table {self.place.location.url} is partitioned by "
                 f"{self.table.metadata().partition_columns}, and the dataset by {list(columns)}; nothing was "
-                "changed; remove _delta_log, and register the dataset anew"
+                "changed; remove _delta_log, and register the dataset again"
             )
         try:
             if found:
@@ -224,9 +225,9 @@ class _DeltaTable:
                 new.append(one)
             elif known.type != one.type:
                 raise UsageError(
-                    f"the Delta table {self.place.location.url} has {one.name!r} as {known.type}, and files "
-                    f"to add have it as {one.type}; nothing was changed; remove _delta_log, and register the "
-                    "dataset anew"
+                    f"the Delta table {self.place.location.url} has column {one.name!r} as {known.type}, but "
+                    f"the new files have {one.type}; nothing was changed; remove _delta_log, and register "
+                    "the dataset again"
                 )
         if new:
             self.table.alter.add_columns(new)

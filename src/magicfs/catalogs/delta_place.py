@@ -40,8 +40,8 @@ def uri_of(location: Location) -> str:
         return location.path
     if location.scheme not in _SCHEMES:
         raise UsageError(
-            f"deltalake knows no {location.scheme}://; a Delta table can be on S3, Google Cloud Storage, "
-            "Azure and local files"
+            f"deltalake does not support {location.scheme}://; a Delta table can be on S3, Google Cloud "
+            "Storage, Azure and local files"
         )
     return f"{_SCHEMES[location.scheme]}://{location.bucket}/{quote(location.key)}"
 
@@ -76,7 +76,7 @@ def warn_of_names(location: Location, keys: Iterable[str]) -> None:
     lost = next((key for key in keys if _ENCODED.search(key)), None)
     if lost is not None:
         text = (
-            "%s: pl.read_delta of Polars does not find files below %s in this Delta table, for it looks for "
+            "%s: Polars' pl.read_delta cannot find files below %s in this Delta table, because it looks for "
             "%s; use pl.scan_pyarrow_dataset(magicfs.Dataset(%r).to_arrow()); deltalake, DuckDB and Spark "
             "find them"
         )

@@ -27,14 +27,14 @@ def check_own(one: Registration, metastores: Collection[str] = ()) -> None:
     Catalogs of other kinds are found by their names in the configuration, never by an address in a record.
     """
     if one.options is None:
-        raise UsageError("only the program that has its connection can register it")
+        raise UsageError("only the program that holds its connection can register it")
     if one.catalog != "hive":
         return
     uri = one.options["uri"]
     if metastore_of(uri) not in {metastore_of(own) for own in (*metastores, *_configured_metastores())}:
         raise UsageError(
-            f"this process is not configured for the metastore {uri}, so it was not asked, and nothing was "
-            f"changed; if it is yours, name it: --metastore {quote(uri)}"
+            f"this process is not configured for the metastore {uri}, so magicfs did not connect to it; "
+            f"nothing was changed; if you trust it, name it: --metastore {quote(uri)}"
         )
 
 
@@ -104,7 +104,7 @@ def iceberg_named(table: str, name: str) -> Iceberg:
         catalog = within(ANSWER_S, name, lambda: load_catalog(name))
     except ValueError as error:
         raise UsageError(
-            f"pyiceberg knows no catalog {name!r} ({error}); describe it in .pyiceberg.yaml"
+            f"pyiceberg has no catalog {name!r} ({error}); describe it in .pyiceberg.yaml"
         ) from error
     ask_within(getattr(catalog, "_session", None))
     return Iceberg(catalog, table)
@@ -136,7 +136,7 @@ def hive_named(table: str, uri: str | None, *, exact: bool = False) -> Hive:
 def _database_and_name(table: str, keeper: str) -> tuple[str, str]:
     database, dot, name = table.partition(".")
     if not (database and dot and name):
-        raise UsageError(f"--table {table!r} names no database of {keeper}; write it as db.sales")
+        raise UsageError(f"--table {table!r} does not name a database of {keeper}; write it as db.sales")
     return database, name
 
 

@@ -54,10 +54,10 @@ def _changed(table: str, more: Collection[str], fewer: Collection[str], is_new: 
     else:
         some = min(more or fewer)
         what = (
-            f"{table} was changed by somebody else since magicfs registered it: {len(more)} files came and "
-            f"{len(fewer)} went, such as {some!r}"
+            f"{table} was changed by another program since magicfs registered it: {len(more)} files were "
+            f"added and {len(fewer)} removed, such as {some!r}"
         )
     return (
-        f"{what}; nothing was changed; use a table of its own, or let it show the dataset alone with "
-        "force=True (--force)"
+        f"{what}; nothing was changed; use a separate table, or replace this one's contents with force=True "
+        "(--force)"
     )

@@ -67,7 +67,8 @@ class DuckLake(Registers):
         """Begin the transaction that all of it is in: it is refused if others change the table meanwhile."""
         if place.location.scheme == "memory":
             raise UsageError(
-                "DuckDB knows no memory://; a DuckLake table can be on S3, other clouds and local files"
+                "DuckDB does not support memory://; a DuckLake table can be on S3, other clouds and local "
+                "files"
             )
         try:
             import pyarrow as pa  # noqa: F401 - a new table's columns go to DuckDB by it
@@ -151,8 +152,8 @@ class _LakeTable:
         )
         if any(deleted is not None for _, deleted in names):
             raise UsageError(
-                f"somebody has deleted rows of the DuckLake table {self._lake.table}, so it does not show "
-                "the dataset any more; nothing was changed; drop the table, and register the dataset anew"
+                f"rows of the DuckLake table {self._lake.table} were deleted, so it no longer matches the "
+                "dataset; nothing was changed; drop the table, and register the dataset again"
             )
         return {name.removeprefix(base): name for name, _ in names}
 
@@ -161,8 +162,8 @@ class _LakeTable:
         place = self._place.location
         if found := _PATTERN.intersection(key):
             raise UsageError(
-                f"DuckDB takes {min(found)!r} in the name {key!r} for a pattern; nothing was changed; "
-                "publish without such names to show the dataset in DuckLake"
+                f"DuckDB reads {min(found)!r} in the name {key!r} as a glob pattern; nothing was changed; "
+                "publish without such names to register the dataset with DuckLake"
             )
         return f"{place.path}/{key}" if place.scheme in {"file", "local"} else reader_url(place, key)
 
@@ -186,8 +187,8 @@ class _LakeTable:
         if not self._is_there:
             if schema is None:
                 raise UsageError(
-                    f"{self._place.location.url} has no files, so a table of it would have no columns; "
-                    "register it when the first file was published"
+                    f"{self._place.location.url} has no files, so a table would have no columns; register it "
+                    "after the first file is published"
                 )
             described = ", ".join(f"{_quoted(name)} {type_}" for name, type_ in self._types(schema).items())
             self._cursor.execute(f"CREATE TABLE {self._quoted} ({described})")
@@ -202,15 +203,16 @@ class _LakeTable:
         if gone := [name for name in known if name not in schema.names and name in self._partitions()]:
             raise UsageError(
                 f"the DuckLake table {self._lake.table} is partitioned by {gone[0]!r}, and the dataset by "
-                f"{list(columns)}; nothing was changed; drop the table, and register the dataset anew"
+                f"{list(columns)}; nothing was changed; drop the table, and register the dataset again"
             )
         for name, type_ in self._types(schema).items():
             if name not in known:
                 self._cursor.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {_quoted(name)} {type_}")
             elif known[name] != type_ and name not in columns:
                 raise UsageError(
-                    f"the DuckLake table {self._lake.table} has {name!r} as {known[name]}, and files to add "
-                    f"have it as {type_}; nothing was changed; drop the table, and register the dataset anew"
+                    f"the DuckLake table {self._lake.table} has column {name!r} as {known[name]}, but the "
+                    f"new files have {type_}; nothing was changed; drop the table, and register the dataset "
+                    "again"
                 )
 
     def _partitions(self) -> set[str]:

@@ -61,8 +61,8 @@ def footers(place: Destination, files: Files, keys: Sequence[str], reader: str) 
                 found = pq.read_metadata(file)
         except pa.ArrowInvalid as error:
             raise UsageError(
-                f"{at[key]} is no Parquet file ({error}); {reader} shows Parquet alone, a SymlinkManifest "
-                "any format; nothing was changed"
+                f"{at[key]} is not a Parquet file ({error}); {reader} supports only Parquet, a "
+                "SymlinkManifest any format; nothing was changed"
             ) from error
         return Footer(found.num_rows, found.schema.to_arrow_schema().remove_metadata())
 
@@ -114,7 +114,7 @@ def columns_of(found: Mapping[str, Footer], without: Sequence[str]) -> Any:
         together = pa.unify_schemas([one.schema for one in found.values()])
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise UsageError(
-            f"the files differ in the type of a column ({error}); a table has one type for each; nothing was "
-            "changed; publish the data with one schema"
+            f"the files have different types for one column ({error}); a table needs one type per column; "
+            "nothing was changed; publish the data with one schema"
         ) from error
     return pa.schema([field for field in together if field.name not in without])

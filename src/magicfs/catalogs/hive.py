@@ -197,7 +197,7 @@ def _checked(uri: str) -> str:
     """The address of a metastore; raises UsageError, which quotes no password."""
     address = metastore_of(uri)
     if address is None:
-        raise UsageError("uri is no metastore of Hive; write it as thrift://host:9083, without a password")
+        raise UsageError("uri is not a Hive metastore; write it as thrift://host:9083, without a password")
     return address
 
 

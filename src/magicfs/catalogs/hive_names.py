@@ -32,7 +32,7 @@ def partition_values(key: str) -> dict[str, str | None]:
             continue
         column = unquote(name)
         if column in values:
-            raise UsageError(f"{key!r} names the partition column {column!r} twice; no table can hold that")
+            raise UsageError(f"{key!r} names the partition column {column!r} twice, which no table supports")
         values[column] = None if value == NULL else unquote(value)
     return values
 
@@ -47,8 +47,8 @@ def partition_columns(keys: Iterable[str]) -> tuple[str, ...]:
             columns, first = found, key
         elif found != columns:
             raise UsageError(
-                f"{first!r} is partitioned by {columns}, and {key!r} by {found}; a table has the same "
-                "partition columns for all files; publish the data so, with mode='overwrite'"
+                f"{first!r} is partitioned by {columns}, and {key!r} by {found}; a table needs the same "
+                "partition columns in all files; publish the data that way, with mode='overwrite'"
             )
     return columns or ()
 

@@ -155,8 +155,8 @@ class _IcebergTable:
         if self.table is None:
             if schema is None:
                 raise UsageError(
-                    f"{self.place.location.url} has no files, so a table of it would have no columns; "
-                    "register it when the first file was published"
+                    f"{self.place.location.url} has no files, so a table would have no columns; register it "
+                    "after the first file is published"
                 )
             transaction = self._created(columns, schema)
         else:

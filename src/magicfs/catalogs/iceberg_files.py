@@ -30,9 +30,9 @@ def held_files(table: Any, location: Location) -> Mapping[str, Any]:
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             if entry.data_file.content != DataFileContent.DATA:
                 raise UsageError(
-                    f"somebody has deleted rows of the Iceberg table {'.'.join(table.name())}, so it does "
-                    "not show "
-                    "the dataset any more; nothing was changed; drop the table, and register the dataset anew"
+                    f"rows of the Iceberg table {'.'.join(table.name())} were deleted, so it no longer "
+                    "matches the dataset; nothing was changed; drop the table, and register the dataset "
+                    "again"
                 )
             found[entry.data_file.file_path.removeprefix(base)] = entry.data_file
     return found
@@ -51,8 +51,8 @@ def data_file(transaction: Any, path: str, values: Mapping[str, str | None]) -> 
         file = parquet_file_to_data_file(transaction._table.io, metadata, path)  # noqa: SLF001
     except FileNotFoundError as error:
         raise UsageError(
-            f"the catalog's FileIO does not find {path}, which is there; nothing was changed; give the "
-            "catalog the properties of the store, and for names with # or ? "
+            f"the catalog's FileIO does not find {path}, which exists; nothing was changed; give the catalog "
+            "the properties of the store, and for names with # or ? "
             "py-io-impl=pyiceberg.io.fsspec.FsspecFileIO"
         ) from error
     except (ValueError, TypeError) as error:
@@ -77,6 +77,6 @@ def _value(one: Any, schema: Any, computed: Any, values: Mapping[str, str | None
         return None if text is None else literal(text).to(column.field_type).value
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"the partition {column.name}={text!r} is no value of the table's column of {column.field_type}; "
-            "nothing was changed; drop the table, or use one of another name"
+            f"the partition {column.name}={text!r} is not a valid {column.field_type}, the type of the "
+            "table's column; nothing was changed; drop the table, or use one of another name"
         ) from error

@@ -123,8 +123,8 @@ class MetastoreTable:
             return
         if _JOB not in self.found.get("Parameters", {}):
             raise UsageError(
-                f"{self.catalog.table} is there, and magicfs has not registered it; nothing was changed; use "
-                "a table of its own, or let it show the dataset alone with force=True (--force)"
+                f"{self.catalog.table} exists, and magicfs did not register it; nothing was changed; use a "
+                "separate table, or replace this one's contents with force=True (--force)"
             )
         base = self._location("")
         elsewhere = [
@@ -132,9 +132,9 @@ class MetastoreTable:
         ]
         if elsewhere:
             raise UsageError(
-                f"{self.catalog.table} leads to {elsewhere[0]!r}, which is not of {self.place.location.url}; "
-                "nothing was changed; use a table of its own, or let it show the dataset alone with "
-                "force=True (--force)"
+                f"{self.catalog.table} points to {elsewhere[0]!r}, which is not part of "
+                f"{self.place.location.url}; nothing was changed; use a separate table, or replace this "
+                "one's contents with force=True (--force)"
             )
 
     def _own_location(self) -> str:
@@ -191,7 +191,7 @@ class MetastoreTable:
                 raise UsageError(
                     f"{self.catalog.table} is partitioned by {[one['Name'] for one in keys]}, and the "
                     f"dataset by {list(columns)}; nothing was changed; drop the table, and register the "
-                    "dataset anew"
+                    "dataset again"
                 )
             return keys
         rows = [partition_values(key) for key in files]
@@ -209,8 +209,8 @@ class MetastoreTable:
         if not read:
             if self.found is None:
                 raise UsageError(
-                    f"{self.place.location.url} has no files, so a table of it would have no columns; "
-                    "register it when the first file was published"
+                    f"{self.place.location.url} has no files, so a table would have no columns; register it "
+                    "after the first file is published"
                 )
             return described
         known = {one["Name"]: one["Type"] for one in described}
@@ -218,8 +218,8 @@ class MetastoreTable:
             name, type_ = one.name.lower(), hive_type(one.type, one.name)
             if known.setdefault(name, type_) != type_:
                 raise UsageError(
-                    f"{self.catalog.table} has {name!r} as {known[name]}, and files to add have it as "
-                    f"{type_}; nothing was changed; drop the table, and register the dataset anew"
+                    f"{self.catalog.table} has column {name!r} as {known[name]}, but the new files have "
+                    f"{type_}; nothing was changed; drop the table, and register the dataset again"
                 )
         return [{"Name": name, "Type": type_} for name, type_ in known.items()]
 

@@ -101,7 +101,9 @@ def show(place: Destination, catalog: Catalog, *, force: bool = False) -> Regist
         if catalog.atomic or not changes:
             return _report(place, catalog, job, done, len(files))
     raise Unavailable(
-        "register", catalog.table or place.location.url, "others changed the table each time; call again"
+        "register",
+        catalog.table or place.location.url,
+        "others changed the table each time; call again",
     )
 
 

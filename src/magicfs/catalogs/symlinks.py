@@ -86,7 +86,7 @@ def reader_url(location: Location, key: str) -> str:
     Raises UsageError for a name that no line can hold.
     """
     if "\n" in key or "\r" in key:
-        raise UsageError(f"{key!r} has a line break in its name, and a manifest has one name in each line")
+        raise UsageError(f"{key!r} has a line break in its name, and a manifest has one name per line")
     scheme = "s3" if location.scheme in {"s3", "s3a"} else location.scheme
     return f"{scheme}://{location.path}/{key}"
 

@@ -41,7 +41,7 @@ from magicfs.transaction.visible import rename_files
 
 __all__ = ["TaskPublishingCommitter"]
 
-_START_ANEW: Final = "abort the job, remove what it has made visible, and run it again under another job id"
+_START_ANEW: Final = "abort the job, remove its visible files, and run it again under another job id"
 
 
 class TaskPublishingCommitter(FileCommitter):
@@ -85,9 +85,9 @@ class TaskPublishingCommitter(FileCommitter):
             claim = await self._manifests.claimed(task) or await self._claim(task, attempt, counters)
             if claim.attempt_id != attempt:
                 raise CommitDenied(
-                    f"task {task} is committed by {claim.attempt_id} already, in attempt {claim.job_attempt} "
-                    f"of the job; nothing of {attempt} is visible; use the commit of that attempt (after a "
-                    "restart recover_tasks() has it)"
+                    f"task {task} was already committed by {claim.attempt_id}, in attempt "
+                    f"{claim.job_attempt} of the job; nothing of {attempt} is visible; use the commit of "
+                    "that attempt (after a restart recover_tasks() has it)"
                 )
         except CommitOutcomeUnknown:
             raise  # the claim may count, and then needs the files
@@ -140,8 +140,8 @@ class TaskPublishingCommitter(FileCommitter):
             raise self._too_late(attempt, job)
         if job.attempt > number:
             raise CommitDenied(
-                f"attempt {job.attempt} of job {job.job_id} has begun, and {attempt} belongs to attempt "
-                f"{number}; nothing of it is visible"
+                f"attempt {job.attempt} of job {job.job_id} has started, and {attempt} belongs to attempt "
+                f"{number}; none of its files is visible"
             )
 
     def _too_late(self, attempt: AttemptId, job: JobObject | None) -> CommitDenied:
@@ -189,8 +189,8 @@ class TaskPublishingCommitter(FileCommitter):
         unknown = isinstance(error, Unavailable)
         kind = CommitOutcomeUnknown if unknown else CommitFailed
         return kind(
-            f"task {claim.task_id}, {claim.attempt_id}: stopped while {len(claim.files)} files were moved to "
-            f"the destination, and some are visible; commit the same attempt again, or else {_START_ANEW}: "
+            f"task {claim.task_id}, {claim.attempt_id}: stopped while {len(claim.files)} files were moved "
+            f"to the destination, and some are visible; commit the same attempt again, or {_START_ANEW}: "
             f"{error}",
             done=list(done),
             failed=list(failed),

@@ -70,8 +70,8 @@ class ClassicCommitter(BoundCommitter):
 
     async def recover_tasks(self) -> list[TaskCommit]:
         raise UsageError(
-            f"committer={self.name!r} cannot use what an earlier attempt of the job has committed; run the "
-            "tasks again"
+            f"committer={self.name!r} cannot reuse task commits of an earlier job attempt; run the tasks "
+            "again"
         )
 
     def check_commits(self, commits: Sequence[TaskCommit], tasks: int | None) -> None:
@@ -79,7 +79,7 @@ class ClassicCommitter(BoundCommitter):
         check_attempts(self.context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
         if tasks is not None and len(commits) != tasks:
             raise ProtocolViolation(
-                f"{len(commits)} tasks of job {self.context.job} are committed and {tasks} are expected; "
+                f"{len(commits)} tasks of job {self.context.job} were committed, but {tasks} were expected; "
                 "nothing was published; pass the commits of all tasks"
             )
 
@@ -111,8 +111,8 @@ class ClassicCommitter(BoundCommitter):
             await write
         except Unavailable as error:
             raise CommitOutcomeUnknown(
-                f"the files of job {self.context.job} are at {self.context.url}, and it is not known whether "
-                f"_SUCCESS was written; nothing was removed; commit the job again: {error}"
+                f"the files of job {self.context.job} are at {self.context.url}, and _SUCCESS may or may not "
+                f"have been written; nothing was removed; commit the job again: {error}"
             ) from error
 
     def success_of(self, published: Published) -> SuccessData:
@@ -140,12 +140,14 @@ class ClassicCommitter(BoundCommitter):
         The job commit began at ``started``, as ``time.monotonic()`` has it.
         """
         warnings, swept = published.warnings, Swept()
-        lost = "uploads that tasks have left could not be looked for"
+        lost = "uploads that tasks left behind could not be listed"
         try:
             swept = await self.sweep_uploads()
         except StoreError as error:
             warnings.append(f"{lost}: {error}")
-        warnings += [f"an upload that a task has left could not be aborted: {one}" for one in swept.problems]
+        warnings += [
+            f"an upload that a task left behind could not be aborted: {one}" for one in swept.problems
+        ]
         if swept.unlisted is not None:
             warnings.append(f"{lost}, and a lifecycle rule has to collect them: {swept.unlisted}")
         report = job_report(

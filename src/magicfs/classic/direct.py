@@ -107,7 +107,7 @@ class DirectCommitter(FinalFilesCommitter):
             lost.sort()
             raise CommitFailed(
                 f"{len(lost)} files that tasks have committed are gone or were replaced, such as {lost[0]}; "
-                "another attempt of their task may have done that; no _SUCCESS was written, and what is "
-                "there stays; run the job again",
+                "another attempt of their task may have done that; no _SUCCESS was written, and the other "
+                "files stay; run the job again",
                 failed=lost,
             )

@@ -100,7 +100,7 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
         path = self._strip_protocol(path)
         elements = paths.elements(paths.relative_to(path, self.root))
         if any(element in {".", ".."} for element in elements):
-            raise UsageError(f"{path!r} contains a '.' or '..' element; write the path out")
+            raise UsageError(f"{path!r} contains a '.' or '..' element; write the full path")
         if _VERSION in path:
             raise UsageError(f"{path!r} contains {_VERSION!r}, which s3fs cuts off; choose another name")
         if self._suffix is not None:
@@ -212,8 +212,8 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if final is None:
             self.info(path)
             raise UsageError(
-                f"{path} was not written by this task here, and stays; remove it through the store's own "
-                "filesystem if nobody needs it"
+                f"{path} was not written by this task, and was not removed; remove it through the store's "
+                "own filesystem if nobody needs it"
             )
         self.fs.rm_file(final)
         final_tracker().removed(self._scope, final)

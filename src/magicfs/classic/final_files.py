@@ -74,7 +74,7 @@ class FinalFilesCommitter(ClassicCommitter):
             try:
                 await self.abort_task(attempt)
             except MagicError as second:
-                error.add_note(f"and attempt {attempt} could not be aborted whole: {second}")
+                error.add_note(f"and attempt {attempt} could not be fully aborted: {second}")
             raise
         final_tracker().take(scope)
         return TaskCommit(
@@ -97,8 +97,8 @@ class FinalFilesCommitter(ClassicCommitter):
         """
         if commits is None:
             raise ProtocolViolation(
-                f"with committer={self.name!r} no listing shows what tasks committed; pass their TaskCommits "
-                "to job.commit"
+                f"with committer={self.name!r} a listing cannot show what tasks committed; pass their "
+                "TaskCommits to job.commit"
             )
         self.check_commits(commits, tasks)
         keys = KeyCheck(self.engine.store.bucket, self.context.layout.destination)
@@ -189,7 +189,7 @@ class FinalFilesCommitter(ClassicCommitter):
         if problems:
             first, *others = problems
             error = CommitFailed(
-                f"task {task} was not committed, and what it wrote here was deleted: {first}",
+                f"task {task} was not committed, and its files were deleted: {first}",
                 failed=[paths.relative_to(name, self.root) for name in sorted(written.doubtful)],
             )
             for other in others:
@@ -202,7 +202,7 @@ class FinalFilesCommitter(ClassicCommitter):
             return one.to_bytes()
         except UsageError as error:
             raise CommitFailed(
-                f"task {one.task_id} was not committed, and what it wrote here was deleted: {error}"
+                f"task {one.task_id} was not committed, and its files were deleted: {error}"
             ) from error
 
 

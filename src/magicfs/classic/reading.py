@@ -60,8 +60,8 @@ async def _winners(engine: Engine, location: Location) -> tuple[str, ...]:
                 raise FormatError(
                     f"{engine.store.bucket}/{paths.join(location.key, SUCCESS_FILE)}",
                     WINNERS_FIELD,
-                    f"{listed} files of attempt {attempt} of job {job} are listed, and {there} are "
-                    "there: some were removed or added",
+                    f"{listed} files of attempt {attempt} of job {job} are listed, and {there} are there: "
+                    "some were added or removed",
                 )
             keys += sorted(owned.keys[job, attempt])
     return tuple(Location(location.scheme, location.bucket, key).url for key in keys)

@@ -107,7 +107,9 @@ class StocatorCommitter(FinalFilesCommitter):
         published = self.published(lists, commits)
         await self.decide(self._publish(published, attempts))
         problems = await delete_keys(self.engine.for_cleanup(), lost)
-        published.warnings += [f"a file that no reader wants could not be deleted: {one}" for one in problems]
+        published.warnings += [
+            f"a file that readers do not use could not be deleted: {one}" for one in problems
+        ]
         return await self.finish(published, started)
 
     async def _abort_job(self, commits: Sequence[TaskCommit], _: str | None) -> None:
@@ -159,8 +161,8 @@ class StocatorCommitter(FinalFilesCommitter):
             if there != (len(one.files), one.size):
                 raise CommitFailed(
                     f"attempt {one.attempt_id} committed {len(one.files)} files of {one.size} bytes, and "
-                    f"{there[0]} files of {there[1]} bytes are there: somebody removed or replaced them; "
-                    "nothing was published; run the task again",
+                    f"{there[0]} files of {there[1]} bytes exist: somebody removed or replaced them; nothing "
+                    "was published; run the task again",
                     failed=[self.key_of(key) for key, _ in one.files],
                 )
 
@@ -222,8 +224,8 @@ class StocatorCommitter(FinalFilesCommitter):
                 winners = Winners.of(self._success_path, old) or winners
             except FormatError as error:
                 raise CommitFailed(
-                    f"the winners of earlier jobs cannot be taken over: {error}; nothing was published; fix "
-                    "or remove the file"
+                    f"the file lists of earlier jobs cannot be read: {error}; nothing was published; fix or "
+                    "remove the file"
                 ) from error
         success = winners.added(self.context.job, attempts).written_into(self.success_of(published))
         if len(raw := success.to_bytes()) > SUCCESS_SIZE_LIMIT:

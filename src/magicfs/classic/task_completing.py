@@ -109,16 +109,16 @@ class TaskCompletingCommitter(ClassicCommitter):
                 for path, pending in before.finished.items():
                     tracker().finished(self._scope(commit.attempt_id), path, pending)
             unknown = CommitOutcomeUnknown(
-                f"task {commit.task_id}: {len(result.completed)} of {output.files} files are visible, and it "
-                f"is not known what became of {undecided.step.key}; nothing was removed; commit the task "
-                f"again, or run it again: {undecided.error}",
+                f"task {commit.task_id}: {len(result.completed)} of {output.files} files are visible, and "
+                f"the state of {undecided.step.key} is unknown; nothing was removed; commit the task again, "
+                f"or run it again: {undecided.error}",
                 **lists,
             )
             unknown.__cause__ = undecided.error
             return unknown
         first = result.failures[0]
         error = CommitFailed(
-            f"task {commit.task_id} was not committed, and what had become visible of it was removed: "
+            f"task {commit.task_id} was not committed, and its visible files were removed again: "
             f"{first.step.key} could not be completed: {first.error}",
             **lists,
         )
@@ -155,14 +155,14 @@ class TaskCompletingCommitter(ClassicCommitter):
         started = time.monotonic()
         if commits is None:
             raise ProtocolViolation(
-                f"with committer={self.name!r} a listing does not show whether a task's commit came to its "
-                "end; pass the TaskCommits to job.commit"
+                f"with committer={self.name!r} a listing does not show whether a task's commit completed; "
+                "pass the TaskCommits to job.commit"
             )
         self.check_commits(commits, tasks)
         try:
             output = await job_output.load_commits(self.engine, self.context, self._sets, commits)
         except CommitFailed as error:
-            error.add_note("files of tasks that have committed are visible already, and stay; no _SUCCESS")
+            error.add_note("files of committed tasks are already visible, and stay; no _SUCCESS")
             raise
         published = Published(tasks=output.tasks, statistics=job_statistics(output))
         for step in output.steps():

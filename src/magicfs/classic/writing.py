@@ -61,7 +61,7 @@ class LocalTarget:
     def __init__(self, path: str, label: str, job: str, *, if_absent: bool) -> None:
         self._path = Path(path)
         if self._path.exists() and if_absent:  # looked at always: a name may be too long
-            raise FileExistsError(f"{path} is there already; choose another name, or open it with 'wb'")
+            raise FileExistsError(f"{path} already exists; choose another name, or open it with 'wb'")
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._work = self._path.with_name(unfinished_name(secrets.token_hex(8), label, JobId(job)))
         self._pid = os.getpid()

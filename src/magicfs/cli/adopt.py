@@ -10,7 +10,7 @@ from magicfs.report import human_bytes
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "add files that no job published, and rebuild lost manifests"
+HELP = "add files that no job published, and rebuild missing manifests"
 PLACE = ("repair", 4)
 
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
             "would have" if arguments.dry_run else "has now",
             f"{report.files} files ({human_bytes(report.bytes)})",
         ),
-        ("adopted", f"{count} files that no manifest named: look at them" if count else ""),
+        ("adopted", f"{count} files that were in no manifest: check them" if count else ""),
         ("manifest", report.manifest),
         *(("lost", one) for one in report.lost),
         ("check", "" if arguments.dry_run else f"magicfs verify {report.url}"),

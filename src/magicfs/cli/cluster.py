@@ -21,16 +21,16 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--cluster-directory",
         metavar="URL",
-        help="where Hadoop's staging committers keep what tasks have committed, such as hdfs://nn/tmp/staging",
+        help="where Hadoop's staging committers keep task commits, such as hdfs://nn/tmp/staging",
     )
     where.add_argument(
         "--hadoop-conf",
         metavar="FILE",
         action="append",
-        help="the same from a configuration, such as core-site.xml; may be repeated, the last one counts",
+        help="the same, from a configuration file such as core-site.xml; may be repeated, the last one wins",
     )
     parser.add_argument(
-        "--cluster-user", metavar="NAME", help="whose jobs there; by default those of all users"
+        "--cluster-user", metavar="NAME", help="only jobs of this user; by default those of all users"
     )
 
 
@@ -64,6 +64,6 @@ def _read(path: Path) -> dict[str, str]:
     try:
         root = ET.fromstring(text)  # noqa: S314 - the user's own file
     except (ET.ParseError, LookupError, ValueError) as error:
-        raise UsageError(f"{path} is no configuration of Hadoop's: {error}; nothing was changed") from error
+        raise UsageError(f"{path} is not a Hadoop configuration: {error}; nothing was changed") from error
     found = ((one.findtext("name"), one.findtext("value")) for one in root.iter("property"))
     return {name.strip(): (value or "").strip() for name, value in found if name}

@@ -64,6 +64,6 @@ def _line_of(name: str) -> ModuleType:
         return _of(name)
     except UsageError:
         lost = ModuleType(name)
-        says = f"cannot be loaded; magicfs {name} says why"
+        says = f"cannot be loaded; run magicfs {name} to see why"
         vars(lost).update(HELP=says, configure=lambda _: None, run=None)
         return lost

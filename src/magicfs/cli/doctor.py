@@ -10,7 +10,7 @@ from magicfs.cli.storage import add_destination
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "check credentials, permissions, the store and leftovers, and say what to do"
+HELP = "check credentials, permissions, the store and leftovers, and suggest fixes"
 PLACE = ("look", 1)
 _SIGNS = {"ok": "ok   ", "look": "look ", "wrong": "WRONG"}
 
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_destination(parser)
     parser.add_argument(
-        "--read-only", action="store_true", help="write no probe, so permissions to write are not checked"
+        "--read-only", action="store_true", help="write no probe, so write permissions are not checked"
     )
 
 

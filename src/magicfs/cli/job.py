@@ -22,12 +22,12 @@ __all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "publish what array jobs, shell scripts or your own programs write, all or nothing"
 PLACE = ("publish", 2)
-_WAS_RUN = "the run is published already; there is nothing to do"
+_WAS_RUN = "the run is already published; nothing to do"
 _TASK = (
-    "Options come before JOB. With PATHs, files and what lies below directories are uploaded. With a "
-    "COMMAND, it is run, and what it writes below the directory $MAGICFS_OUTPUT is uploaded if it succeeds; "
-    "$MAGICFS_TASK is the NUMBER. A link in a directory is refused. A task may run any number of times, also "
-    "at the same time: one counts."
+    "Options come before JOB. With PATHs, uploads these files and everything below these directories. With "
+    "a COMMAND, runs it with $MAGICFS_TASK set to NUMBER, and if it succeeds uploads what it wrote below "
+    "the directory $MAGICFS_OUTPUT. Symbolic links in a directory are refused. A task may run any number of "
+    "times, even at the same time: one attempt counts."
 )
 
 
@@ -49,12 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_storage_options(one, dry_run=dry_run)
         one.set_defaults(run_part=run_part)
 
-    part("setup", "begin a job, and print the name that you give to its tasks", _set_up, _setup_options)
-    part("task", "upload what one task made", _task, _name, _task_options, epilog=_TASK)
+    part("setup", "start a job, and print the name to pass to its tasks", _set_up, _setup_options)
+    part("task", "upload the files of one task", _task, _name, _task_options, epilog=_TASK)
     part("commit", "publish what the tasks uploaded", _commit, _name, _commit_options)
     part("abort", "discard the job", _abort, _name)
-    part("publish", "publish what you wrote below a magic path", run_on_path, add_publish, dry_run=True)
-    part("discard", "discard it; what is published stays", run_on_path, add_path, dry_run=True)
+    part("publish", "publish files that you wrote below a magic path", run_on_path, add_publish, dry_run=True)
+    part("discard", "discard unpublished files below a magic path", run_on_path, add_path, dry_run=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _name(part: argparse.ArgumentParser) -> None:
-    part.add_argument("job", metavar="JOB", help="what magicfs job setup printed")
+    part.add_argument("job", metavar="JOB", help="the name that magicfs job setup printed")
 
 
 def _setup_options(part: argparse.ArgumentParser) -> None:
@@ -100,7 +100,7 @@ def _commit_options(part: argparse.ArgumentParser) -> None:
     part.add_argument(
         "--allow-empty",
         action="store_true",
-        help="let a job without files replace existing data, that is, delete it",
+        help="let a job without files replace (delete) existing data",
     )
 
 
@@ -132,7 +132,7 @@ def _task(arguments: argparse.Namespace) -> int:
     if command:
         status = from_command(task, str(job), command)
         if status:
-            text = f"the command of task {task.id} ended with status {status}; nothing of it was uploaded"
+            text = f"the command of task {task.id} ended with status {status}; nothing was uploaded"
             return _print(arguments, {"task": task.id, "status": status}, text, Status.TASK_FAILED)
     else:
         from_paths(task, paths)
@@ -158,7 +158,7 @@ def _commit(arguments: argparse.Namespace) -> int:
             raise
         # It is run again after a lost answer: all is well.
         return _print(
-            arguments, {"job_id": job.job, "published": True}, f"job {job.job} is published already"
+            arguments, {"job_id": job.job, "published": True}, f"job {job.job} is already published"
         )
     return print_job_report(report, as_json=arguments.json)
 
@@ -170,7 +170,7 @@ def _abort(arguments: argparse.Namespace) -> int:
     if job.was_run:
         return _print(arguments, {"job_id": job.job, "skipped": True}, _WAS_RUN)
     report = abort(job.url, job=job.job, storage_options=arguments.storage_options)
-    nothing = f"nothing of job {job.job} is left under {report.url}; nothing was changed"
+    nothing = f"job {job.job} left nothing under {report.url}; nothing was changed"
     return print_recovered(report, nothing, as_json=arguments.json)
 
 
@@ -186,8 +186,8 @@ def _split(rest: Sequence[str]) -> tuple[int | str, list[str], list[str]]:
     command = what[1:] if what[:1] == ["--"] else []
     if not command and (not what or any(one.startswith("-") for one in rest)):
         raise UsageError(
-            "give the number of the task, and its files and directories, or -- and the command that makes "
-            "them, and options before JOB; nothing was changed"
+            "nothing was changed; give the number of the task, then its files and directories, or -- and "
+            "the command that creates them; options come before JOB"
         )
     return int(number) if number.isdecimal() else number, command, [] if command else what
 

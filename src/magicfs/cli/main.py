@@ -23,16 +23,12 @@ from magicfs.version import __version__
 __all__ = ["commands_of", "exit_code", "main"]
 
 _ALONE = {"--version", "--json"}
-_FIRST_STEPS = """first steps:
-  something does not work     magicfs doctor s3://bucket/sales
-  a job or its driver died    magicfs recover s3://bucket/sales --dry-run
-  is the data whole?          magicfs verify s3://bucket/sales
-  complete words in a shell   eval "$(magicfs --completion bash)"
-
-magicfs COMMAND --help says what a command takes.
-
-exit status:
-"""
+_FIRST_STEPS = (
+    "first steps:\n  something does not work     magicfs doctor s3://bucket/sales\n  a job or its driver "
+    "died    magicfs recover s3://bucket/sales --dry-run\n  is the data complete?          magicfs verify "
+    's3://bucket/sales\n  complete words in a shell   eval "$(magicfs --completion bash)"\n\nmagicfs '
+    "COMMAND --help shows its arguments and options.\n\nexit status:\n"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,7 +67,7 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.write(script(arguments.completion, commands_of()))
     elif arguments.command is None:
         if arguments.json:
-            raise UsageError("a command is missing; magicfs --help lists them")
+            raise UsageError("no command given; magicfs --help lists them")
         parser.print_help(sys.stderr)
         return Status.USAGE
     else:
@@ -109,14 +105,14 @@ def _parser(known: Mapping[str, ModuleType]) -> Parser:
         "--completion",
         metavar="SHELL",
         choices=("bash", "zsh", "fish"),
-        help="print what lets bash, zsh or fish complete commands and options",
+        help="print a completion script for bash, zsh or fish",
     )
     subparsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", prog="magicfs", help=argparse.SUPPRESS
     )
     for name, module in known.items():
         command = subparsers.add_parser(
-            name, description=module.HELP, epilog="magicfs --help lists what exit statuses mean."
+            name, description=module.HELP, epilog="magicfs --help explains the exit statuses."
         )
         module.configure(command)
         command.set_defaults(run=module.run)

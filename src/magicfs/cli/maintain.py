@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PART",
         action="append",
         choices=registered.names(POINTS),
-        help=f"do only this part: {', '.join(registered.names(POINTS))}; may be repeated",
+        help=f"run only this part: {', '.join(registered.names(POINTS))}; may be repeated",
     )
     guests.configure(POINTS, parser)
 

@@ -25,7 +25,7 @@ def add_path(part: argparse.ArgumentParser) -> None:
     part.add_argument(
         "path",
         metavar="PATH",
-        help="a file or directory below a magic element, such as s3://bucket/sales/__magic/mine",
+        help="a file or directory below a magic directory, such as s3://bucket/sales/__magic/mine",
     )
 
 
@@ -45,7 +45,7 @@ def run_on_path(arguments: argparse.Namespace) -> int:
         ("files", f"{report.files} ({human_bytes(report.bytes)})"),
     ]
     if report.action == "published before":
-        fields.append(("why", "another call published these files; nothing was replaced now"))
+        fields.append(("why", "another call already published these files; nothing was replaced"))
     status = print_report(arguments, report, fields, done=report.files > 0)
     for url in () if arguments.json else report.filenames:
         write_line(f"  {printable(url)}")

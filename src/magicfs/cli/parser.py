@@ -66,12 +66,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         """Raise what argparse would print."""
-        raise UsageError(f"{message}; {self.prog} --help says more")
+        raise UsageError(f"{message}; run {self.prog} --help")
 
     def unknown(self, word: str) -> str:
         """What to say about a word that is not known here."""
         if not word.startswith("-"):
-            return f"{word!r} is one argument too many; {self.prog} --help lists them"
+            return f"unexpected argument {word!r}; {self.prog} --help lists them"
         meant = _meant(word, self._option_string_actions, _OPTIONS)
         return f"{self.prog} has no option {word}; {meant or f'{self.prog} --help lists them'}"
 
@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
         if not isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it has no public name
             name = action.option_strings[-1] if action.option_strings else action.metavar
             meant = _meant(value, action.choices, _VALUES) or f"choose from {', '.join(action.choices)}"
-            raise UsageError(f"{name} takes no {value!r}; {meant}")
+            raise UsageError(f"{name} does not accept {value!r}; {meant}")
         is_top = action.dest == "command"
         lines = {word: f"magicfs {line}" for word, line in _COMMANDS.items() if is_top}
         meant = _meant(value, [*action.choices, *lines.values()], lines) or f"{self.prog} --help lists them"

@@ -36,10 +36,10 @@ __all__ = [
     "write_line",
 ]
 
-AGAIN = "nothing was changed; leave --dry-run out to do it"
-_LEFT_OPEN = "left open: it is not committed, and its driver may be alive"
-_LEFT_UNJUDGED = "left open: its audit is still to come, and its driver may be alive"
-_LEFT_HELD = "left in quarantine: its audit failed, and nothing of it is published"
+AGAIN = "nothing was changed; run again without --dry-run to do it"
+_LEFT_OPEN = "left open: it is not committed, and its driver may still be running"
+_LEFT_UNJUDGED = "left open: its audit has not run, and its driver may still be running"
+_LEFT_HELD = "left in quarantine: its audit failed, and none of its files is published"
 
 
 Field: TypeAlias = tuple[str, object]
@@ -211,9 +211,9 @@ def _come_to(one: ForeignJob | None) -> list[Field]:
         ("published", f"{one.published} of the files, by its driver" if one.published else None),
         (
             "doubtful",
-            f"{one.doubtful} files: perhaps its driver has published them" if one.doubtful else None,
+            f"{one.doubtful} files may have been published by its driver" if one.doubtful else None,
         ),
-        ("gone", f"{one.gone} files: nobody can publish them any more" if one.gone else None),
+        ("gone", f"{one.gone} files can no longer be published" if one.gone else None),
         ("waiting", f"{one.uploads} {what}" if one.uploads else None),
         ("problem", one.problem),
     ]
@@ -228,17 +228,17 @@ def _done(job: RecoveredJob) -> str:
 def _advice(url: str, job: RecoveredJob) -> str:
     line = f"magicfs recover {url} --job {job.job_id}"
     if job.action == "left" and job.found == "quarantined":
-        return f"{line} --commit --accept REASON publishes it all the same, {line} --abort discards it"
+        return f"{line} --commit --accept REASON publishes it anyway, {line} --abort discards it"
     if job.action == "left" and job.found == "unjudged":
         return (
-            "wait for its driver; if that is dead, make its Job again with the same job_id, attempt and "
-            f"rules, and commit; or {line} --commit --accept REASON publishes it unjudged, {line} --abort "
-            "discards it"
+            "wait for its driver; if that is dead, create its Job again with the same job_id, attempt and "
+            f"rules, and commit; or {line} --commit --accept REASON publishes it without the audit, {line} "
+            "--abort discards it"
         )
     if job.action == "left" and job.foreign is not None:
         return (
-            f"wait for its driver; if no process of the job lives: {line} --commit --driver-is-dead "
-            f"publishes it, {line} --abort --driver-is-dead discards it, if nothing is published"
+            f"wait for its driver; if no process of the job is running: {line} --commit --driver-is-dead "
+            f"publishes it, {line} --abort --driver-is-dead discards it, if nothing was published"
         )
     if job.action == "left":
         return f"wait for its driver; if that is dead: {line} --commit, or {line} --abort"
@@ -246,7 +246,7 @@ def _advice(url: str, job: RecoveredJob) -> str:
         return AGAIN
     if job.warnings:
         return (
-            f"fix what the warnings name, then magicfs recover {url}, and once the job has ended and none of "
-            f"its tasks runs any more, {line} --abort --driver-is-dead, which sweeps what is left"
+            f"fix what the warnings name, then run magicfs recover {url}; once the job and all of its tasks "
+            f"have ended, {line} --abort --driver-is-dead cleans up the rest"
         )
     return ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["HELP", "PLACE", "POINTS", "configure", "run"]
 
 POINTS = "magicfs.recover"
-HELP = "end a job whose driver died: finish, publish, discard or roll it back"
+HELP = "finish, publish, discard or roll back a job whose driver died"
 PLACE = ("repair", 1)
 _NEEDS = {
     "commit": ("tasks", "allow_empty", "accept"),
@@ -41,18 +41,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", metavar="ID", help="which job, if several are unfinished")
     end = parser.add_mutually_exclusive_group()
     end.add_argument(
-        "--commit", action="store_true", help="publish what the tasks of an open job committed; needs --job"
+        "--commit", action="store_true", help="publish the committed tasks of an open job; needs --job"
     )
     end.add_argument(
         "--abort",
         action="store_true",
-        help="discard an open job, so that its driver can no longer commit it; with --job also what tasks of "
-        "an ended job left",
+        help="discard an open job, so that its driver can no longer commit it; with --job, also leftovers of "
+        "an ended job",
     )
     end.add_argument(
         "--rollback",
         action="store_true",
-        help="restore the old files; possible until every new one is visible",
+        help="restore the old files; possible until all new files are visible",
     )
     parser.add_argument(
         "--tasks", type=int, metavar="N", help="with --commit: how many tasks must have committed"
@@ -60,17 +60,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-empty",
         action="store_true",
-        help="with --commit: let a job without files replace existing data, that is, delete it",
+        help="with --commit: let a job without files replace (delete) existing data",
     )
     parser.add_argument(
         "--accept",
         metavar="REASON",
-        help="with --commit: publish a job that failed its audit, or waits for it; the reason is kept",
+        help="with --commit: publish a job whose audit failed or did not run; REASON is recorded",
     )
     parser.add_argument(
         "--driver-is-dead",
         action="store_true",
-        help="with --commit or --abort: promise that no process of the job is alive, for jobs of Hadoop",
+        help="with --commit or --abort, for Hadoop jobs: confirm that no process of the job is running",
     )
     guests.configure(POINTS, parser)
     add_cluster(parser)
@@ -92,13 +92,13 @@ def run(arguments: argparse.Namespace) -> int:
         return print_job_report(report, as_json=arguments.json)
     if arguments.abort:
         done = datasets.abort(arguments.url, dry_run=arguments.dry_run, **how, **promise)
-        nothing = f"nothing of job {arguments.job} is left under {done.url}; nothing was changed"
+        nothing = f"job {arguments.job} left nothing under {done.url}; nothing was changed"
         return print_recovered(done, nothing, as_json=arguments.json)
     done = datasets.recover(arguments.url, rollback=arguments.rollback, dry_run=arguments.dry_run, **how)
     nothing = f"no unfinished job under {done.url}; nothing was changed"
     if done.below:
         commands = "\n".join(f"  magicfs recover {one}" for one in done.below)
-        nothing = f"{nothing}; but work of jobs lies below:\n{commands}"
+        nothing = f"{nothing}; there are unfinished jobs below it:\n{commands}"
     return print_recovered(done, nothing, guests.run(POINTS, arguments), as_json=arguments.json)
 
 
@@ -113,7 +113,7 @@ def _check(arguments: argparse.Namespace) -> None:
         for name in names:
             if getattr(arguments, name) not in (None, False) and not is_there:
                 option = name.replace("_", "-")
-                raise UsageError(f"--{option} goes with --{needed} only; nothing was changed; add that")
+                raise UsageError(f"--{option} requires --{needed}; nothing was changed; add it")
 
 
 def _print_listed(arguments: argparse.Namespace, listed: ListedJob) -> int:
@@ -125,7 +125,7 @@ def _print_listed(arguments: argparse.Namespace, listed: ListedJob) -> int:
         ("attempt", listed.attempt),
         ("tasks", f"{listed.tasks}: check the number"),
         ("files", f"{listed.files} ({human_bytes(listed.bytes)})"),
-        ("published", f"{listed.published} of them by its driver already" if listed.published else None),
+        ("published", f"{listed.published} of them already by its driver" if listed.published else None),
         ("would delete", f"{listed.replaced} old files" if listed.replaced else None),
     ]
     if arguments.json:

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         url, job = whole
         report = recover(url, job=job, dry_run=True, storage_options=options)
-        print_recovered(report, f"nothing of job {job} is left under {url}", as_json=arguments.json)
+        print_recovered(report, f"job {job} left nothing under {url}", as_json=arguments.json)
         return Status.FINE
     raw = _read(arguments.url, options)
     content = kinds.load(arguments.url, raw)
@@ -116,7 +116,7 @@ def _read_local(path: Path, size_max: int) -> bytes:
         at_once = getattr(os, "O_NONBLOCK", 0)  # nobody may ever write into a named pipe
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UsageError(f"{path} is no file; give the path or the URL of a file")
+                raise UsageError(f"{path} is not a file; give the path or the URL of a file")
             return file.read(size_max)
     except OSError as error:
         raise UsageError(
@@ -193,10 +193,10 @@ def _manifest(manifest: Manifest) -> Shown:
         ("replaced job", manifest.replaced),
         ("deleted files", len(manifest.deleted) or None),
         ("partitions", ", ".join(manifest.partitions or ())),
-        ("older files", "were there, in no manifest" if manifest.older_files else None),
+        ("older files", "existed, in no manifest" if manifest.older_files else None),
         ("files", manifest.count),
         ("size", human_bytes(manifest.size)),
-        ("shows again", manifest.restores and f"what was published with job {manifest.restores}"),
+        ("shows again", manifest.restores and f"the state published by job {manifest.restores}"),
         *(_kept(manifest.kept) if manifest.kept else ()),
         ("log of its jobs", manifest.log and f"{manifest.log.job_id}/{manifest.log.name}"),
         *_footers(manifest),
@@ -217,7 +217,7 @@ def _footers(manifest: Manifest) -> list[Field]:
         return []
     names = ", ".join(one.name for one in found.lists)
     return [
-        ("rows", "not known of all files" if found.rows is None else f"{found.rows}"),
+        ("rows", "not known for all files" if found.rows is None else f"{found.rows}"),
         ("schemas", ", ".join(found.schemas)),
         ("footers", names and f"of {sum(one.files for one in found.lists)} files, in {names}"),
     ]
@@ -259,7 +259,7 @@ def _registration(one: Registration) -> Shown:
         ("catalog", one.catalog),
         ("table", one.table),
         *sorted((one.options or {}).items()),
-        ("line, as the record says", one.line),
+        ("line, according to the record", one.line),
     )
     return (fields,)
 
@@ -273,11 +273,11 @@ _SHOW: dict[str, tuple[str, Callable[[Any], Shown]]] = {
     "task manifest": ("the files of a committed task (task manifest)", show_task_manifest),
     "pointer": ("the newest published job (manifest pointer)", _pointer),
     "tag": ("a name for a publication (tag)", _tag),
-    "registration": ("a table that does not show a publication yet (registration)", _registration),
+    "registration": ("a table that is behind the dataset (registration)", _registration),
     "log": ("what was published (log)", show_log),
     "log part": ("what was published (a part of the log)", show_log_part),
     "log names": ("ids of published jobs and runs (names of the log)", show_log_names),
-    "footers": ("what files say of themselves (footers)", show_footers),
+    "footers": ("file statistics (footers)", show_footers),
     "job": ("the state of a job (job object)", show_job),
     "deletions": ("old files that a job deletes once its own are visible (deletions)", show_deletions),
     "job location": ("where a job's object is, for an extra destination (job location)", show_job_location),

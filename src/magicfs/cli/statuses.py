@@ -24,17 +24,17 @@ class Status(IntEnum):
     """The exit statuses, with their meanings."""
 
     FINE = 0, "fine"
-    FOUND = 1, "something was found that you decide about, or `--dry-run` found something to do"
+    FOUND = 1, "something needs your decision, or `--dry-run` found something to do"
     USAGE = 2, "usage: change the call"
     STORE = 3, "the store refused, or did not answer"
-    DENIED = 4, "conflict or denied: data is there, or another job or attempt was chosen"
-    UNKNOWN = 5, "outcome unknown: the store did not say what became of a commit; run `magicfs recover`"
-    UNFINISHED = 6, "done, but not to the end: the message or the warnings say what is left"
-    MALFORMED = 7, "a file is malformed, or of another kind"
+    DENIED = 4, "conflict or denied: data exists, or another job or attempt was chosen"
+    UNKNOWN = 5, "outcome unknown: the store did not report the result of a commit; run `magicfs recover`"
+    UNFINISHED = 6, "partly done: the message or the warnings show what is left"
+    MALFORMED = 7, "a file is malformed, or of the wrong kind"
     UNSOUND = 8, "the audit failed; nothing was published"
-    TASK_FAILED = 9, "the command of a task failed; nothing of it was uploaded"
+    TASK_FAILED = 9, "the command of a task failed; nothing was uploaded"
     INTERRUPTED = 130, "interrupted"
-    READER_GONE = 141, "the program that read the output went away"
+    READER_GONE = 141, "the program reading the output exited"
 
     meaning: str
 

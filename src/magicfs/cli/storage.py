@@ -33,16 +33,14 @@ def add_destination(parser: argparse.ArgumentParser, *, dry_run: bool = False) -
 def add_storage_options(parser: argparse.ArgumentParser, *, dry_run: bool = False) -> None:
     """Add ``--storage-options``, and ``--dry-run``."""
     if dry_run:
-        parser.add_argument(
-            "--dry-run", action="store_true", help="change nothing, and show what would be done"
-        )
+        parser.add_argument("--dry-run", action="store_true", help="change nothing; show what would be done")
     parser.add_argument(
         "--storage-options",
         metavar="JSON",
         action=_Options,
         default={},
-        help='options of the store\'s fsspec filesystem, such as \'{"endpoint_url": "http://…"}\'; '
-        "no secrets: those come from the environment",
+        help='options of the store\'s fsspec filesystem, such as \'{"endpoint_url": "http://…"}\'; no '
+        "secrets: set those in the environment",
     )
 
 
@@ -64,8 +62,8 @@ def parse_storage_options(text: str) -> dict[str, Any]:
         )
     if secrets := sorted(resolve.secrets_of(options)):
         raise UsageError(
-            f"--storage-options holds {', '.join(map(repr, secrets))}, and everybody here can read a command "
-            f"line; leave it out and {resolve.advice_for(secrets)}"
+            f"--storage-options holds {', '.join(map(repr, secrets))}, and other users of this machine can "
+            f"read a command line; leave it out and {resolve.advice_for(secrets)}"
         )
     return options
 

@@ -70,8 +70,8 @@ def _below(directory: Path) -> Mapping[str, Path]:
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             kind = "a symbolic link" if stat.S_ISLNK(mode) else "no file"
             raise UsageError(
-                f"{str(path)!a} is {kind} and is not published; put a copy in its place, or name what it "
-                "leads to as a PATH; nothing was changed"
+                f"{str(path)!a} is {kind} and cannot be published; nothing was changed; replace it by a "
+                "copy, or give its target as a PATH"
             )
         if stat.S_ISREG(mode):
             found[path.relative_to(directory).as_posix()] = path

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "list pending uploads, with the commands that end each"
+HELP = "list pending uploads, with the command to end each"
 PLACE = ("look", 2)
 _ENDS_MAX = 10
-_NOBODYS = "uploads of no known job with the program that began them, or by a lifecycle rule of the bucket"
+_NOBODYS = "use the program that started the uploads, or a lifecycle rule of the bucket"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +83,7 @@ def _print(location: Location, found: Survey) -> None:
     oldest = human_moment(min(one.initiated for one in found.uploads) * 1000)
     unknown = f" and {found.sizes_unknown} of unknown size" if found.sizes_unknown else ""
     size = f"{human_bytes(found.bytes_known)}{unknown}"
-    write_line(f"{len(found.uploads)} pending under {location.url}, the oldest begun {oldest}; {size}")
+    write_line(f"{len(found.uploads)} pending under {location.url}, the oldest started {oldest}; {size}")
     ways = dict.fromkeys(ends(location, upload) for upload in found.uploads)
     for commands in list(ways)[:_ENDS_MAX]:
         write_line("to end: " + (", or ".join(map(printable, commands)) or _NOBODYS))

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deep",
         action="store_true",
-        help="check the content, too: by checksums, or by reading every file",
+        help="also check the content, by checksums or by reading every file",
     )
 
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         ("published", f"{report.files} files ({human_bytes(report.bytes)})"),
         ("found", "all as published" if report.ok else _counted(report)),
         ("checked", _checked(report) if arguments.deep else ""),
-        ("kept", f"{report.kept} replaced files, until magicfs maintain" if report.kept else ""),
+        ("kept", f"{report.kept} replaced files, until magicfs maintain deletes them" if report.kept else ""),
         ("unfinished", ", ".join(report.unfinished)),
         *(("next", one) for one in report.advice),
     )

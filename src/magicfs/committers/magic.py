@@ -96,8 +96,8 @@ class MagicCommitter(DrivenCommitter):
     async def recover_tasks(self) -> list[TaskCommit]:
         if not self.is_recovery_supported:
             raise UsageError(
-                f"job {self.context.job} has tracking='memory', and what its tasks committed was told to the "
-                "driver of their attempt alone; run the tasks again, or use tracking='store'"
+                f"job {self.context.job} has tracking='memory', and only the driver of that attempt knows "
+                "what its tasks committed; run the tasks again, or use tracking='store'"
             )
         return await super().recover_tasks()
 
@@ -151,7 +151,7 @@ class MagicCommitter(DrivenCommitter):
                 FormatError(
                     f"{path}.pending",
                     "",
-                    "gone, though this process wrote it: the job has ended, or somebody removed it",
+                    "missing, although this process wrote it: the job has ended, or somebody removed it",
                 )
                 for path, pending in sorted(scope.finished.items())
                 if pending.upload_id not in there
@@ -177,7 +177,7 @@ class MagicCommitter(DrivenCommitter):
         for path, pending in scope.finished.items() if context.file_checks else ():
             key, place = pending.destination_key, locate(path)
             if pending.body is None or place is None:
-                why = f"it is larger than small_files={context.options.small_files}, and was sent already"
+                why = f"it is larger than small_files={context.options.small_files}, and was already uploaded"
                 said = attempt_output.not_looked_at(context, key, why)
             else:
                 body = await in_hand.read(store, place, pending)
@@ -253,4 +253,4 @@ class MagicCommitter(DrivenCommitter):
         try:
             await self.abort_task(attempt)
         except MagicError as second:
-            error.add_note(f"and attempt {attempt} could not be aborted whole: {second}")
+            error.add_note(f"and attempt {attempt} could not be fully aborted: {second}")

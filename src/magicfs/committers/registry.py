@@ -99,20 +99,20 @@ class StagingOptions(CommitterOptions):
         if find_spec("fcntl") is None:
             raise UsageError(
                 "the committers 'directory' and 'partitioned' lock local directories, which this system "
-                "cannot do (Python has no module fcntl here); use committer='magic', or run the job on Linux "
-                "or macOS; nothing was changed"
+                "does not support (Python has no module fcntl here); use committer='magic', or run the job "
+                "on Linux or macOS; nothing was changed"
             )
         if self.hidden_files not in ("skip", "data"):
             raise UsageError(f"hidden_files={self.hidden_files!r} is unknown; choose one of skip, data")
         if self.work_directory is not None and not self.work_directory.startswith("/"):
             raise UsageError(
-                f"work_directory={self.work_directory!r} is no absolute path of a local directory; "
+                f"work_directory={self.work_directory!r} is not the absolute path of a local directory; "
                 "give one that is the same in every process of the job"
             )
         if not _NAME.fullmatch(self.cluster_user):
             raise UsageError(
-                f"cluster_user={self.cluster_user!r} is no name of a directory; use letters, digits, '.', "
-                "'_', '@' and '-', not beginning with '.'"
+                f"cluster_user={self.cluster_user!r} is not a valid directory name; use letters, digits, "
+                "'.', '_', '@' and '-', not beginning with '.'"
             )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -311,20 +311,20 @@ def _problem(name: str, info: CommitterInfo) -> str:
 
 def _unknown(name: str) -> UsageError:
     return UsageError(
-        f"committer={name!r} is unknown; choose one of {', '.join(committers())}; others come with "
-        f"distributions that register them as entry points of {GROUP!r}: install the one that has it"
+        f"committer={name!r} is unknown; choose one of {', '.join(committers())}; others come with packages "
+        f"that register entry points of {GROUP!r}: install the package that has it"
     )
 
 
 _LACKS = {
     "uploads": "has no multipart uploads that one process could open and another complete",
     "rename": (
-        "renames by copying every byte and deleting, one file after the other, so that a job commit would "
-        "be slow and could stop half-way"
+        "renames by copying every byte and deleting one file after the other, so a job commit would be "
+        "slow and could stop half-way"
     ),
     "folders": (
-        "renames in one step only where the bucket has a hierarchical namespace; this one has none, or who "
-        "asks may not know; nothing was changed. Such renames are what"
+        "renames in one step only where the bucket has a hierarchical namespace; this one has none, or "
+        "these credentials cannot see it; nothing was changed. Such renames are what"
     ),
 }
 _PREFERRED = ("magic", "manifest", "file")
@@ -349,8 +349,8 @@ def _refusal(name: str, store: Store, lacks: str, offered: Collection[str]) -> U
         if traits.needs == "nothing" or (traits.needs in offered and _has(store, traits.needs))
     ]
     return UsageError(
-        f"the store {store.name!r} {lacks} committer={name!r} needs; best here is "
-        f"committer={best_for(store)[0]!r}; possible are {', '.join(able)}"
+        f"the store {store.name!r} {lacks} committer={name!r} needs; use committer={best_for(store)[0]!r}; "
+        f"also possible are {', '.join(able)}"
     )
 
 
@@ -365,7 +365,8 @@ def best_for(store: Store) -> tuple[str, str]:
 
 
 _WHY = {
-    "magic": "{store} can delay uploads: nothing is copied or renamed, and a dead job commit can be finished",
+    "magic": "{store} can delay uploads: nothing is copied or renamed, and an interrupted job commit can be "
+    "finished",
     "manifest": "{store} renames in one step: each file is moved once, when the job commits",
     "file": "{store} can neither delay uploads nor rename in one step: files are copied when the job commits",
 }

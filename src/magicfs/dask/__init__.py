@@ -112,7 +112,7 @@ class _Tasks:
 
         if Event(_stop_name(self._spec.job)).is_set():
             raise ProtocolViolation(
-                f"task {self._id} was not begun: another of job {self._spec.job} has failed"
+                f"task {self._id} was not started: another task of job {self._spec.job} failed"
             )
         return Task(self._spec, self._id, is_elsewhere=True)
 

@@ -155,11 +155,11 @@ async def _sweep(
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
     if uploads and not left.shows_job and not driver_is_dead:
         raise UsageError(
-            f"{len(uploads)} uploads are named after job {job}, and nothing else at {location.url} tells "
-            "whose it is: perhaps it is one of Hadoop's staging committer, which keeps its records in the "
-            "cluster's filesystem, and whose driver is alive; nothing was changed; make sure that no process "
-            "of it lives and pass driver_is_dead=True, on the command line --driver-is-dead, and cluster=, "
-            "on the command line --cluster-directory, if there is one"
+            f"{len(uploads)} uploads are named after job {job}, and {location.url} has no other record of "
+            "it. It may be a job of Hadoop's staging committer, which keeps its records in the cluster's "
+            "filesystem, and its driver may be running; nothing was changed; make sure that no process of "
+            "the job is running, then pass driver_is_dead=True (--driver-is-dead), and cluster= "
+            "(--cluster-directory) if there is one"
         )
     if not dry_run:
         await left.remove(engine)
@@ -205,7 +205,7 @@ async def _plan(engine: Engine, context: JobContext) -> tuple[SweepPlan, str]:
     warning = (
         f"uploads named after job {context.job} were left ({len(named)}), such as {min(named)[0]}: they may "
         f"be those of job {others[0]}, which has not ended and keeps the names of files "
-        "(unique_names=False); when it has ended, abort this job again"
+        "(unique_names=False); after it has ended, abort this job again"
     )
     return replace(plan, uploads=plan.uploads - named), warning
 
@@ -243,8 +243,8 @@ async def _carry_out(engine: Engine, plan: SweepPlan) -> None:
         there = await find_unfinished_jobs(engine, context.layout.destination)
         if any(one.job_id == context.job for one in there):
             raise CommitDenied(
-                f"job {context.job} was set up while its leftovers were looked for; nothing of it was "
-                "removed; abort it again if that is what you want"
+                f"job {context.job} was set up again while its leftovers were being listed; nothing of it "
+                "was removed; abort it again if you want that"
             )
         raise_first(await plan.carry_out(engine.for_cleanup()))
         plan, _ = await _plan(engine, context)
@@ -296,7 +296,7 @@ async def _refuse_deeper(engine: Engine, location: Location, job: JobId, keys: C
             async for info in engine.store.list(prefix, limit=1):
                 raise UsageError(
                     f"job {job} works in a directory below {location.url}, as {info.key} shows; nothing was "
-                    f"changed; give the destination, {Location(location.scheme, location.bucket, place).url}"
+                    f"changed; give its destination, {Location(location.scheme, location.bucket, place).url}"
                 )
         return True
 

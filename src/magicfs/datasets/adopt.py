@@ -171,15 +171,15 @@ class _Found:
         if self.is_mended:
             upto = f" up to job {self.end}" if self.end else ""
             yield f"the order of the publications{upto}: magicfs log and rollbacks end there"
-            yield "runs that nothing names any more: such a run is published again if it is run again"
+            yield "run ids that are no longer recorded: running such a run again publishes it again"
         if self.log_problem:
-            yield "publications that only the log named, for their manifests are gone"
+            yield "publications that only the log named, because their manifests are gone"
         if self.unread:
             yield f"which files were kept: {self.unread[0]}"
         if kept := self.kept & self.files.keys():
             yield (
-                f"which of {len(kept)} files, that jobs have replaced and kept, a rollback showed again: all "
-                "are read now; take out those that are not wanted with magicfs drop"
+                f"which of {len(kept)} replaced and kept files a rollback had restored: all of them are now "
+                "part of the dataset; remove unwanted ones with magicfs drop"
             )
 
     def report(self, location: Location, job: str | None) -> AdoptReport:
@@ -207,9 +207,7 @@ async def listed_files(store: Store, location: Location) -> dict[str, ManifestFi
             is_registered = is_registered or await is_kept_by_magicfs(store, location.key, info.key)
             if is_registered:
                 continue
-            raise UsageError(
-                f"{location.url} is a table of {table}, whose own log says which files it has; use that"
-            )
+            raise UsageError(f"{location.url} is a table of {table}, whose own log lists its files; use that")
         if is_data(info.key, location.key):
             key = paths.relative_to(info.key, location.key)
             files[key] = ManifestFile(key=key, size=info.size, etag=info.etag)
@@ -221,8 +219,8 @@ async def refuse_unfinished(engine: Engine, location: Location) -> None:
     found = await find_unfinished_jobs(engine, location.key)
     if found:
         raise UsageError(
-            f"job {found[0].job_id} at {location.url} is unfinished, and its files may be among those to "
-            f"adopt; wait for it, or run: magicfs recover {location.url}"
+            f"job {found[0].job_id} at {location.url} is unfinished, and adopt could take its files; wait "
+            f"for it, or run: magicfs recover {location.url}"
         )
 
 
@@ -322,9 +320,9 @@ def _refuse_doubtful(location: Location, found: _Found) -> None:
         raise found.unread[0]
     if found.end is not None:
         raise UsageError(
-            f"the manifest of job {found.end} is gone, which may have named {len(found.files)} files of "
-            f"{location.url}, such as {min(found.files)}, and a later job has replaced what it named; "
-            "nothing was changed; remove those files, or publish them by a job"
+            f"the manifest of job {found.end} is missing. It may have listed {len(found.files)} files of "
+            f"{location.url}, such as {min(found.files)}, and a later job replaced the files that it "
+            "listed; nothing was changed; remove those files, or publish them by a job"
         )
 
 
@@ -359,8 +357,8 @@ async def _publish(engine: Engine, location: Location, found: _Found) -> str | N
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
     if (found.is_mended or found.log_problem) and not conditions.put_if_absent:
         raise UsageError(
-            f"the store {store.name!r} ignores conditional writes, so a job that joins at the same moment "
-            "could be cut off; nothing was changed; use another store"
+            f"the store {store.name!r} ignores conditional writes, so a job that publishes at the same "
+            "moment could be lost; nothing was changed; use another store"
         )
     manifest = found.manifest(location, settings)
     try:
@@ -393,6 +391,6 @@ async def _move_pointer(
 
 def _published_meanwhile(location: Location) -> CommitDenied:
     return CommitDenied(
-        f"a job was published to {location.url} meanwhile; nothing was adopted; call adopt again when no job "
-        "runs"
+        f"another job was published to {location.url} meanwhile; nothing was adopted; call adopt again when "
+        "no job runs"
     )

@@ -50,7 +50,7 @@ class ArrayJob:
         url, found, job = text.removesuffix(_PUBLISHED).rpartition(_ELEMENT)
         if not found or not url or not job or "/" in job:
             raise UsageError(
-                f"{text!a} names no job; give what magicfs job setup has printed, such as "
+                f"{text!a} does not name a job; give the name that magicfs job setup printed, such as "
                 f"s3://bucket/sales{_ELEMENT}<id>; nothing was changed"
             )
         return cls(url, ids.job_id(job), text.endswith(_PUBLISHED))
@@ -79,8 +79,8 @@ def open_task(name: ArrayJob, task: int | str, storage_options: Mapping[str, Any
     told: JobObject = on_destination(_read, name.url, storage_options, None, name=name)
     if not committer_info(told.options.committer).driven or told.options.tracking != "store":
         raise UsageError(
-            f"job {name.job} was set up by a program, which must run its tasks itself; nothing was changed; "
-            "set a job up with magicfs job setup"
+            f"job {name.job} was set up by a program, which has to run its tasks itself; nothing was "
+            "changed; set up a job with magicfs job setup"
         )
     location, options = destination_of(name.url, storage_options, None)
     spec = JobSpec(
@@ -112,8 +112,8 @@ def check_open(name: ArrayJob, commit: TaskCommit, storage_options: Mapping[str,
         on_destination(_read, name.url, storage_options, None, name=name)
     except (CommitDenied, UsageError) as error:
         raise CommitDenied(
-            f"task {commit.task_id} is committed, and its job was ended meanwhile, perhaps without it: "
-            f"{error}; look at what is published"
+            f"task {commit.task_id} is committed, but its job has ended meanwhile, perhaps without it: "
+            f"{error}; check what was published"
         ) from error
 
 
@@ -134,10 +134,12 @@ async def _read(engine: Engine, location: Location, name: ArrayJob) -> JobObject
         return version.job
     if version is not None:
         raise CommitDenied(
-            f"job {name.job} is {version.job.state}, and takes no more tasks; this one changed nothing"
+            f"job {name.job} is {version.job.state}, and accepts no more tasks; this task changed nothing"
         )
     if await was_published(engine, location, name.job):
-        raise CommitDenied(f"job {name.job} is published, and takes no more tasks; this one changed nothing")
+        raise CommitDenied(
+            f"job {name.job} is already published, and accepts no more tasks; this task changed nothing"
+        )
     raise UsageError(
         f"there is no job {name.job} at {location.url}, or it was aborted; nothing was changed; set one up "
         "with magicfs job setup"

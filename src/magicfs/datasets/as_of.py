@@ -27,13 +27,13 @@ async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -
     named = await _named(engine, location, asked)
     if len(set(named.values())) > 1:
         means = ", ".join(f"{kind}:{asked.name} is job {job}" for kind, job in named.items())
-        raise UsageError(f"as_of={asked.name!r} means several publications ({means}); write which one")
+        raise UsageError(f"as_of={asked.name!r} matches several publications ({means}); name one of them")
     if named:
         return next(iter(named.values()))
     if asked.kind == "any" and is_moment(asked.name):
         return await _at(engine, location, parse_moment(asked.name))
     what = "job, run or tag" if asked.kind == "any" else asked.kind
-    raise _not_found(engine, location, f"no {what} {asked.name!r} was published to {location.url}")
+    raise _not_found(engine, location, f"no {what} {asked.name!r} at {location.url}")
 
 
 async def view_at(engine: Engine, location: Location, job: str) -> View:

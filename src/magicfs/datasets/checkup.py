@@ -167,8 +167,8 @@ def _refusal(subject: str, error: MagicError) -> Finding:
 
 async def _list(engine: Engine, location: Location) -> Finding:
     async for _ in engine.store.list(paths.prefix_of(location.key), limit=1):
-        return Finding("list", "ok", f"{location.url} can be listed, and something is there")
-    return Finding("list", "ok", f"{location.url} can be listed, and nothing is there")
+        return Finding("list", "ok", f"{location.url} can be listed, and has data")
+    return Finding("list", "ok", f"{location.url} can be listed, and is empty")
 
 
 async def _store(engine: Engine, _location: Location) -> Finding:
@@ -181,17 +181,17 @@ async def _bucket_versions(engine: Engine, _location: Location) -> Finding:
     try:
         are_kept = await versions.are_kept()
     except PermissionDenied:
-        told = "who asks may not know whether the bucket keeps versions (s3:GetBucketVersioning)"
-        return Finding("bucket versions", "ok", f"{told}; the manifests of jobs tell")
+        told = "these credentials cannot read the bucket's versioning status (s3:GetBucketVersioning)"
+        return Finding("bucket versions", "ok", f"{told}; manifests of jobs show it")
     if not are_kept:
-        return Finding("bucket versions", "ok", "the bucket keeps none of what is deleted or written over")
-    told = "the bucket keeps them, and readers of manifests read by them what was replaced"
+        return Finding("bucket versions", "ok", "the bucket keeps no deleted or overwritten versions")
+    told = "the bucket keeps versions, and readers of manifests use them to read replaced files"
     return Finding("bucket versions", "ok", told)
 
 
 async def _place(engine: Engine, location: Location) -> Finding:
     await check_place(engine, location.key)
-    return Finding("place", "ok", "neither a file nor a table of Delta Lake or Iceberg is there")
+    return Finding("place", "ok", "no file and no Delta Lake or Iceberg table is there")
 
 
 async def _dataset(engine: Engine, location: Location) -> Finding:
@@ -200,11 +200,11 @@ async def _dataset(engine: Engine, location: Location) -> Finding:
     except FormatError as error:
         return _refusal("dataset", error)
     if seen is None:
-        return Finding("dataset", "ok", "nothing was published by magicfs yet")
+        return Finding("dataset", "ok", "magicfs has not published anything here yet")
     return Finding(
         "dataset",
         "ok",
-        f"job {seen[0].job_id} was published last; magicfs verify {location.url} compares files",
+        f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files",
     )
 
 
@@ -220,11 +220,11 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
     if found := await find_unfinished_jobs(engine, location.key, visitors=True):
         told = "; ".join(map(_told, found[:_SHOWN]))
         home = Location(location.scheme, location.bucket, found[0].layout.destination)
-        advice = f"if no driver of theirs lives: magicfs recover {home.url} --dry-run, then without"
+        advice = f"if none of their drivers is running: magicfs recover {home.url} --dry-run, then without"
         advice = crowded(location.url, len(found)) or advice
         return Finding("jobs", "look", f"{len(found)} unfinished: {told}", advice)
     if below := await destinations_below(engine, location):
-        told = f"no unfinished job here, but work of jobs lies below: {', '.join(below[:_SHOWN])}"
+        told = f"no unfinished job here, but there are unfinished jobs below: {', '.join(below[:_SHOWN])}"
         return Finding("jobs", "look", told, f"magicfs recover {below[0]}")
     prefix = paths.prefix_of(location.key) + MAGIC
     directories = [one async for one in engine.store.list_directories(prefix)]
@@ -232,9 +232,9 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
     left = [one for one in directories[:_TRIED] if not await _is_empty(engine, one)]
     if left:
         told = f"no unfinished job, but {len(left)} work directories are left: {', '.join(left[:_SHOWN])}"
-        advice = f"magicfs recover {location.url} --job ID --abort sweeps those of a job that has ended"
+        advice = f"magicfs recover {location.url} --job ID --abort removes those of a job that has ended"
         return Finding("jobs", "look", told, advice)
-    return Finding("jobs", "ok", "no unfinished job, and nothing is left of any")
+    return Finding("jobs", "ok", "no unfinished job, and no leftovers")
 
 
 async def _is_empty(engine: Engine, directory: str) -> bool:
@@ -262,13 +262,13 @@ async def _write(engine: Engine, location: Location) -> Finding:
     lacks = [name for name, honoured in asdict(found).items() if not honoured]
     if not found.put_if_absent and not found.put_if_match:
         raise UsageError(
-            f"the store can be written to, and ignores {', '.join(lacks)}: two drivers could not be told "
-            "apart; use a newer release of the store, or Job(options={'single_driver': True}) where one "
-            "program publishes"
+            f"the store can be written to, but ignores {', '.join(lacks)}: it cannot keep two drivers of a "
+            "job apart; use a newer release of the store, or Job(options={'single_driver': True}) where "
+            "one program publishes"
         )
     if lacks:
-        told = f"allowed; of conditional requests it ignores {', '.join(lacks)}"
-        return Finding("write", "ok", f"{told}; magicfs looks before it acts there")
+        told = f"allowed; the store ignores conditional requests for {', '.join(lacks)}"
+        return Finding("write", "ok", f"{told}; magicfs checks before it writes there")
     return Finding("write", "ok", "allowed, and every conditional request is honoured")
 
 

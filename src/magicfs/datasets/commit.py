@@ -189,8 +189,8 @@ def _check_tasks(found: Found, tasks: int | None) -> None:
     """Refuse another number of tasks than the caller knows of; past the commit point it is settled."""
     if tasks is not None and found.output is not None and found.output.tasks != tasks:
         raise UsageError(
-            f"{found.output.tasks} tasks of job {found.context.job} have committed, and {tasks} were asked "
-            "for; nothing was changed; wait for the others, or run them again"
+            f"{found.output.tasks} tasks of job {found.context.job} have committed, but {tasks} were "
+            "expected; nothing was changed; wait for the others, or run them again"
         )
 
 
@@ -199,27 +199,26 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
     job = found.job
     said = job.audit if job is not None else None
     if accept is not None and not accept.strip():
-        raise UsageError("accept needs a reason, which stands in the manifest; nothing was changed")
+        raise UsageError("accept needs a reason, which is recorded in the manifest; nothing was changed")
     if job is not None and job.is_quarantined and accept is None:
         raise UsageError(
-            f"job {job.job_id} is in quarantine: {said}; nothing was changed; to publish it all the same "
-            "pass accept=, on the command line --accept REASON, or run magicfs recover "
-            f"{location.url} --job {job.job_id} --abort"
+            f"job {job.job_id} is in quarantine: {said}; nothing was changed; to publish it anyway, pass "
+            f"accept= (--accept REASON); to discard it, run magicfs recover {location.url} --job "
+            f"{job.job_id} --abort"
         )
     if job is not None and job.is_unjudged:
         if accept is not None:
             return
         raise UsageError(
-            f"job {job.job_id} is to be judged by {'; '.join(job.options.audit.rules)} before it is "
-            f"published, and was not; nothing was changed; make its Job again with job_id={job.job_id!r}, "
-            f"attempt={job.attempt} and these rules, and call setup() and commit(), which judges it; or pass "
-            "accept=, on the command line --accept REASON, to publish it unjudged; or run magicfs recover "
+            f"job {job.job_id} has to pass {'; '.join(job.options.audit.rules)} before it is published, and "
+            f"the audit has not run; nothing was changed; create its Job again with job_id={job.job_id!r}, "
+            f"attempt={job.attempt} and these rules, and call setup() and commit(), which runs the audit; "
+            "or pass accept= (--accept REASON) to publish it without the audit; or run magicfs recover "
             f"{location.url} --job {job.job_id} --abort"
         )
     if accept is not None and (said is None or said.passed):
         raise UsageError(
-            f"job {found.context.job} is not in quarantine; nothing was changed; leave accept out, on the "
-            "command line --accept"
+            f"job {found.context.job} is not in quarantine; nothing was changed; leave out accept (--accept)"
         )
 
 

@@ -75,7 +75,7 @@ async def look_into(engine: Engine, destination: str, files: Iterable[ManifestFi
         except Unavailable:
             raise
         except (ObjectNotFound, PreconditionFailed):
-            seen = _Seen("deleted or written over while it was looked at", "")
+            seen = _Seen("deleted or overwritten while it was being checked", "")
         except StoreError as error:
             seen = _Seen(f"cannot be read: {error.problem}", "")
         found.by_store += seen.how == "store"
@@ -93,7 +93,7 @@ async def look_into(engine: Engine, destination: str, files: Iterable[ManifestFi
 async def _look(engine: Engine, key: str, file: ManifestFile) -> _Seen:
     info = await engine.store.head(key)
     if not is_file(info, file):
-        return _Seen("written over since it was published", "")
+        return _Seen("overwritten since it was published", "")
     stored = await _told(engine, info)
     written = checksums.split(file.checksum)
     if written is None or written[0] not in stored:
@@ -101,7 +101,7 @@ async def _look(engine: Engine, key: str, file: ManifestFile) -> _Seen:
     algorithm, value = written
     if stored[algorithm] != value:
         return _Seen(
-            f"its {algorithm} is {stored[algorithm]} in the store, and was {value} as written", "store"
+            f"its {algorithm} is {stored[algorithm]} in the store, but was {value} when written", "store"
         )
     if not key.endswith(".parquet"):
         return _Seen("", "store", False)
@@ -133,7 +133,7 @@ async def _read(
         tail = (tail + body)[-_TAIL:]
         size += len(body)
     if size != info.size:
-        return _Seen(f"has {info.size} bytes, and the store gives {size} of them", "read")
+        return _Seen(f"has {info.size} bytes, but the store returned {size} of them", "read")
     found = {name: one.value() for name, one in sums.items()}
     if problem := _difference(found, stored, written):
         return _Seen(problem, "read")
@@ -185,7 +185,7 @@ async def _parquet(engine: Engine, info: ObjectInfo, head: bytes, tail: bytes) -
     length = int.from_bytes(tail[:4], "little")
     end = info.size - _TAIL - length
     if end < len(_MAGIC) or not length:
-        return f"names a footer of {length} bytes, which is not in it"
+        return f"declares a footer of {length} bytes, which does not fit into the file"
     footer = await engine.store.get_range(info.key, end, length, etag=info.etag)
     return _footer_problem(_MAGIC + footer + tail, end)
 

@@ -86,8 +86,9 @@ def _refuse_removal(location: Location, job: JobObject) -> None:
     mode = job.options.mode
     if mode in REMOVALS and job.state in BEFORE_COMMIT:
         raise UsageError(
-            f"job {job.job_id} is a {mode} whose process knew which files it is about; nothing was changed; "
-            f"run magicfs recover {location.url} --job {job.job_id} --abort, then the {mode} again"
+            f"job {job.job_id} is a {mode}, and only its own process knew which files to replace; nothing "
+            f"was changed; run magicfs recover {location.url} --job {job.job_id} --abort, then the {mode} "
+            "again"
         )
 
 
@@ -98,9 +99,9 @@ async def _listed(
     job, options = context.job, context.options
     if options.tracking == "memory":
         raise UsageError(
-            f"job {job} was run with tracking='memory': what its tasks committed is known to its driver "
-            f"alone; nothing was changed; run magicfs recover {location.url} --job {job} --abort, then the "
-            "job again"
+            f"job {job} was run with tracking='memory': only its driver knows what its tasks committed; "
+            f"nothing was changed; run magicfs recover {location.url} --job {job} --abort, then the job "
+            "again"
         )
     finder = finder_of(options)
     output = await (
@@ -131,8 +132,8 @@ async def _check_run(engine: Engine, location: Location, job: JobObject, others:
     if rival is not None:
         raise CommitDenied(
             f"job {rival.job_id} of the same run {job.options.run_id!r} is {rival.state}; nothing was "
-            "changed; run "
-            f"magicfs recover {location.url} --job {rival.job_id} first, or with --abort if this one counts"
+            f"changed; run magicfs recover {location.url} --job {rival.job_id} first, or with --abort if "
+            "you want to keep this job"
         )
     before = await run_in_effect(engine.store, location.key, READING, job.options.run_id)
     if before is not None:
@@ -155,12 +156,12 @@ async def _find_foreign(
         if await jvm_commit.seen(engine, location.key, job) is not None:
             raise CommitDenied(
                 f"job {job} is published: a committer of Hadoop's has committed it, as "
-                f"{location.url}/_SUCCESS says; nothing was changed; run magicfs adopt {location.url} "
-                "when nobody writes there, so that its files belong to the dataset; do not run the job again"
+                f"{location.url}/_SUCCESS says; nothing was changed; run magicfs adopt {location.url} while "
+                "no job writes there, to add its files to the dataset; do not run the job again"
             )
         raise UsageError(
-            f"nothing of a job {job!r} lies under {location.url}; nothing was changed; check the id, and "
-            "that the URL is the destination that the job was given"
+            f"no trace of a job {job!r} was found under {location.url}; nothing was changed; check the id, "
+            "and that the URL is the job's destination"
         )
     if not one.report.tasks and not one.report.problem:
         raise _no_tasks(location, one.context.layout, vow=" --driver-is-dead")
@@ -180,8 +181,8 @@ def _no_tasks(location: Location, layout: WorkLayout, committer: str = "", vow: 
     elsewhere = ""
     if committer in _STAGED:
         elsewhere = (
-            "; if the job had a cluster_directory, its tasks' commits are there: make the Job again with its "
-            "job_id and a higher attempt, and call setup, recover_tasks and commit; otherwise"
+            "; if the job had a cluster_directory, its tasks' commits are there: create the Job again with "
+            "its job_id and a higher attempt, and call setup, recover_tasks and commit; otherwise"
         )
     return UsageError(
         f"no task of job {layout.job}, attempt {layout.attempt}, has committed; nothing was changed"

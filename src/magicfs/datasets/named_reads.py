@@ -98,8 +98,8 @@ def _written_over(path: str) -> ObjectNotFound:
     return ObjectNotFound(
         "read",
         path,
-        "it was written over since it was published",
-        hint="open the dataset again; a job with unique_names=True, the default, writes over no file",
+        "it was overwritten since it was published",
+        hint="open the dataset again; a job with unique_names=True, the default, never overwrites a file",
     )
 
 

@@ -65,8 +65,8 @@ def _on_path(work: Any, path: str, way: Way, **how: Any) -> PathReport:
     magic = locate(place.location.path.removesuffix(PENDING))
     if magic is None:
         raise UsageError(
-            f"{place.location.url} is no magic path: it has no element __magic or __magic_job-<id>; nothing "
-            "was changed; a job is published with job.commit, or magicfs recover --commit"
+            f"{place.location.url} is not a magic path: it has no element __magic or __magic_job-<id>; "
+            "nothing was changed; to publish a job, use job.commit or magicfs recover --commit"
         )
     loop = resolve.loop_of(place.filesystem)
     report: PathReport = run_on(loop, work, place.engine, place.location, magic, **how)
@@ -101,7 +101,7 @@ class _PublishedBeforeError(UsageError):
     """All files of a path are visible already."""
 
     def __init__(self, pendings: Sequence[Pending]) -> None:
-        super().__init__("all files of the path are published already")
+        super().__init__("all files of the path are already published")
         self.pendings = pendings
 
 
@@ -166,8 +166,8 @@ async def _due(
 
 def _nothing(magic: MagicPath) -> UsageError:
     return UsageError(
-        f"nothing is recorded under {magic.path}; nothing was changed; give the path below which files "
-        "were written and closed, or what magicfs uploads names"
+        f"no files are recorded under {magic.path}; nothing was changed; give the path below which you "
+        "wrote and closed files, or a path that magicfs uploads lists"
     )
 
 

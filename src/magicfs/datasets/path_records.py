@@ -87,7 +87,7 @@ def _refuse_job(asked: MagicPath, found: MagicPath) -> None:
         return
     job, destination = first.removeprefix(_JOB), f"{found.bucket}/{'/'.join(found.parents)}".rstrip("/")
     raise UsageError(
-        f"{asked.path} holds work of job {job}, as {found.path} shows; nothing was changed; a job is ended "
+        f"{asked.path} holds work of job {job}, as {found.path} shows; nothing was changed; end the job "
         f"with magicfs recover, the URL of {destination}, --job {job} and --commit or --abort"
     )
 
@@ -136,8 +136,8 @@ def check_closed(magic: MagicPath, found: PathRecords) -> None:
     for key in found.keys:
         if not key.endswith((PENDING, "/")) and key not in described:
             raise UsageError(
-                f"{magic.bucket}/{key} has no record of its upload: closing the file failed; nothing was "
-                "changed; write it again, or discard it"
+                f"{magic.bucket}/{key} has no record of its upload, because closing the file failed; "
+                "nothing was changed; write it again, or discard it"
             )
 
 
@@ -148,6 +148,6 @@ def check_twice(pendings: Sequence[Pending]) -> None:
         other = seen.setdefault(pending.destination_key, pending)
         if other is not pending:
             raise UsageError(
-                f"{other.uri} and {pending.uri} have one final name, {pending.destination_key}; nothing was "
-                "changed; publish one of the directories and discard the other"
+                f"{other.uri} and {pending.uri} have the same final name, {pending.destination_key}; "
+                "nothing was changed; publish one of the directories and discard the other"
             )

@@ -94,14 +94,14 @@ async def end_others(engine: Engine, location: Location, magic: MagicPath, own: 
             url = Location(location.scheme, location.bucket, job.options.places.own_path or "").url
             raise CommitDenied(
                 f"{magic.path} is being discarded by job {job.job_id} on {job.host}; nothing was published; "
-                f"wait for it, or if its process is dead run magicfs job discard {url}"
+                f"wait for it, or if its process is dead, run magicfs job discard {url}"
             )
         await _end(engine, location, magic, job, Wish.ABORT if is_open else Wish.FINISH)
 
 
 async def _end(engine: Engine, location: Location, magic: MagicPath, job: JobObject, wish: Wish) -> None:
     context = context_of(location, magic, "append").of(job)
-    reason = "another call publishes or discards the same path"
+    reason = "another call is publishing or discarding the same path"
     await JobTransaction(engine, context).finish(wish, reason=reason)
 
 

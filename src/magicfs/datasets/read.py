@@ -70,8 +70,8 @@ async def _files_as_of(
             "read",
             f"{engine.store.bucket}/{paths.join(location.key, gone[0])}",
             f"{len(gone)} of {len(files)} files that {location.url} had when job {job} was published were "
-            "deleted or written over by later jobs",
-            hint="publish with keep= to keep them for a time",
+            "deleted or overwritten by later jobs",
+            hint="publish with keep= to keep replaced files for a time",
         )
     return files
 
@@ -79,7 +79,7 @@ async def _files_as_of(
 def shown_files(location: Location, found: View) -> Mapping[str, ManifestFile]:
     """The files of a view by relative keys; raises UsageError if there are others, which it does not know."""
     if found.older_files:
-        raise UsageError(_older_files(location, "were there before the first job was published"))
+        raise UsageError(_older_files(location, "existed before the first job was published"))
     return found.files
 
 
@@ -99,11 +99,11 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
             "read",
             f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
             f"job {publishing[0]} is being published to {location.url}, and is the first one there",
-            hint=f"wait for it, or if its driver is dead run: magicfs recover {location.url}",
+            hint=f"wait for it, or if its driver is dead, run: magicfs recover {location.url}",
         )
     async for info in engine.store.list(paths.prefix_of(location.key)):
         if is_data(info.key, location.key):
-            return UsageError(_older_files(location, "are there, and no job was published with magicfs"))
+            return UsageError(_older_files(location, "exist, and no job was published with magicfs"))
     return ObjectNotFound(
         "read",
         f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
@@ -114,6 +114,6 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
 
 def _older_files(location: Location, since: str) -> str:
     return (
-        f"files of {location.url} stand in no manifest: they {since}; if they belong to the dataset call "
+        f"files of {location.url} are in no manifest: they {since}; if they belong to the dataset, call "
         f"magicfs.Dataset({location.url!r}).adopt(), else remove them or publish with mode='overwrite'"
     )

@@ -61,7 +61,7 @@ async def recover_jobs(
     """``recover``, on the store's loop."""
     if rollback and abort:
         raise UsageError(
-            "give either rollback or abort: a job can be taken back, or discarded while it is open"
+            "give either rollback or abort: rollback undoes a commit, abort discards an open job"
         )
     found = await find_unfinished_jobs(engine, location.key)
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
@@ -119,15 +119,15 @@ def _all(found: list[OtherJob], location: Location, *, acting: bool) -> list[Oth
     """All jobs, if they may be brought to an end together."""
     if not found and acting:
         raise UsageError(
-            f"no unfinished job under {location.url}; nothing was changed; check the URL, it must be the "
-            "destination that the job was given"
+            f"no unfinished job under {location.url}; nothing was changed; check the URL: it has to be the "
+            "job's destination"
         )
     undecided = [one for one in found if not _is_open(one)]
     if len(found) > 1 and (acting or len(undecided) > 1):
         listed = "; ".join(_described(one) for one in found)
         raise UsageError(
             f"{len(found)} jobs are unfinished under {location.url}; nothing was changed; name one with "
-            f"job=, on the command line --job: {listed}"
+            f"job= (--job): {listed}"
         )
     return found
 
@@ -199,7 +199,9 @@ def _found(job: JobObject) -> str:
 
 def _to_judge(job: JobObject) -> str:
     return (
-        f"it is to be judged by {'; '.join(job.options.audit.rules)}, and was not" if job.is_unjudged else ""
+        f"it has to pass {'; '.join(job.options.audit.rules)}, and the audit has not run"
+        if job.is_unjudged
+        else ""
     )
 
 
@@ -208,7 +210,7 @@ def _warnings(done: JobOutcome) -> tuple[str, ...]:
         return tuple(done.warnings)
     return (
         *done.warnings,
-        f"uploads of attempts that left no record could not be looked for: {done.unlisted}",
+        f"uploads of attempts that left no record could not be listed: {done.unlisted}",
     )
 
 

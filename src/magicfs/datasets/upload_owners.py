@@ -54,7 +54,7 @@ class Share:
         number = f"{len(self.uploads)}{'' if self.is_whole else ' and more'}"
         size = "" if self.bytes is None else f", {human_bytes(self.bytes)}"
         oldest, seen = human_time(self.uploads[0].initiated, now), human_time(self.seen, now)
-        return f"{number} pending {self._of(seen)}, the oldest begun {oldest}{size}"
+        return f"{number} pending {self._of(seen)}, the oldest started {oldest}{size}"
 
     def _of(self, seen: str) -> str:
         names = list(dict.fromkeys(f"job {one.job_id}" if one.job_id else "" for one in self.uploads))
@@ -67,9 +67,9 @@ class Share:
             case Owner.QUARANTINED:
                 return f"of {several}, in quarantine"
             case Owner.ENDED:
-                return f"of {several}, ended or unknown here"
+                return f"of {several}, ended or unknown at this URL"
             case Owner.NOBODY:
-                return "of nobody that magicfs knows"
+                return "of unknown programs"
 
     @property
     def advice(self) -> str:
@@ -78,13 +78,13 @@ class Share:
             return ""
         listed = f"magicfs uploads {self.location.url}"
         if self.owner is Owner.NOBODY:
-            return f"{listed} lists them; the program that began them ends them, or a lifecycle rule"
+            return f"{listed} lists them; end them with the program that started them, or by a lifecycle rule"
         ways = [ends(self.location, one) for one in self.uploads]
         if self.owner is Owner.ENDED:
             ways = [one[-1:] for one in ways]
         every = list(dict.fromkeys(", or ".join(one) for one in ways))
         more = f"; {listed} names {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
-        lead = "if no driver of theirs lives: " if self.owner is Owner.DEAD else ""
+        lead = "if none of their drivers is running: " if self.owner is Owner.DEAD else ""
         return lead + "; ".join(every[:_SHOWN]) + more
 
 

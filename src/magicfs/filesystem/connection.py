@@ -177,7 +177,7 @@ class _Transactions:
         if len(candidates) > 1:
             raise UsageError(
                 f"{path}: the file could belong to any of {len(candidates)} transactions that are open; "
-                "look at its directory inside its transaction first, with filesystem.exists"
+                "first access its directory inside its transaction, with filesystem.exists"
             )
         return candidates[0] if candidates else None
 
@@ -411,8 +411,8 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         """The path of an object whose metadata, tags or ACL are changed at once."""
         if self._delayed(path) is not None:
             raise UsageError(
-                f"{path} is pending: there is no object yet whose metadata, tags or ACL could be changed; "
-                "change them when the job has committed"
+                f"{path} is pending: its object does not exist yet, so its metadata, tags and ACL cannot be "
+                "changed; change them after the job has committed"
             )
         self.warn_outside(path)
         stripped: str = self._strip_protocol(path)
@@ -529,9 +529,9 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         """Before an ordinary write: refuse the name of a record, and warn as ``warn_outside`` does."""
         if self.locate(path) is not None:
             raise UsageError(
-                f"{path}: below a magic path names that end in {PENDING} or {PENDING_SET} are those of "
-                "records of uploads, and no task could publish such a file; nothing was written; choose "
-                "another name"
+                f"{path}: below a magic path, names that end in {PENDING} or {PENDING_SET} are reserved for "
+                "records of uploads, and a task cannot publish them; nothing was written; choose another "
+                "name"
             )
         self.warn_outside(path)
 
@@ -543,8 +543,8 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         if directory not in self._warned:
             self._warned.add(directory)
             _LOGGER.warning(
-                "%s lies outside of what a task writes: it is changed at once, and stays so whatever becomes "
-                "of the job; write below task.path, or use a filesystem of your own for it",
+                "%s is outside the task's directory: it was changed at once, and stays changed even if the "
+                "job is aborted; write below task.path, or use a separate filesystem for it",
                 path,
             )
 

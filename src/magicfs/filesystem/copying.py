@@ -61,7 +61,7 @@ async def open_source(filesystem: Connection, path: str) -> Source | None:
             return await store.get_range(key, start, size, etag=head.etag)
         # A recursive copy passes over what is not found; half a file is no such thing.
         except (PreconditionFailed, ObjectNotFound) as error:
-            problem = "it was replaced or deleted while it was copied, and nothing was recorded"
+            problem = "it was replaced or deleted during the copy, and nothing was recorded"
             raise PreconditionFailed("copy", path, problem, hint="copy it again") from error
 
     found = {**head.description, METADATA: dict(head.metadata)}

@@ -81,7 +81,7 @@ class MagicFileSystem(Writing):
         if self._delayed(path) is None:
             self._at_once(path)
         if not truncate:
-            raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
+            raise UsageError(f"{path}: touch(truncate=False) is not possible for a pending file; write it")
         return await self._pipe_file(path, b"")
 
     # -- magic paths that no job owns ------------------------------------------------------------------

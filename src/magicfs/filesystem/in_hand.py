@@ -217,9 +217,9 @@ def way_out() -> str:
     """What to do about a file that is not in hand."""
     one, all_ = (size / 2**20 for size in (copy_size_max(), copy_sizes_max()))
     return (
-        f"a task can read and rename only what it has itself written, and kept: files of one part and up to "
-        f"{one:g} MiB, {all_:g} MiB together; write a larger one under its final name at once, and keep what "
-        "shall be read again in a file of your own"
+        "a task can read and rename only small files that it wrote itself: files of one part, up to "
+        f"{one:g} MiB, {all_:g} MiB in total; write larger files directly under their final names, and keep "
+        "data that you need to read again in files outside the job"
     )
 
 
@@ -231,7 +231,7 @@ def rename(store: Store, path: MagicPath, pending: Pending, target: MagicPath, k
     scope = name_in(store, path.scope)
     new = replace(pending, destination_key=key)
     if not tracker().rename(scope, path.path, target.path, new):
-        raise UsageError(f"{path.path} was written anew or removed meanwhile; nothing was renamed; try again")
+        raise UsageError(f"{path.path} was rewritten or removed meanwhile; nothing was renamed; try again")
 
 
 async def save(held: bytes, target: Any, callback: Callback = DEFAULT_CALLBACK, **_: Any) -> None:

@@ -167,17 +167,17 @@ async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSetting
         raw = await store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
     except ObjectNotFound as error:
         raise ProtocolViolation(
-            f"{path.path}: job {owner.job} has ended or was never set up, for there is no {where}; nothing "
-            "was written, because nobody would publish it; set the job up before its tasks write (with "
-            "a committer that has no job object give storage_options=task.storage_options), or write below a "
-            "path of your own, such as DEST/__magic/mine/__base/…"
+            f"{path.path}: job {owner.job} has ended or was never set up, because there is no {where}; "
+            "nothing was written, because it would never be published; set the job up before its tasks "
+            "write (with a committer that has no job object give storage_options=task.storage_options), or "
+            "write below a path of your own, such as DEST/__magic/mine/__base/…"
         ) from error
     job = read_job(store.bucket, key, raw, layout)
     object_settings.check_recorded(job.object_settings, object_settings.of_store(store))
     if job.state not in BEFORE_COMMIT:
         raise ProtocolViolation(
-            f"{path.path}: job {owner.job} is {job.state} already; nothing was written, because nobody would "
-            "publish it; write in a new job"
+            f"{path.path}: job {owner.job} is already {job.state}; nothing was written, because it would "
+            "never be published; write in a new job"
         )
     return WriteSettings(job.options, job.object_settings)
 
@@ -187,14 +187,14 @@ def refuse_if_lost(store: Store, path: MagicPath, owner: PathOwner, settings: Wr
     job, attempt = name_in(store, owner.job_directory), name_in(store, owner.directory)
     if _KNOWN.has_ended(job, attempt):
         raise ProtocolViolation(
-            f"{path.path}: the task was committed or aborted before; nothing was written, because nobody "
-            "would publish it; write within the task, or in a new one"
+            f"{path.path}: the task was already committed or aborted; nothing was written, because it would "
+            "never be published; write within the task, or in a new one"
         )
     if settings.options.tracking == "memory" and not _KNOWN.has_begun(job, attempt):
         raise ProtocolViolation(
-            f"{path.path}: the job has tracking='memory', so only the process in which a task was set up can "
-            "commit what is written there, and this is another one, or the task has ended; nothing was "
-            "written; set the task up where it writes, or use tracking='store'"
+            f"{path.path}: the job has tracking='memory', so only the process that set a task up can commit "
+            "its files; this is another process, or the task has ended; nothing was written; set the task "
+            "up where it writes, or use tracking='store'"
         )
 
 
@@ -205,7 +205,7 @@ def warn_if_ignored(
     ignored = sorted(name for name, value in given.items() if getattr(settings.options, name) != value)
     if ignored and _KNOWN.first_warning(name_in(store, owner.job_directory)):
         logging.getLogger("magicfs").warning(
-            "%s: %s was given to the filesystem, but job %s was set up with %s, and that counts",
+            "%s: the filesystem was given %s, but job %s was set up with %s, which applies",
             path.path,
             ", ".join(f"{name}={given[name]!r}" for name in ignored),
             owner.job,

@@ -190,7 +190,7 @@ async def read_pending(store: Store, path: MagicPath) -> Pending:
             where,
             "destinationKey",
             f"is {pending.bucket}/{pending.destination_key}, and the path means {path.final_key}; nothing "
-            "was changed; somebody has moved, copied or forged the record",
+            "was changed; the record was moved, copied or forged",
         )
     return pending
 

@@ -49,13 +49,13 @@ def release_of(hadoop: str | None, *, tracking: str, unique_names: bool) -> Hado
     release = HadoopRelease.of(hadoop)
     if tracking == "memory":
         raise UsageError(
-            f"hadoop={hadoop!r} is for files that Hadoop is to find, and tracking='memory' records none of "
+            f"hadoop={hadoop!r} is for files that Hadoop has to find, and tracking='memory' records none of "
             "them in the store; leave one of the two out"
         )
     if unique_names:
         raise UsageError(
-            f"hadoop={hadoop!r} is for files of Hadoop's own jobs, whose magic committer keeps the names "
-            "that tasks give them; leave unique_names or hadoop out"
+            f"hadoop={hadoop!r} is for files of Hadoop's own jobs, whose magic committer does not change "
+            "file names; leave unique_names or hadoop out"
         )
     return release
 
@@ -111,7 +111,7 @@ def wrapped(
         return resolve.filesystem(protocol, {**options, **extra})
     assert fs is not None
     if not isinstance(fs, AbstractFileSystem):
-        raise UsageError(f"fs is {type(fs).__name__}, and not an fsspec filesystem")
+        raise UsageError(f"fs is {type(fs).__name__}, not an fsspec filesystem")
     resolve.check(fs)
     if fs.async_impl and bool(fs.asynchronous) != asynchronous:
         raise UsageError("asynchronous must be the same for magic and the wrapped filesystem")
@@ -130,9 +130,9 @@ def without_secrets(
         return dict(kwargs)
     if given and (found := resolve.secrets_of(options_of(filesystem))):
         raise UsageError(
-            f"the wrapped filesystem has inline secrets ({', '.join(sorted(found))}), "
-            "which a pickle would carry; "
-            "take them from the environment or a profile, or pass allow_secrets_in_pickles=True"
+            f"the wrapped filesystem has inline secrets ({', '.join(sorted(found))}), which would be "
+            "pickled with it; take them from the environment or a profile, or pass "
+            "allow_secrets_in_pickles=True"
         )
     return {name: _stripped(value) for name, value in kwargs.items()}
 

@@ -56,6 +56,6 @@ class Coroutines:
         if self._fs.async_impl:
             return await self._fs.open_async(path, mode, **kwargs)
         raise UsageError(
-            f"{path}: {type(self._fs).__name__} has no files for coroutines; open it with "
+            f"{path}: {type(self._fs).__name__} has no asynchronous files; open it with "
             f"filesystem.open({path!r}, {mode!r}) in a thread"
         )

@@ -75,7 +75,7 @@ class Writing(Reading):
             file = self._open_delayed(magic, mode, kwargs)
         if joined.ended:
             file.abort()
-            raise UsageError(f"{magic.path}: its transaction ended meanwhile; write the file again")
+            raise UsageError(f"{magic.path}: its transaction has ended meanwhile; write the file again")
         return file
 
     def _open_delayed(self, magic: MagicPath, mode: str, kwargs: dict[str, Any]) -> Any:
@@ -278,8 +278,8 @@ class Writing(Reading):
         copy = await in_hand.copy_of(self.store(old.bucket), old)
         if copy is None or (held := copy.read()) is None:
             raise UsageError(
-                f"{old.path} cannot be renamed to {new.path}: it is not in hand any more; nothing changed; "
-                f"{in_hand.way_out()}"
+                f"{old.path} cannot be renamed to {new.path}: it is no longer in memory; nothing was "
+                f"changed; {in_hand.way_out()}"
             )
         upload = self._upload(new, settings, copy.options, "wb")
         async with await AsyncDelayedFile(upload, fs=self, path=new.path).open() as file:
@@ -302,8 +302,8 @@ class Writing(Reading):
                 await self._refuse_pending_async(source, "copy")
         raise UsageError(
             f"{path1} cannot be moved to {path2}: it would be deleted before it is published under its new "
-            "name, and be lost if the job aborts; nothing was changed; write "
-            f"filesystem.copy({path1!r}, {path2!r}), and once that is published filesystem.rm({path1!r})"
+            f"name, and lost if the job aborts; nothing was changed; call filesystem.copy({path1!r}, "
+            f"{path2!r}), and after that is published filesystem.rm({path1!r})"
         )
 
     async def _start(
@@ -319,8 +319,8 @@ class Writing(Reading):
     def _check_mode(self, path: MagicPath, mode: str) -> None:
         if mode not in {"rb", "wb", "xb"}:
             raise UsageError(
-                f"{path.path}: mode {mode!r} is not possible for a delayed upload, "
-                "whose parts cannot be changed; use 'wb'"
+                f"{path.path}: mode {mode!r} is not possible, because parts of a delayed upload cannot be "
+                "changed; use 'wb'"
             )
 
     def _takes(self, path: MagicPath, option: str) -> bool:

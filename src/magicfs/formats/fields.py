@@ -95,7 +95,7 @@ class Fields:
         try:
             return ids.job_id(value)
         except UsageError:
-            raise self.error(field, f"{shown(value)} is no job id") from None
+            raise self.error(field, f"{shown(value)} is not a job id") from None
 
     def required_integer(self, field: str, *, minimum: int = LONG_MIN) -> int:
         """A 64-bit integer that must be there."""

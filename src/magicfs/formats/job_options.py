@@ -213,7 +213,7 @@ class JobOptions(_Group):
         for name, value in given.items():
             one = GIVEN[name]
             if type(value) is not bool and type(one.default) is bool:
-                raise UsageError(f"options={{{name!r}: {value!r}}} is no truth value; write True or False")
+                raise UsageError(f"options={{{name!r}: {value!r}}} is not a boolean; write True or False")
             groups.setdefault(one.group, {})[one.field] = value
         own = groups.pop(cls, {})
         of_groups = {

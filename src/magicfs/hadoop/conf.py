@@ -53,7 +53,7 @@ _MODES: Final = {"fail": "error", "append": "append", "replace": "overwrite"}
 _THREADS: Final = 32
 _MEMORY: Final = f"{S3A}magic.track.commits.in.memory.enabled"
 _NOT_OF_BUCKET: Final = (
-    "Hadoop's committers read it from the job's configuration, to which options of a bucket do not count"
+    "Hadoop's committers read it from the job's configuration, where per-bucket options do not apply"
 )
 _LOGGER = logging.getLogger("magicfs")
 
@@ -114,7 +114,8 @@ def from_hadoop_conf(
         raise UsageError(f"preset={preset!r} is unknown; choose one of {', '.join(PRESETS)}")
     if preset is not None and hadoop is not None:
         raise UsageError(
-            f"preset={preset!r} and the defaults of hadoop={hadoop!r} contradict each other; leave one out"
+            f"preset={preset!r} and the defaults of hadoop={hadoop!r} contradict each other; leave one of "
+            "them out"
         )
     scheme, _, rest = (url or "s3a://").partition("://")
     bucket = rest.partition("/")[0] if scheme in _S3A_SCHEMES else None
@@ -161,8 +162,8 @@ def _add_tracking(found: _Arguments) -> None:
     stream = options.name_in_filesystem(_MEMORY)
     if options.is_true(stream) != options.is_true(_MEMORY):
         raise UsageError(
-            f"{stream} and {_MEMORY} differ: S3A's streams follow the one and its committer the other, and a "
-            "job commit of Hadoop would lose every file; give both the same value"
+            f"{stream} and {_MEMORY} differ: S3A's streams use the first and its committer uses the second, "
+            "so a Hadoop job commit would lose every file; give both the same value"
         )
     if options.is_true(_MEMORY):
         found.set_option("tracking", "memory")
@@ -223,11 +224,11 @@ def _check_names(options: HadoopOptions) -> None:
     for name in options.names:
         if options.of_bucket is None and (match := OF_BUCKET.fullmatch(name)) is not None:
             raise UsageError(
-                f"{name} is for one bucket; give the destination's URL, too, as in from_hadoop_conf(conf, "
+                f"{name} is for one bucket; also give the destination's URL, as in from_hadoop_conf(conf, "
                 f"url), or fs.s3a.{match[2]}"
             )
         if not is_known(name):
-            raise UsageError(f"{name} is not a known option of Hadoop's committers; check its name")
+            raise UsageError(f"{name} is not a known option of Hadoop's committers; check the spelling")
 
 
 def _check_fixed(options: HadoopOptions, committer: str) -> None:
@@ -296,18 +297,18 @@ def _why(options: HadoopOptions, name: str, committer: str) -> str:
     if plain != name and (plain.startswith(S3A) or plain in _OF_STAGING):
         return _NOT_OF_BUCKET
     if plain.startswith(PREFIXES) or plain in {*OF_FILESYSTEM, *_OF_STAGING, _FACTORY}:
-        return f"it is no option of committer={committer!r}"
+        return f"it is not an option of committer={committer!r}"
     if OF_OBJECTS.fullmatch(plain):
-        return "say what objects bear in storage_options, {'s3_additional_kwargs': {…}}"
-    return "s3fs has settings of its own for the connection, which storage_options take"
+        return "set it in storage_options, {'s3_additional_kwargs': {…}}"
+    return "configure the connection with s3fs's own settings, in storage_options"
 
 
 def _job_id(options: HadoopOptions) -> str | None:
     found = options.get(f"{S3A}uuid") or options.get("spark.sql.sources.writeJobUUID")
     if not found and options.is_true(f"{S3A}require.uuid"):
         raise UsageError(
-            "the configuration does not contain a unique ID in spark.sql.sources.writeJobUUID, as "
-            f"{S3A}require.uuid asks; set it, or leave that out"
+            "the configuration does not contain a unique ID in spark.sql.sources.writeJobUUID, which "
+            f"{S3A}require.uuid requires; set it, or leave that option out"
         )
     return found or None
 

@@ -93,20 +93,20 @@ def refuse_published(url: str, job: str, fates: Fates) -> None:
     if not fates.published and not fates.doubtful:
         return
     first = (
-        f"{len(fates.published)} of {fates.total} files of job {job} are published by its driver: "
+        f"{len(fates.published)} of {fates.total} files of job {job} were published by its driver: "
         f"{_named(fates.published)}"
     )
     if not fates.published:
         first = (
-            f"of {len(fates.doubtful)} of {fates.total} files of job {job} it cannot be told whether its "
-            f"driver has published them: {_named(fates.doubtful)}"
+            f"{len(fates.doubtful)} of {fates.total} files of job {job} may or may not have been published "
+            f"by its driver: {_named(fates.doubtful)}"
         )
     finish = f"finish it with magicfs recover {url} --job {job} --commit --driver-is-dead"
     if fates.gone:
-        finish = f"it cannot be finished either, for {len(fates.gone)} of its uploads are gone"
+        finish = f"it cannot be finished either, because {len(fates.gone)} of its uploads are gone"
     raise CommitDenied(
-        f"{first}; discarding the rest would leave a part of the job for ever; nothing was changed; "
-        f"{finish}; or delete these files yourself, if they are not wanted, and abort the job again"
+        f"{first}; discarding the rest would leave the job half published; nothing was changed; {finish}; "
+        "or delete these files yourself if you do not want them, and abort the job again"
     )
 
 
@@ -121,10 +121,10 @@ def refuse_gone(url: str, job: str, fates: Fates) -> None:
             f"--job {job} --abort --driver-is-dead, then the job again"
         )
     raise CommitFailed(
-        f"{len(fates.gone)} of {fates.total} files of job {job} cannot be published any more, of "
-        f"{_named(fates.gone)}: they are not there, and what their tasks left is gone; uploads are aborted "
-        "by a lifecycle rule, or by another S3A job that ends there with "
-        f"fs.s3a.committer.abort.pending.uploads=true, Hadoop's default; nothing was changed; {end}",
+        f"{len(fates.gone)} of {fates.total} files of job {job} can no longer be published, of "
+        f"{_named(fates.gone)}: neither the files nor their uploads exist. A lifecycle rule aborts uploads, "
+        "and so does another S3A job that ends there with fs.s3a.committer.abort.pending.uploads=true, "
+        f"Hadoop's default; nothing was changed; {end}",
         done=fates.published,
         failed=fates.gone,
     )

@@ -61,9 +61,9 @@ class HadoopFinder(Finder):
     def refuse_sweep(self, job: JobId, works: Sequence[tuple[WorkLayout, Sequence[str]]]) -> None:
         for key in (key for layout, keys in works for key in keys if self.writes(layout, key)):
             raise UsageError(
-                f"job {job} is one of Hadoop's S3A committer, as {key} shows; nothing was changed; its "
-                "driver cannot be kept from committing at the same time, so make sure that no process of it "
-                "lives and pass driver_is_dead=True, on the command line --driver-is-dead"
+                f"job {job} belongs to Hadoop's S3A committer, as {key} shows; nothing was changed; magicfs "
+                "cannot stop its driver from committing at the same time, so make sure that no process of "
+                "the job is running, then pass driver_is_dead=True (--driver-is-dead)"
             )
 
     async def refuse_abort(self, engine: Engine, context: JobContext) -> None:

@@ -57,14 +57,15 @@ class HadoopJob(DeadJob):
 
     def promise_missing(self, url: str = "") -> UsageError:
         seen = self.report
-        published = f", of which {seen.published} are published already" if seen.published else ""
-        how = "pass driver_is_dead=True, on the command line --driver-is-dead"
+        published = f", of which {seen.published} are already published" if seen.published else ""
+        how = "pass driver_is_dead=True (--driver-is-dead)"
         if url:
             how = f"run magicfs recover {url} --driver-is-dead, with --commit or --abort"
         return UsageError(
-            f"job {self.context.job} is one of Hadoop's {seen.committer} committer: {seen.tasks} tasks have "
-            f"committed {seen.files} files{published}; nothing was changed; its driver cannot be kept from "
-            f"committing or aborting it at the same time, so make sure that no process of it lives and {how}"
+            f"job {self.context.job} belongs to Hadoop's {seen.committer} committer: {seen.tasks} tasks "
+            f"have committed {seen.files} files{published}; nothing was changed; magicfs cannot stop its "
+            "driver from committing or aborting at the same time, so make sure that no process of the job "
+            f"is running, then {how}"
         )
 
     async def output(self, *, driver_is_dead: bool) -> JobOutput:
@@ -114,7 +115,7 @@ class HadoopJob(DeadJob):
             is_published = await was_published(self.engine, location, self.context.job)
             done = await self._discarded(transaction, driver, is_published=is_published)
             if done.unlisted is not None:
-                done.warnings.append(f"uploads that nothing records could not be looked for: {done.unlisted}")
+                done.warnings.append(f"unrecorded uploads could not be listed: {done.unlisted}")
         return replace(
             self.as_left(),
             action="would abort" if dry_run else "ended elsewhere" if is_published else "aborted",

@@ -65,9 +65,9 @@ OF_OBJECTS: Final = re.compile(
 """What S3A's objects bear."""
 
 IGNORED: Final[Mapping[str, str]] = {
-    f"{S3A}abort.pending.uploads": "a job discards its own uploads, and nobody else's",
-    f"{STAGING}abort.pending.uploads": "a job discards its own uploads, and nobody else's",
-    f"{S3A}uuid.source": "where a job's id comes from is written down nowhere",
+    f"{S3A}abort.pending.uploads": "a job discards only its own uploads",
+    f"{STAGING}abort.pending.uploads": "a job discards only its own uploads",
+    f"{S3A}uuid.source": "the origin of a job's id is not recorded",
     f"{S3A}experimental.collect.iostatistics": "statistics are always collected",
     f"{S3A}generate.uuid": "every job has an id",
     f"{MANIFEST}store.operations.classname": "the store says how it renames",

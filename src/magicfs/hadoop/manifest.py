@@ -180,7 +180,7 @@ async def _refuse_obstacles(engine: Engine, sets: TaskManifests) -> None:
         entry = await tree.look(key)
         if entry is not None and entry.kind == "file":
             raise CommitFailed(
-                f"{key} is a file that was there before, and the job has a directory of that name; nothing "
-                "was published; move it away and commit again",
+                f"{key} already exists as a file, and the job has a directory of that name; nothing was "
+                "published; move it away and commit again",
                 failed=[key],
             )

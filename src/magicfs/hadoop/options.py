@@ -55,7 +55,7 @@ class HadoopOptions:
             if (found := _VARIABLE.search(value)) is None:
                 return value
             value = value[: found.start()] + self._variable(name, found[1]) + value[found.end() :]
-        raise UsageError(f"{name} holds variables that stand for each other; give its value")
+        raise UsageError(f"{name} contains variables that refer to each other; set its value")
 
     def of_filesystem(self, name: str) -> str:
         """The value that S3A's filesystem has, which is that of its bucket if there is one."""
@@ -101,7 +101,7 @@ class HadoopOptions:
             return self._given[variable]
         elif variable == "user.name":
             return getpass.getuser()
-        raise UsageError(f"{name} holds ${{{variable}}}, which has no value here; give its value")
+        raise UsageError(f"{name} holds ${{{variable}}}, which has no value here; set it")
 
 
 def text(_: str, value: str) -> str:
@@ -141,7 +141,7 @@ def local_directory(name: str, value: str) -> str:
             raise UsageError(f"{name}: Wrong FS: {first}, expected: file:///; give a local directory")
         first = "/" + match[2].lstrip("/")
     if not first.startswith("/"):
-        raise UsageError(f"{name}={value} begins with no absolute path; give a local directory")
+        raise UsageError(f"{name}={value} does not start with an absolute path; give a local directory")
     return first
 
 

@@ -79,9 +79,9 @@ async def sets_of(engine: Engine, context: JobContext, cluster: Cluster | None) 
         if name == context.job and cluster is not None:
             return _sets(engine, context, cluster, user)
     raise UsageError(
-        f"job {context.job} is one of Hadoop's staging committer, and what its tasks have committed is not "
-        "here but in the cluster's filesystem; nothing was changed; give that directory, on the command line "
-        "by --cluster-directory or --hadoop-conf"
+        f"job {context.job} belongs to Hadoop's staging committer, which keeps task commits in the "
+        "cluster's filesystem; nothing was changed; give that directory with cluster= (--cluster-directory "
+        "or --hadoop-conf)"
     )
 
 

@@ -49,7 +49,7 @@ def _way(options: HadoopOptions) -> dict[str, Any]:
 def _credentials(options: HadoopOptions) -> dict[str, Any]:
     key, secret = options.of_filesystem("fs.s3a.access.key"), options.of_filesystem("fs.s3a.secret.key")
     if bool(key) != bool(secret):
-        raise UsageError("of fs.s3a.access.key and fs.s3a.secret.key one is missing; give both, or neither")
+        raise UsageError("fs.s3a.access.key and fs.s3a.secret.key belong together; set both or neither")
     made: dict[str, Any] = {"key": key, "secret": secret} if key else {}
     if key and (token := options.of_filesystem("fs.s3a.session.token")):
         made["token"] = token
@@ -82,8 +82,8 @@ def _encryption(options: HadoopOptions) -> dict[str, str]:
         return {"ServerSideEncryption": "AES256"}
     if algorithm not in _KMS:
         raise UsageError(
-            f"{name}={algorithm} is not supported: magicfs encrypts nothing itself; choose one of AES256, "
-            f"{', '.join(_KMS)}, or give the job's storage_options yourself"
+            f"{name}={algorithm} is not supported: magicfs does no client-side encryption; choose one of "
+            f"AES256, {', '.join(_KMS)}, or give the job's storage_options yourself"
         )
     key = options.of_filesystem(_KEY) or options.of_filesystem(_OLD_KEY)
     return {"ServerSideEncryption": _KMS[algorithm], **({"SSEKMSKeyId": key} if key else {})}

@@ -65,7 +65,7 @@ def settled(hadoop: str | None, committer: str) -> Hadoop:
     known = {"magic", *_STAGED, *_RENAMED}
     if committer not in known:
         raise UsageError(
-            f"Hadoop has no committer={committer!r} that could end the job; use one of "
+            f"Hadoop has no committer={committer!r} that could finish the job; use one of "
             f"{', '.join(sorted(known))}, or leave hadoop out"
         )
     if committer in _RENAMED:
@@ -91,8 +91,8 @@ def check_hadoops_store(spec: JobSpec, store: Store) -> None:
     begin = _begin(spec)
     if store.name not in _S3AS:
         raise UsageError(
-            f"{begin}committer={spec.options.committer!r} of Hadoop is S3A's and knows S3 alone, not the "
-            f"store {store.name!r}; leave hadoop out"
+            f"{begin}committer={spec.options.committer!r} of Hadoop is part of S3A and supports only S3, "
+            f"not the store {store.name!r}; leave hadoop out"
         )
     options = spec.committer_options
     if isinstance(options, StagingOptions) and options.cluster_directory is None:
@@ -111,17 +111,19 @@ def _begin(spec: JobSpec) -> str:
 def _reasons(spec: JobSpec) -> dict[str, str]:
     """By argument what a JVM's job commit would not do; empty where the job does not ask for it."""
     return {
-        "tracking": "it knows nothing of uploads that are in the memory of a task (tracking='memory')"
+        "tracking": "it cannot see uploads that are recorded only in a task's memory (tracking='memory')"
         if spec.options.tracking == "memory"
         else "",
-        "small_files": "it knows only uploads, not bodies of small files" if spec.options.small_files else "",
-        "mode": f"it replaces nothing, so that mode={spec.options.mode!r} would leave the old files"
+        "small_files": "it supports only uploads, not bodies of small files"
+        if spec.options.small_files
+        else "",
+        "mode": f"it replaces nothing, so mode={spec.options.mode!r} would leave the old files"
         if spec.options.mode.startswith("overwrite")
         else "",
-        "run_id": "it writes down no run_id, so that the same run would be published again"
+        "run_id": "it does not record run_id, so the same run would be published twice"
         if spec.options.run_id is not None
         else "",
-        "extra_destinations": "its job abort discards uploads below the destination alone"
+        "extra_destinations": "its job abort discards only uploads below the destination"
         if spec.options.places.extra
         else "",
     }
@@ -150,7 +152,7 @@ def check_filesystem(storage_options: Mapping[str, Any], filesystem: AbstractFil
 
     if isinstance(filesystem, MagicFileSystem):
         raise UsageError(
-            "filesystem is a MagicFileSystem already; give the one that it wraps (its attribute fs)"
+            "filesystem is already a MagicFileSystem; give the one that it wraps (its attribute fs)"
         )
 
 
@@ -188,13 +190,13 @@ def _check_committer(asked: JobOptions, options: CommitterOptions) -> None:
         )
     if asked.run_id is not None and not traits.driven:
         raise UsageError(
-            f"run_id finds an earlier job by its job object, and committer={committer!r} has none; "
+            f"run_id needs a job object to find an earlier job, and committer={committer!r} writes none; "
             f"leave it out, or use one of {', '.join(_driven())}"
         )
     if asked.tracking == "memory" and traits.writes != "delayed uploads":
         raise UsageError(
-            f"tracking='memory' is for delayed uploads, and committer={committer!r} has "
-            f"{traits.writes}; leave it out"
+            f"tracking='memory' is for delayed uploads, but committer={committer!r} has {traits.writes}; "
+            "leave it out"
         )
 
 
@@ -205,8 +207,8 @@ def _check_small_files(asked: JobOptions) -> None:
         return
     if committer != "magic":
         raise UsageError(
-            f"small_files leaves files to a job commit that puts them, which committer={committer!r} has "
-            "not; use committer='magic', or leave small_files out"
+            f"small_files needs a job commit that uploads small files, which committer={committer!r} does "
+            "not have; use committer='magic', or leave small_files out"
         )
     if not 1 <= limit <= SMALL_FILES_MAX:
         raise UsageError(
@@ -214,8 +216,8 @@ def _check_small_files(asked: JobOptions) -> None:
         )
     if tracking != "memory":
         raise UsageError(
-            f"small_files keeps files in the memory of their task, and with tracking={tracking!r} every file "
-            "is recorded in the store when it is closed; use tracking='memory', or leave small_files out"
+            f"small_files keeps files in the memory of their task, but tracking={tracking!r} records every "
+            "file in the store when it is closed; use tracking='memory', or leave small_files out"
         )
 
 
@@ -223,7 +225,7 @@ def _check_success_marker(asked: JobOptions) -> None:
     """Raise UsageError for a job that cannot be without ``_SUCCESS``."""
     if not asked.success_marker and not committer_info(asked.committer).driven:
         raise UsageError(
-            f"success_marker=False leaves _SUCCESS out, by which committer={asked.committer!r} knows "
+            f"success_marker=False leaves out _SUCCESS, which committer={asked.committer!r} needs to know "
             f"whether a job is published; leave success_marker out, or use one of {', '.join(_driven())}"
         )
 
@@ -232,9 +234,9 @@ def check_destination(location: Location) -> None:
     """Raise UsageError for a place among the work of jobs."""
     if is_reserved(location.key):
         raise UsageError(
-            f"{location.url} lies where jobs keep their work or their manifests, and may be removed "
-            "with them; nothing was changed; choose a directory none of whose names begins with __magic, "
-            "_magicfs or _temporary"
+            f"{location.url} is where jobs keep their work or manifests, and may be removed with them; "
+            "nothing was changed; choose a path in which no name begins with __magic, _magicfs or "
+            "_temporary"
         )
 
 
@@ -246,15 +248,15 @@ def _check_rerun(asked: JobOptions) -> None:
     if run_id is not None and not run_id:
         raise UsageError("run_id is empty; name the run, or leave it out")
     if len(run_id or "") > RUN_ID_MAX:
-        raise UsageError(f"run_id has {len(run_id or '')} characters; at most {RUN_ID_MAX} are kept")
+        raise UsageError(f"run_id has {len(run_id or '')} characters; the limit is {RUN_ID_MAX}")
     check_choice("rerun", rerun, get_args(Rerun))
     if rerun != "skip" and run_id is None:
-        raise UsageError(f"rerun={rerun!r} is about a run that was published before; name it with run_id")
+        raise UsageError(f"rerun={rerun!r} needs the id of the run; give run_id")
     if rerun == "overwrite" and not mode.startswith("overwrite"):
         raise UsageError(
-            "rerun='overwrite' needs mode='overwrite' or 'overwrite_partitions', which replace what the run "
-            f"published before; mode={mode!r} replaces nothing; choose one of them, or "
-            "take the earlier files out by Dataset.drop with jobs='run:…', then run again"
+            "rerun='overwrite' needs mode='overwrite' or 'overwrite_partitions', which replace what the "
+            f"run published before; mode={mode!r} replaces nothing; choose one of them, or remove the "
+            "earlier files with Dataset.drop(jobs='run:…'), then run again"
         )
 
 
@@ -268,8 +270,8 @@ def _check_kept(what: str, options: str, committer: str) -> None:
     if not _keeps_footers(committer):
         others = ", ".join(filter(_keeps_footers, _driven()))
         raise UsageError(
-            f"{what} stand in manifests, with what tasks record of their uploads, and "
-            f"committer={committer!r} has none; use one of {others}, or leave {options} out"
+            f"{what} are recorded in manifests, and committer={committer!r} writes none; use one of "
+            f"{others}, or leave {options} out"
         )
 
 
@@ -279,16 +281,14 @@ def check_file_checks(checks: Sequence[ContentCheck], asked: JobOptions) -> None
     names = [str(one) for one in checks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(
-            f"two checks of the content of files are called {twice!r}; give each a name: FileCheck(f, name=…)"
-        )
+        raise UsageError(f"two file checks are named {twice!r}; give each its own name: FileCheck(f, name=…)")
     has_content = committer_info(committer).writes == "local files" or (
         committer == "magic" and bool(asked.small_files)
     )
     if checks and not has_content:
         raise UsageError(
-            f"FileCheck({names[0]}) reads files before they are uploaded, and with committer={committer!r} "
-            "tasks have sent them by the time they commit; use committer='directory' or 'partitioned', or "
+            f"FileCheck({names[0]}) reads files before they are uploaded, but with committer={committer!r} "
+            "tasks upload them before they commit; use committer='directory' or 'partitioned', or "
             "tracking='memory' and small_files=… with 'magic', or a rule that judges footers"
         )
 
@@ -298,8 +298,8 @@ def check_known(rules: Iterable[object], checks: Collection[ContentCheck]) -> No
     for one in rules:
         if isinstance(one, ContentCheck) and one not in checks:
             raise UsageError(
-                f"FileCheck({one}) is made by the tasks that write the files, and those of this job did not "
-                "know it; nothing was published; give it to Job(audit=[…])"
+                f"FileCheck({one}) runs in the tasks that write the files, and the tasks of this job did "
+                "not have it; nothing was published; pass it to Job(audit=[…])"
             )
 
 
@@ -311,8 +311,8 @@ def check_storage_class(committer: str, settings: ObjectSettings) -> None:
     """Raise UsageError for a committer that copies objects which are archived at once."""
     if committer_info(committer).writes == "work files" and object_settings.is_archive(settings):
         raise UsageError(
-            f"committer={committer!r} copies what tasks have written, and an object of "
-            f"StorageClass={settings['StorageClass']!r} cannot be copied before it is restored; use "
+            f"committer={committer!r} copies the tasks' files, and objects of "
+            f"StorageClass={settings['StorageClass']!r} cannot be copied before they are restored; use "
             "committer='magic', or another storage class"
         )
 
@@ -332,18 +332,18 @@ def _check_keep(asked: JobOptions) -> None:
         return
     if not committer_info(asked.committer).driven:
         raise UsageError(
-            "keep is told to readers by manifests, and "
-            f"committer={asked.committer!r} writes none; use one of {', '.join(_driven())}, or leave it out"
+            f"keep needs manifests, and committer={asked.committer!r} writes none; use one of "
+            f"{', '.join(_driven())}, or leave it out"
         )
     if not asked.mode.startswith("overwrite"):
         raise UsageError(
-            f"keep is about files that a job replaces, and mode={asked.mode!r} replaces "
-            "none; leave it out, or use mode='overwrite' or 'overwrite_partitions'"
+            f"keep applies to files that a job replaces, and mode={asked.mode!r} replaces none; leave it "
+            "out, or use mode='overwrite' or 'overwrite_partitions'"
         )
     if asked.places.also_overwrite:
         raise UsageError(
-            "also_overwrite deletes other datasets, and keep would leave their files and their "
-            "manifests where they are; leave one of the two out"
+            "also_overwrite deletes other datasets, but keep would leave their files and manifests in "
+            "place; leave one of the two out"
         )
 
 
@@ -359,7 +359,7 @@ OWN: Final[Mapping[str, object]] = {
 }
 """Options that ``JobOptions`` does not hold, and their defaults."""
 
-_MODE: Final = "say mode='error', 'append', 'overwrite' or 'overwrite_partitions'"
+_MODE: Final = "write mode='error', 'append', 'overwrite' or 'overwrite_partitions'"
 _PARTITIONS: Final = "say partition_by=['day']"
 _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -372,7 +372,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "delete_matching": "say mode='overwrite_partitions'",
     "keep_replaced": "say keep='7d'",
     "path": "give the URL first: s3://bucket/sales",
-    "target_directories": "say mode='error', 'overwrite' or 'overwrite_partitions'",
+    "target_directories": "write mode='error', 'overwrite' or 'overwrite_partitions'",
     "write_index": "say index=",
 }
 """Words of other libraries for what has another name here."""
@@ -389,10 +389,10 @@ def check_words(call: str, given: Iterable[str], known: Iterable[str]) -> None:
             word = (
                 f"write options={{{name!r}: …}}"
                 if name in {*GIVEN, *OWN}
-                else "they go into options={…}, too"
+                else "pass them in options={…}, too"
             )
         word = word or _close(name, known) or "leave it out"
-        raise UsageError(f"{name}= is no argument of {call}; {word}; nothing was changed")
+        raise UsageError(f"{name}= is not an argument of {call}; nothing was changed; {word}")
 
 
 _Values: TypeAlias = dict[str, Any]
@@ -429,7 +429,7 @@ def given_options(
 
 def _no_option(name: str, committer: str, known: Collection[str]) -> UsageError:
     hint = _WORDS.get(name) or _close(name, known) or f"options are {', '.join(sorted(known))}"
-    return UsageError(f"committer={committer!r} has no option {name!r}; {hint}; nothing was changed")
+    return UsageError(f"committer={committer!r} has no option {name!r}; nothing was changed; {hint}")
 
 
 def _close(name: str, known: Iterable[str]) -> str:

@@ -82,12 +82,11 @@ def check_catalogs(catalogs: Sequence[ShowsDatasets], spec: JobSpec) -> tuple[Sh
     """Raise UsageError for what is no catalog, or if the job leaves no manifests to register from."""
     for one in catalogs:
         if not hasattr(one, "register"):
-            raise UsageError(f"catalogs holds {one!r}; give those of magicfs.catalogs, such as [Delta()]")
+            raise UsageError(f"catalogs holds {one!r}; pass catalogs of magicfs.catalogs, such as [Delta()]")
     if catalogs and not committer_info(spec.options.committer).driven:
         driven = ", ".join(name for name, other in committers().items() if other.driven)
         raise UsageError(
-            "catalogs are registered from manifests, and this job writes none; use one of "
-            f"{driven}, or leave catalogs out"
+            f"catalogs need manifests, and this job writes none; use one of {driven}, or leave catalogs out"
         )
     return tuple(catalogs)
 
@@ -146,13 +145,13 @@ LISTED_MAX = 20
 
 
 _BY_VERSION = (
-    "%s: job %s deletes the files that it replaces, and the bucket keeps them by the versions that manifests "
-    "name; those without one stay where they are until magicfs maintain, beside the new ones"
+    "%s: job %s deletes the files that it replaces, and the bucket keeps them as object versions; files "
+    "without a version stay in place, next to the new ones, until magicfs maintain deletes them"
 )
 _IN_PLACE = (
-    "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them beside "
-    "the new ones until magicfs maintain; readers of manifests do not (magicfs.Dataset, "
-    "spark.read.format('magic'))"
+    "%s: job %s keeps replaced files in place: tools that list the directory (pandas, Polars and DuckDB "
+    "globs) read old and new files until magicfs maintain; magicfs.Dataset and spark.read.format('magic') "
+    "read only the new ones"
 )
 
 
@@ -164,15 +163,15 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
     name = url.rpartition("/")[2]
     if is_hidden(name):
         _LOGGER.warning(
-            "%s: who reads a directory above skips %a, as every name that begins with _ or a dot; choose "
-            "another name if that is not meant",
+            "%s: readers of a parent directory skip %a, as every name that begins with _ or a dot; choose "
+            "another name if you do not want that",
             url,
             name,
         )
     if found.published is not None:
         _LOGGER.warning(
-            "%s: the run was published by job %s already: nothing that job %s writes will be published; use "
-            "another run_id for other data",
+            "%s: the run was already published by job %s: nothing that job %s writes will be published; "
+            "use another run_id for other data",
             url,
             found.published,
             job,
@@ -190,7 +189,7 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
     for other in found.jobs[:MANY_JOBS]:
         _LOGGER.info("%s: %s; found by job %s", url, _job(other), job)
     if found.uploads is None:
-        _LOGGER.info("%s: pending uploads may not be listed; found by job %s", url, job)
+        _LOGGER.info("%s: these credentials cannot list pending uploads; found by job %s", url, job)
         return
     uploads = sorted(found.uploads, key=lambda one: (one.initiated, one.key))
     for upload in uploads[:LISTED_MAX]:
@@ -255,10 +254,10 @@ NO_REPORT = {
     "new": "it was not committed",
     "open": "it was not committed",
     "aborted": "it was aborted",
-    "committing": "it is still being committed",
-    "ended": "another process has ended it, and published less than was committed",
+    "committing": "the commit is still running",
+    "ended": "another process ended it, and published only a part of its commits",
     "quarantined": "its audit failed, and it waits for magicfs recover --commit --accept, or --abort",
-    "undecided": "the store did not say whether it is published; commit again, or run magicfs recover",
+    "undecided": "the store did not report whether it is published; commit again, or run magicfs recover",
 }
 """Why a job has no report, by its state."""
 
@@ -339,7 +338,8 @@ def commit_call(
         spec.loop,
         partial(order.run, committer),
         whole=not isinstance(committer, DrivenCommitter),
-        waiting=f"job {spec.job} cannot be stopped any more and is waited for; interrupt again to leave it",
+        waiting=f"job {spec.job} can no longer be stopped, waiting for it to finish; interrupt again to stop "
+        "waiting",
     )
 
 
@@ -387,14 +387,14 @@ def _described(spec: JobSpec, state: JobState) -> str | None:
         case "new":
             return f"job {spec.job} is not set up; nothing was changed"
         case "committed" | "unfinished":
-            return f"job {spec.job} is published all the same; job.report tells what"
+            return f"job {spec.job} is published anyway; see job.report"
         case "committing":
             return (
-                f"job {spec.job} is still being committed by this process; job.report tells when it is "
+                f"job {spec.job} is still being committed by this process; job.report is there once it is "
                 f"published; if the process ends before, run magicfs recover {spec.location.url}"
             )
         case "aborted":
-            return f"job {spec.job} is aborted; nothing of it is published"
+            return f"job {spec.job} is aborted; none of its files is published"
         case _:
             return None
 
@@ -420,9 +420,9 @@ def html_of_job(
 def out_of_order(job: str, state: JobState, call: str) -> ProtocolViolation:
     """What to raise for a call that needs an open job, where it is not."""
     if state == "new":
-        advice = f"early for {call}(); call setup() first, or use a with block"
+        advice = f"early to call {call}(); call setup() first, or use a with block"
     else:
-        advice = f"late for {call}(); make a new Job"
+        advice = f"late to call {call}(); create a new Job"
     return ProtocolViolation(f"job {job} is {state}, too {advice}")
 
 
@@ -433,8 +433,9 @@ def require_complete(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
     listed = run_on(spec.loop, spec.make_committer().committed_tasks)
     if missing := sorted(set(listed) - {one.task_id for one in commits}):
         raise ProtocolViolation(
-            f"tasks {', '.join(missing)} of job {spec.job} were committed and nobody handed their commits "
-            "over; pass each task's commit to job.add, or call job.commit() to publish all that are found"
+            f"tasks {', '.join(missing)} of job {spec.job} were committed, but their commits were not passed "
+            "to this job; pass each task's commit to job.add, or call job.commit() to publish all that are "
+            "found"
         )
 
 
@@ -448,8 +449,8 @@ def tell_interruption(call: Call[Any], spec: JobSpec, state: JobState) -> None:
         return
     doing = "set up" if state == "new" else "aborted"
     error.add_note(
-        f"job {spec.job} is still being {doing} by this process; nothing of it is published; "
-        f"magicfs recover {spec.location.url} --job {spec.job} --abort discards what is left of it"
+        f"job {spec.job} is still being {doing} by this process; none of its files is published; magicfs "
+        f"recover {spec.location.url} --job {spec.job} --abort discards the rest of it"
     )
 
 

@@ -1,4 +1,4 @@
-"""``Job`` and ``Task``: the face of the protocol for every engine."""
+"""``Job``, the API for programs and engines; ``Task`` is its part that runs on workers."""
 
 from __future__ import annotations
 
@@ -51,52 +51,51 @@ _LOGGER = logging.getLogger("magicfs")
 class Job(Twins, Maps):
     """Publishes what many tasks write below one URL, all or nothing.
 
-    As a context manager it sets itself up, commits what its tasks committed, and aborts if the body raises.
-    A job pickles without secrets and without its progress callback; a copy may set up tasks and may commit.
-    A fork of the process that set it up may only run tasks. Ctrl-C stops a call first; a job is
-    aborted then, or waited for if it is past its commit point. ``async with`` and the twins ``asetup``,
-    ``amap``, ``acommit`` and ``aabort`` do the same without holding up the caller's loop.
+    As a context manager it sets itself up, commits its committed tasks, and aborts if the body raises. You
+    can pickle a job, without secrets and its progress callback: the copy can set up tasks and commit. A fork
+    of the process that set it up can only run tasks. Ctrl-C aborts the job; past its commit point, it waits
+    until the job is published. ``async with`` and the twins ``asetup``, ``amap``, ``acommit`` and ``aabort``
+    do the same without blocking your event loop.
 
     Args:
         url: The destination directory, such as ``s3://bucket/sales``, or a path of ``pathlib`` or
             ``upath``.
-        mode: What to do about data that is there already. ``error`` publishes only where there is none,
-            ``append`` leaves it as it is, ``overwrite`` removes all of it once the new files are visible,
-            ``overwrite_partitions`` what lies in the partitions that the job writes to.
-        run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
-            begun to publish, else aborted; ``rerun`` says what happens if the run is published.
-        rerun: What to do if the run is published already, which ``found.published`` tells: ``skip`` discards
-            what the tasks write, and report and log say so; ``overwrite``, with ``mode="overwrite"`` or
-            ``"overwrite_partitions"``, publishes again, and what the run published before goes; ``error``
-            raises at setup. A run that a later rollback or drop has taken back is not published.
-        keep: For how long replaced files stay, such as ``"7d"``: so long readers of manifests can go on with
-            an older list of files, read the dataset ``as_of`` then, and a rollback leads back to it.
-            ``Dataset.expire`` deletes them afterwards. Until then a listing of the destination shows them
-            next to the new files; on a bucket of S3 with versions the bucket keeps them out of sight. By
-            default they are deleted at once.
-        audit: Rules of ``magicfs.audit``, and functions, of what must be true of the files before they are
-            published, by what they say of themselves: ``docs/audit.md``. They imply option ``footers``. A job
-            that is pickled takes them along. The job object knows of them: a job whose driver died before
-            they had judged it is published only by one that has rules, or by ``magicfs recover --accept``.
-        catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
-            ``[magicfs.catalogs.Delta()]``: as ``Dataset.register`` does. One that fails is a warning of the
-            report, for the job is published. They are the driver's, and not pickled. If the driver dies
-            before, ``magicfs recover`` registers those that can be found by name.
+        mode: What to do about existing data. ``error`` publishes only where there is none, ``append`` leaves
+            it as it is, ``overwrite`` removes all of it once the new files are visible,
+            ``overwrite_partitions`` removes it from the partitions that the job writes to.
+        run_id: Name of the run, such as a scheduler's. Setup finishes an earlier job of the same run if that
+            had started to publish, and aborts it otherwise. If the run is already published, see ``rerun``.
+        rerun: What to do if the run is already published (``found.published``): ``skip`` discards the
+            tasks' files, and report and log say so; ``overwrite``, with ``mode="overwrite"`` or
+            ``"overwrite_partitions"``, publishes again and removes the files that the run published before;
+            ``error`` raises at setup. A run that you rolled back or dropped does not count as published.
+        keep: How long replaced files stay, such as ``"7d"``. For that time, readers of manifests can use an
+            older list of files, you can read the dataset ``as_of`` an earlier moment, and roll back to it.
+            ``Dataset.expire`` deletes the files afterwards. Until then, listings of the destination show them
+            next to the new files; an S3 bucket with versioning keeps them as hidden versions. By default,
+            they are deleted at once.
+        audit: Rules of ``magicfs.audit``, or functions, that check the files before they are published, by
+            their statistics: ``docs/audit.md``. They imply option ``footers``, and are pickled with the job.
+            The job object records them: if the driver dies before the audit, only a job that has rules, or
+            ``magicfs recover --accept``, can publish.
+        catalogs: Tables that ``commit`` updates as soon as the job is published, such as
+            ``[magicfs.catalogs.Delta()]``, as ``Dataset.register`` does. A failure is only a warning in the
+            report, because the job is published. They stay in the driver and are not pickled. If the driver
+            dies first, ``magicfs recover`` registers those that can be found by name.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
-        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
-        committer: Name of the committer; ``"auto"`` takes the best that the store can carry, and
+        filesystem: The fsspec filesystem to use, instead of ``storage_options``.
+        committer: Name of the committer; ``"auto"`` takes the best one that the store supports, and
             ``spec.reason`` and the log ``magicfs`` say why.
-        concurrency: Most requests at once, in tasks and in the job commit. With the default the job commit
-            only starts so: it sends more at once as long as that is faster, and fewer where the store
-            throttles.
+        concurrency: Maximum number of requests at once, in tasks and in the job commit. With the default, the
+            job commit starts there, and adapts: more while that is faster, fewer if the store throttles.
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick. True
-            shows a bar of tasks and files on stderr: by rich or tqdm if one is there, else by plain lines.
-        job_id: An id that the engine has chosen, never used again; by default a random UUID.
-        options: Everything else, by name, such as ``{"footers": True, "part_size": 64 << 20}``: what
-            ``docs/job-options.md`` lists, and the options of the committer.
+            shows a progress bar on stderr, with rich or tqdm if installed, otherwise as plain lines.
+        job_id: An id that your engine chose and never uses again; by default a random UUID.
+        options: Everything else, by name, such as ``{"footers": True, "part_size": 64 << 20}``: the options
+            in ``docs/job-options.md``, and those of the committer.
 
     Raises:
-        UsageError: An argument cannot be right. Nothing was changed.
+        UsageError: An argument is wrong. Nothing was changed.
     """
 
     def __init__(
@@ -184,7 +183,7 @@ class Job(Twins, Maps):
         """What the job commit did.
 
         Raises:
-            ProtocolViolation: The job was not committed.
+            ProtocolViolation: The job is not committed.
         """
         self._look()
         if self._report is None:
@@ -203,17 +202,17 @@ class Job(Twins, Maps):
         return self._found
 
     def setup(self) -> Self:
-        """Check the destination and write the job object; what lies there stays as it is.
+        """Check the destination and write the job object. Existing data stays as it is.
 
-        What was found there is in ``found``, and in the log ``magicfs`` at INFO. A second call does nothing.
-        Another ``Job`` of the same ``job_id`` that is set up takes it over: only that one may commit it then.
+        ``found``, and the log ``magicfs`` at INFO, list what is there. A second call does nothing. If you set
+        up another ``Job`` with the same ``job_id``, it takes over, and only that one can commit.
 
         Raises:
-            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg; or the job
-                would delete files of another dataset or of an unfinished job, below it or above it.
-            OutputExists: ``mode="error"``, and data is there; ``rerun="error"``, and the run is published.
-            CommitDenied: A job of this id is past its commit point.
-            ObjectNotFound: No such bucket; it is not created.
+            UsageError: The destination is a file, or a Delta Lake or Apache Iceberg table; or the job
+                would delete files of another dataset or of an unfinished job, below or above it.
+            OutputExists: Data exists and ``mode="error"``, or the run is published and ``rerun="error"``.
+            CommitDenied: A job with this id is past its commit point.
+            ObjectNotFound: The bucket does not exist; magicfs does not create it.
             PermissionDenied: The credentials do not work.
         """
         if self._state == "new":
@@ -234,7 +233,7 @@ class Job(Twins, Maps):
         return self
 
     def task(self, task: int | str) -> Task:
-        """A task of this job, to be used here or pickled to where it runs.
+        """Return a task of this job, to use here or to pickle and run elsewhere.
 
         Args:
             task: A number from 0, or text that is safe in a key.
@@ -248,10 +247,10 @@ class Job(Twins, Maps):
         )
 
     def add(self, commit: TaskCommit) -> None:
-        """Hand over a commit that another process returned, for the end of the ``with`` block.
+        """Add a commit that another process returned, to be published at the end of the ``with`` block.
 
         Raises:
-            ProtocolViolation: The job has ended, or the commit is another job's.
+            ProtocolViolation: The job has ended, or the commit belongs to another job.
         """
         self._require_open("add")
         if commit.job_id != self.id:
@@ -264,7 +263,7 @@ class Job(Twins, Maps):
 
     @property
     def commits(self) -> tuple[TaskCommit, ...]:
-        """What was handed over so far, by tasks of this process and by ``add``."""
+        """All commits so far, from tasks of this process and from ``add``."""
         with self._lock:
             return tuple(self._commits)
 
@@ -275,27 +274,27 @@ class Job(Twins, Maps):
         tasks: int | None = None,
         audit: Sequence[GivenRule] = (),
     ) -> JobReport:
-        """Make the given commits visible, exactly these; without an argument, all that a listing shows.
+        """Publish exactly the given commits; without an argument, all that a listing finds.
 
-        In a listing the last committed attempt of a task counts; stores tell the time in seconds or better.
-        A second call goes on where the first one stopped.
+        In a listing, the attempt of a task that committed last counts, to the second. A second call continues
+        where the first one stopped.
 
         Args:
-            commits: Those that the engine accepted.
-            tasks: How many there must be, if that is known.
-            audit: Further rules beside those of the job; they need its ``footers``. None of them can be a
-                ``FileCheck``, which its tasks would have to know.
+            commits: The commits that your engine accepted.
+            tasks: How many there have to be, if you know.
+            audit: More rules, in addition to those of the job; they need its option ``footers``, and none can
+                be a ``FileCheck``, because the tasks have already run.
 
         Raises:
-            UsageError: There is an audit that the job's tasks did not know; nothing was changed.
-            ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
-            OutputExists: The mode forbids to publish onto what is there; nothing was changed.
-            CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
-                nothing of this job is visible. Or another process has ended the job, and has not published
-                all of these commits: the message names what is lacking.
-            AuditFailed: A rule of the audit does not let the job be published. Nothing of it is visible; it
-                is in quarantine or aborted, as ``audit_failure`` says.
-            CommitFailed: Known not to have succeeded; what had become visible was removed again.
+            UsageError: The tasks of the job did not have a rule of the audit; nothing was changed.
+            ProtocolViolation: The job has ended, or commits are missing or do not belong together.
+            OutputExists: The mode does not allow publishing onto existing data; nothing was changed.
+            CommitDenied: Another driver or job was faster, or the engine has replaced this driver; no file of
+                this job is visible. Or another process ended the job without all of these commits: the
+                message names the missing files.
+            AuditFailed: The audit failed. No file is visible; the job is in quarantine or aborted, depending
+                on ``audit_failure``.
+            CommitFailed: The commit failed; files that had become visible were removed again.
             CommitOutcomeUnknown: The store did not answer; nothing was removed; call again, or recover.
             CommitUnfinished: Every file is visible, but readers of manifests may not see them; call again, or
                 recover.
@@ -343,13 +342,13 @@ class Job(Twins, Maps):
                 self._call = None
 
     def abort(self) -> None:
-        """Discard everything of the job, files that a dead commit had made visible included.
+        """Discard everything of the job, including files that an interrupted commit made visible.
 
         A second call does nothing.
 
         Raises:
-            ProtocolViolation: The job was committed, here or elsewhere.
-            CommitDenied: Another driver took the job over, or the engine does not want this one any more.
+            ProtocolViolation: The job is committed, here or elsewhere.
+            CommitDenied: Another driver took over the job, or the engine has replaced this driver.
             StoreError: Something could not be discarded; call again.
         """
         self._look()
@@ -357,12 +356,12 @@ class Job(Twins, Maps):
             return
         self._require_own_process("abort")
         if self._state in {"committed", "unfinished"}:
-            raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
+            raise ProtocolViolation(f"job {self.id} is published and can no longer be aborted")
         # In quarantine it has another one.
         driver = None if self._found is None or self._state == "quarantined" else self._found.driver
         asking = {"is_current_driver": self._is_current_driver}
         abort = partial(self.spec.make_committer().abort_job, self.commits, driver, **asking)
-        waiting = f"job {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
+        waiting = f"job {self.id} is being aborted, waiting for it to finish; interrupt again to stop waiting"
         call = Call(self.spec.loop, abort, whole=True, waiting=waiting)
         try:
             call.run()
@@ -387,7 +386,7 @@ class Job(Twins, Maps):
         if self._state != "open":
             return
         if self._is_forked:
-            _LOGGER.warning("job %s: a fork of its process left its with block; nothing was done", self.id)
+            _LOGGER.warning("job %s: a forked process left the with block; nothing was done there", self.id)
             return
         if exc is None:
             try:
@@ -428,8 +427,9 @@ class Job(Twins, Maps):
     def _require_own_process(self, call: str) -> None:
         if self._is_forked:
             raise ProtocolViolation(
-                f"job {self.id} was set up by process {self._process}, of which this one is a fork; {call}() "
-                "is for that one; nothing was changed; return what task.commit returns to it"
+                f"job {self.id} was set up by process {self._process}, of which this process is a fork; "
+                f"only that process may call {call}(); nothing was changed; return the result of "
+                "task.commit to it"
             )
 
     def _require_open(self, call: str) -> None:
@@ -451,4 +451,4 @@ class Job(Twins, Maps):
         try:
             self.abort()
         except Exception as second:  # noqa: BLE001 - the first error must not be hidden
-            error.add_note(f"and job {self.id} could not be aborted whole: {second}")
+            error.add_note(f"and job {self.id} could not be fully aborted: {second}")

@@ -42,7 +42,7 @@ def refuse_if_ended(spec: JobSpec, task: TaskId) -> None:
             run_on(spec.loop, spec.store().head, spec.work_layout.job_object_key)
     except ObjectNotFound:
         raise ProtocolViolation(
-            f"job {spec.job} has ended, or was never set up; task {task} was not begun, and wrote nothing"
+            f"job {spec.job} has ended, or was never set up; task {task} was not started, and wrote nothing"
         ) from None
 
 
@@ -65,7 +65,7 @@ def discard_if_ended(spec: JobSpec, commit: TaskCommit) -> None:
     if has_ended:
         raise ProtocolViolation(
             f"job {commit.job_id} ended while task {commit.task_id} was still writing; its files were "
-            "discarded, and nothing of it is published"
+            "discarded and not published"
         )
 
 

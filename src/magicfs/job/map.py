@@ -120,7 +120,7 @@ def run_tasks(
     """
     names = [ids.task_id(task) for task in tasks]
     if len(set(names)) < len(names) or retries < 0:
-        raise UsageError("name each task once, and give retries of 0 or more")
+        raise UsageError("name each task only once, and give retries of 0 or more")
     repeatable = spec.make_committer().is_task_commit_repeatable
     run = _run_attempt if repeatable else _run_and_tell
     with Pools(executor) as pools:
@@ -197,7 +197,7 @@ def _outcome(
         if repeatable:
             return error, True
         # The attempt would have reported; so nobody knows how far it came.
-        failure = not_repeatable(spec.options.committer, name, f"its process was lost ({error!r})")
+        failure = not_repeatable(spec.options.committer, name, f"its process died ({error!r})")
         failure.__cause__ = error
         return failure, False
     if isinstance(result, TaskCommit):

@@ -27,7 +27,7 @@ class _SafeCallback:
         """A warning about the callback; None if it did not raise."""
         if self.error is None:
             return None
-        return f"the progress callback raised {self.error!r} and was not called again; fix the callback"
+        return f"the progress callback raised {self.error!r} and is not called again; fix the callback"
 
     def tell(self, progress: Progress) -> None:
         """Call it, unless it has raised before."""

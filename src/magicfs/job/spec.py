@@ -71,26 +71,26 @@ def other_keys_of(urls: Sequence[str], location: Location, mode: WriteMode) -> t
     Raises UsageError if a URL cannot be right, or the job deletes nothing.
     """
     if isinstance(urls, str):
-        raise UsageError("also_overwrite is one text; give a list of URLs")
+        raise UsageError("also_overwrite is a string; give a list of URLs")
     if not mode.startswith("overwrite"):
         raise UsageError(
-            f"also_overwrite names datasets that the job may delete, and mode={mode!r} deletes none; "
-            "leave it out, or use mode='overwrite' or 'overwrite_partitions'"
+            f"also_overwrite names datasets that the job may delete, but mode={mode!r} deletes none; leave "
+            "it out, or use mode='overwrite' or 'overwrite_partitions'"
         )
     keys = []
     for url in urls:
         place = location_of(url, any_scheme=True)
         if not in_one_bucket(place, location):
             raise UsageError(
-                f"also_overwrite names {url!r}, which lies outside {location.scheme}://{location.bucket}; "
-                "the job deletes nothing there; leave it out"
+                f"also_overwrite names {url!r}, which is outside {location.scheme}://{location.bucket}; the "
+                "job deletes nothing there; leave it out"
             )
         if magic.locate(place.path) is not None or not (
             paths.is_under(place.key, location.key) or paths.is_under(location.key, place.key)
         ):
             raise UsageError(
-                f"also_overwrite names {url!r}, which lies neither below the destination {location.url} nor "
-                "above it; name only datasets whose files the job would delete"
+                f"also_overwrite names {url!r}, which is neither below nor above the destination "
+                f"{location.url}; name only datasets whose files the job would delete"
             )
         keys.append(place.key)
     return tuple(dict.fromkeys(keys))
@@ -105,36 +105,36 @@ def keys_of(
     UsageError if a URL cannot be right, or the job cannot have any.
     """
     if isinstance(urls, str):
-        raise UsageError("extra_destinations is one text; give a list of URLs")
+        raise UsageError("extra_destinations is a string; give a list of URLs")
     info = committer_info(committer)
     if not info.driven or info.writes == "work files":
         raise UsageError(
-            f"extra_destinations need delayed uploads, which committer={committer!r} has not; use magic, "
-            "directory or partitioned, or one job for each destination"
+            f"extra_destinations need delayed uploads, which committer={committer!r} does not have; use "
+            "magic, directory or partitioned, or one job for each destination"
         )
     if not uploads_found_by_name:
         raise UsageError(
-            "extra_destinations need unique_names=True and a job id that holds a UUID: nothing that is there "
-            "is ever replaced, and uploads there are told by their names"
+            "extra_destinations need unique_names=True and a job id that contains a UUID: jobs replace "
+            "nothing there, and find their uploads by name"
         )
     keys: list[str] = []
     for url in urls:
         place = location_of(url, any_scheme=True)
         if not in_one_bucket(place, location):
             raise UsageError(
-                f"extra destination {url!r} lies outside {location.scheme}://{location.bucket}; uploads of "
-                "one job lie in one bucket; use a job for each bucket"
+                f"extra destination {url!r} is outside {location.scheme}://{location.bucket}; all uploads "
+                "of a job are in one bucket; use one job per bucket"
             )
         if not place.key or modes.is_reserved(place.key):
             raise UsageError(
-                f"extra destination {url!r} must be a directory in the bucket, and none where jobs keep "
+                f"extra destination {url!r} must be a directory in the bucket, and not one where jobs keep "
                 "their work or manifests"
             )
         for other in (location.key, *keys):
             if _overlap(place.key, other):
                 raise UsageError(
                     f"extra destination {url!r} overlaps {location.bucket}/{other}; name only directories "
-                    "that lie beside the destination and beside each other"
+                    "that are not inside each other or the destination"
                 )
         keys.append(place.key)
     return tuple(keys)
@@ -152,7 +152,7 @@ def place_in(url: str, location: Location, extra: Sequence[str]) -> tuple[int, s
             if paths.is_under(place.key, one):
                 return number, paths.relative_to(place.key, one)
     known = ", ".join(f"{location.scheme}://{location.bucket}/{one}" for one in extra) or "none"
-    raise UsageError(f"{url!r} lies in no extra destination of the job; it was set up with {known}")
+    raise UsageError(f"{url!r} is not in an extra destination of the job; it was set up with {known}")
 
 
 def _overlap(first: str, second: str) -> bool:
@@ -222,8 +222,8 @@ class JobSpec:
         context = self.context
         if self.options.tracking == "memory" and not context.uploads_found_by_name:
             raise UsageError(
-                "tracking='memory' needs unique_names=True and a job id that holds a UUID: uploads of lost "
-                "tasks are recorded nowhere and can only be told by their names; use tracking='store'"
+                "tracking='memory' needs unique_names=True and a job id that contains a UUID: uploads of "
+                "lost tasks are not recorded and can only be found by name; use tracking='store'"
             )
         store = self.store()
         registry.check_store(self.options.committer, store)
@@ -237,8 +237,9 @@ class JobSpec:
     def __getstate__(self) -> dict[str, Any]:
         if self.filesystem is not None and (found := resolve.secrets_of(options_of(self.filesystem))):
             raise UsageError(
-                f"the job's filesystem has inline secrets ({', '.join(sorted(found))}), which a pickle would "
-                "carry; take them from the environment or a profile, or give storage_options instead"
+                f"the job's filesystem has inline secrets ({', '.join(sorted(found))}), which would be "
+                "pickled with it; take them from the environment or a profile, or give storage_options "
+                "instead"
             )
         state = dict(self.__dict__)
         state["storage_options"] = resolve.without_secrets(self.storage_options)

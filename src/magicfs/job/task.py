@@ -56,12 +56,12 @@ class OpenAttempts:
             return sorted({ids.task_of_attempt(one) for one in self._open} - {c.task_id for c in commits})
 
     def warnings(self, commits: Sequence[TaskCommit]) -> tuple[str, ...]:
-        """What to tell about a job that publishes these commits; it is logged, too."""
+        """Return, and log, a warning if a job publishes these commits and forgets tasks."""
         forgotten = self.forgotten(commits)
         if not forgotten:
             return ()
         warning = (
-            f"{_named(forgotten)} set up and never committed: nothing of that is published; use with "
+            f"{_named(forgotten)} set up but never committed: its files are not published; use with "
             "job.task(…) as task, or call task.commit()"
         )
         logging.getLogger("magicfs").warning("%s", warning)
@@ -72,9 +72,9 @@ class OpenAttempts:
         if commits is None or commits or allow_empty or not (forgotten := self.forgotten(commits)):
             return
         raise ProtocolViolation(
-            f"no task of job {job} was committed, and {_named(forgotten)} set up; nothing was published; "
-            "commit each task (use with job.task(…) as task), or abort it; pass "
-            "options={'allow_empty': True} to Job to publish nothing"
+            f"no task of job {job} was committed, but {_named(forgotten)} set up; nothing was published; "
+            "commit each task (use with job.task(…) as task), or abort it; pass options={'allow_empty': "
+            "True} to Job to publish nothing"
         )
 
 
@@ -88,23 +88,23 @@ def _named(tasks: Sequence[str]) -> str:
 _LOGGER = logging.getLogger("magicfs")
 
 OnState = Callable[[AttemptId, Literal["open", "committed", "aborted"]], None]
-"""Told of each attempt that is set up, committed or aborted."""
+"""Called for each attempt that is set up, committed or aborted."""
 
 
 class Task(Twins):
     """One task of a job. As a context manager it sets itself up, commits, and aborts if the body raises.
 
-    A task may be pickled before it is set up, and may run more than once, even at the same time: each
-    ``setup`` makes an attempt of its own. What is pickled is the task, never an attempt. Where it is loaded
-    it does not hear of the job's end: it looks at the job before it writes and when it has committed.
+    You can pickle a task before you set it up, and run it more than once, even at the same time: each
+    ``setup`` starts a separate attempt. A pickle contains the task, never an attempt. A task that was pickled
+    reads the job's state from the store before it writes and after it has committed.
 
     Args:
         spec: The job.
         task: The task's id.
-        on_commit: Told what ``commit`` persisted; forgotten by pickling.
-        check: Called with the name of each call that needs its job open; forgotten by pickling.
-        on_state: Told when an attempt is set up, committed or aborted; forgotten by pickling.
-        is_elsewhere: Whether it runs where it does not hear of the job's end, as a pickled one does.
+        on_commit: Called with each commit; not pickled.
+        check: Called with the name of each call that needs its job open; not pickled.
+        on_state: Called when an attempt is set up, committed or aborted; not pickled.
+        is_elsewhere: Whether it has to read the job's state from the store, as a pickled task does.
 
     Attributes:
         id: The task's id.
@@ -156,11 +156,10 @@ class Task(Twins):
     def url(self, name: str = "") -> str:
         """A URL for a file of the given relative name, to go with ``storage_options``.
 
-        Whatever writes through fsspec takes it, such as pandas and dask, and DuckDB once ``filesystem`` is
-        registered there. For Polars and pyarrow open a file of ``filesystem``, or make the job one of
-        ``committer="directory"``; for xarray write ``magic::`` in place of its ``magic+``, which xarray takes
-        for a path. A file of this machine is named by its plain path, and its directory is
-        made: pandas and others make none.
+        Pass it to any library that writes through fsspec, such as pandas and Dask, or DuckDB once you
+        have registered ``filesystem`` there. With Polars and pyarrow, open a file of ``filesystem``, or use
+        ``committer="directory"``; for xarray replace ``magic+`` by ``magic::``. A local file has a plain
+        path, and its directory is created.
         """
         return self._place().url(name)
 
@@ -168,13 +167,13 @@ class Task(Twins):
         """Where to write, with ``filesystem``, for a directory in one of the job's extra destinations.
 
         Relative paths become that directory's. With ``committer="directory"`` or ``"partitioned"`` it is a
-        directory of this machine, and is made.
+        local directory, and is created.
 
         Args:
             directory: A URL, such as ``s3://bucket/other/day=1``.
 
         Raises:
-            UsageError: It lies in none of the job's ``extra_destinations``.
+            UsageError: It is not in one of the job's ``extra_destinations``.
         """
         return self._place_in(directory).path
 
@@ -184,22 +183,22 @@ class Task(Twins):
 
     @property
     def storage_options(self) -> dict[str, Any]:
-        """What ``pandas`` and ``fsspec`` need beside ``url``. May hold secrets.
+        """Options to pass to pandas or fsspec together with ``url``. May contain secrets.
 
         Raises:
-            UsageError: The job was given a filesystem instance, whose options are not known, or its committer
-                writes where no URL leads.
+            UsageError: You gave the job a filesystem instance, whose options magicfs cannot know, or its
+                committer writes to a place without a URL.
         """
         options = self._place().storage_options
         if options is None:
-            raise UsageError("no URL leads to where this task writes; write through task.filesystem")
+            raise UsageError("this task's directory has no URL; write through task.filesystem")
         return {name: dict(value) if isinstance(value, dict) else value for name, value in options.items()}
 
     @property
     def filesystem(self) -> AbstractFileSystem:
         """The filesystem to write through; most committers have one for all tasks of a process.
 
-        What it changes outside of ``path`` is changed at once, by no job; the log ``magicfs`` warns about it.
+        Changes outside of ``path`` happen at once and are not part of the job; the log ``magicfs`` warns you.
         """
         from magicfs.filesystem import MagicFileSystem
 
@@ -212,8 +211,8 @@ class Task(Twins):
     def arrow_filesystem(self) -> PyFileSystem:
         """``filesystem`` for pyarrow: ``write_dataset(table, task.path, filesystem=task.arrow_filesystem)``.
 
-        It writes faster than ``filesystem``. A file that Arrow did not close, because something failed, is
-        not recorded, and the task cannot commit. Each use makes another one, for the same files.
+        It writes faster than ``filesystem``. If Arrow fails and leaves a file open, the file is not recorded,
+        and the task cannot commit. Each access returns a new object for the same files.
 
         Raises:
             UsageError: pyarrow is not installed.
@@ -225,21 +224,20 @@ class Task(Twins):
         return arrow_filesystem(self.filesystem)
 
     def setup(self, suffix: str | None = None) -> Self:
-        """Start an attempt, here and now. No request is made, but for one look at the job if it is elsewhere.
+        """Start an attempt in this process. Sends no request, or one to read the job if the task was pickled.
 
-        Where it writes files of this machine, their directory is made. With ``committer="directory"`` or
-        ``"partitioned"`` that is empty, and what dead attempts of the job have left on this machine is
-        removed.
+        Creates the directory if the task writes local files. With ``committer="directory"`` or
+        ``"partitioned"`` it is empty, and leftovers of dead attempts on this machine are removed.
 
         Args:
-            suffix: What tells this attempt from others of the task, in lower-case letters and digits, if
-                the engine has a number that does; by default random.
+            suffix: A name that distinguishes this attempt of the task, in lower-case letters and digits, such
+                as your engine's attempt number; by default random.
 
         Raises:
-            ProtocolViolation: The task was set up already, or its job has ended; or the same attempt is being
-                run on this machine.
-            UsageError: The local directory cannot be made.
-            StoreError: The same, of a directory in the destination; or the job could not be looked at.
+            ProtocolViolation: The task is already set up, or its job has ended, or the same attempt is
+                already running on this machine.
+            UsageError: The local directory cannot be created.
+            StoreError: A directory in the destination cannot be created, or the job could not be read.
         """
         if self._is_lent and suffix is None and self._state == "open":
             self._is_lent = False
@@ -269,55 +267,54 @@ class Task(Twins):
             yield self
 
     def needs_commit(self) -> bool:
-        """Whether the attempt wrote anything; a task that did not may be aborted without loss."""
+        """Whether the attempt wrote anything. If not, you can abort the task without loss."""
         attempt = self._require_attempt()
         found: bool = run_on(self._spec.loop, self._spec.make_committer().needs_task_commit, attempt)
         return found
 
     def count(self, name: str, number: int = 1) -> None:
-        """Add to a counter of the attempt, which the job's ``_SUCCESS`` and report sum up.
+        """Add to a counter of the attempt. The job's ``_SUCCESS`` and report contain the sums.
 
         Args:
-            name: Such as ``records_written``, which is the number of rows.
+            name: The counter, such as ``records_written`` for the number of rows.
             number: How many.
 
         Raises:
-            ProtocolViolation: The task is not set up, or was committed or aborted already.
+            ProtocolViolation: The task is not set up, or is already committed or aborted.
             UsageError: The number is negative.
         """
         self._require_attempt()
         if self._state != "open":
-            raise ProtocolViolation(f"task {self.id} is {self._state} already; count before it commits")
+            raise ProtocolViolation(f"task {self.id} is already {self._state}; count before it commits")
         if number < 0:
             raise UsageError(f"{name} cannot go down by {-number}; count what is written")
         self._counters[name] = self._counters.get(name, 0) + number
 
     def commit(self, progress: ProgressCallback | None = None) -> TaskCommit:
-        """Persist what the attempt wrote; nothing becomes visible.
+        """Save the files of the attempt for the job commit. Nothing becomes visible yet.
 
         Args:
-            progress: Where the commit uploads local files (``directory``, ``partitioned``), called with a
+            progress: If the commit uploads local files (``directory``, ``partitioned``), called with a
                 ``Progress`` after every part, on the I/O thread; it must be quick.
 
         Raises:
-            ProtocolViolation: The task was committed or aborted already, or its job has ended, or with
-                ``tracking="memory"`` it was set up in another process, which alone knows its files.
-            CommitFailed: A file is unreadable or still open; the attempt's uploads are aborted. With a
-                committer whose ``is_task_commit_repeatable`` is false, whatever went wrong: the job has
-                failed.
+            ProtocolViolation: The task is already committed or aborted, or its job has ended; or with
+                ``tracking="memory"`` another process set it up, and only that one knows its files.
+            CommitFailed: A file is unreadable or still open; the attempt's uploads are aborted. If the
+                committer's ``is_task_commit_repeatable`` is false, any failure: the job has failed.
             CommitOutcomeUnknown: The store did not answer; commit again, or run the task again.
             StoreError: The store refused or failed; the attempt's uploads are aborted as far as possible.
         """
         attempt = self._require_attempt()
         if self._state != "open":
             raise ProtocolViolation(
-                f"task {self.id} is {self._state} already; use a new job.task({self.id!r}) to run it again"
+                f"task {self.id} is already {self._state}; use a new job.task({self.id!r}) to run it again"
             )
         self._require_job("commit")
         if self._spec.options.tracking == "memory" and self._process != os.getpid():
             raise ProtocolViolation(
-                f"task {self.id} was set up in another process, and with tracking='memory' only that one "
-                "knows its files; set it up and commit it where it writes, or use tracking='store'"
+                f"task {self.id} was set up in another process, and with tracking='memory' only that "
+                "process knows its files; set it up and commit it where it writes, or use tracking='store'"
             )
         from magicfs.committers.driven import DrivenCommitter
 
@@ -327,7 +324,7 @@ class Task(Twins):
         work = partial(committer.commit_task, self.id, attempt, self._counters)
         driven = isinstance(committer, DrivenCommitter)
         waiting = (
-            f"task {self.id} is being committed; it is waited for; interrupt again to leave it to itself"
+            f"task {self.id} is being committed, waiting for it to finish; interrupt again to stop waiting"
         )
         call = Call(self._spec.loop, work, whole=not driven, waiting=waiting)
         try:
@@ -369,7 +366,7 @@ class Task(Twins):
         """Say in an interruption of the commit what has become of the task. If stopped, it is aborted."""
         if call.succeeded:
             self._committed(call.result())
-            interruption.add_note(f"task {self.id} is committed all the same")
+            interruption.add_note(f"task {self.id} is committed anyway")
         elif not call.ended:
             self._state = "committing"
             interruption.add_note(
@@ -389,10 +386,10 @@ class Task(Twins):
         return self._commit
 
     def abort(self) -> None:
-        """Discard what the attempt wrote. A second call does nothing.
+        """Discard the files of the attempt. A second call does nothing.
 
         Raises:
-            ProtocolViolation: The task was committed.
+            ProtocolViolation: The task is committed.
             StoreError: Something could not be discarded; the job's cleanup tries again.
         """
         if self._state in {"new", "aborted"}:
@@ -404,7 +401,9 @@ class Task(Twins):
         self._move("aborted")
         _LOGGER.info("job %s: task %s is aborted", self.job_id, self.id)
         abort = partial(self._spec.make_committer().abort_task, self._require_attempt())
-        waiting = f"task {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
+        waiting = (
+            f"task {self.id} is being aborted, waiting for it to finish; interrupt again to stop waiting"
+        )
         Call(self._spec.loop, abort, whole=True, waiting=waiting).run()
 
     asetup: Final = awaitable(setup)
@@ -428,7 +427,7 @@ class Task(Twins):
         try:
             self.abort()
         except Exception as second:  # noqa: BLE001 - the first error must not be hidden
-            error.add_note(f"and task {self.id} could not be aborted whole: {second}")
+            error.add_note(f"and task {self.id} could not be fully aborted: {second}")
 
     def _move(self, state: Literal["open", "committed", "aborted"]) -> None:
         self._state = state
@@ -470,8 +469,8 @@ class Task(Twins):
 def not_repeatable(committer: str, task: str, problem: str) -> CommitFailed:
     """What to raise when a task commit that cannot be repeated has failed, or may have died."""
     return CommitFailed(
-        f"task {task} failed in its commit, or may have: {problem}; committer={committer!r} publishes when a "
-        "task commits and cannot repeat that, so a part of the task may be visible and the job has failed; "
-        "abort it, remove what it has made visible, and run it again under another job id",
+        f"task {task} failed, or may have failed, to commit: {problem}. committer={committer!r} publishes "
+        "when a task commits and cannot repeat that, so a part of the task may be visible and the job has "
+        "failed; abort it, remove its visible files, and run it again under another job id",
         failed=[task],
     )

@@ -73,9 +73,9 @@ Seen = tuple[Pointer, Entry]
 """The pointer, and the version of it that was read."""
 
 _BROKEN: Final = (
-    "restore it from a backup, for only it says which files that job published; or run magicfs adopt, which "
-    "publishes what lies there and lists what is lost; or publish all of the data again by one job with "
-    "mode='overwrite'"
+    "restore it from a backup, because only this file lists what that job published; or run magicfs adopt, "
+    "which publishes the files that are there and lists what is lost; or publish all of the data again by "
+    "one job with mode='overwrite'"
 )
 _NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
 _TRIES: Final = 100
@@ -96,8 +96,8 @@ def manifest_key(destination: str, job: str) -> str:
     ids.job_id(job)
     if job == POINTER or job.startswith(f"{POINTER}.") or _NUMBERED.search(job):
         raise UsageError(
-            f"{job!r} cannot be the id of a job with a manifest: {POINTER!r} is the pointer's name, "
-            "and numbers after a dot are versions; choose another id, such as a UUID"
+            f"{job!r} cannot be the id of a job with a manifest: {POINTER!r} is the pointer's name, and "
+            "numbers after a dot are versions; use another id, such as a UUID"
         )
     return paths.join(destination, MANIFESTS, f"{job}.json")
 
@@ -122,7 +122,7 @@ async def read_pointer(
         raise FormatError(
             error.path,
             error.field,
-            f"{error.problem}; run magicfs adopt, which makes the pointer again from the manifests, then "
+            f"{error.problem}; run magicfs adopt, which rebuilds the pointer from the manifests, then "
             "magicfs recover",
         ) from error
 
@@ -200,7 +200,8 @@ async def chain(
             raise FormatError(
                 f"{store.bucket}/{after}",
                 "previous",
-                f"{job}, which leads in a circle; remove what wrote it, and restore the file from a backup",
+                f"{job}, which forms a cycle; stop the program that wrote it, and restore the file from a "
+                "backup",
             )
         met.add(job)
         try:
@@ -295,7 +296,9 @@ async def publish(
         else:
             return True
     raise Unavailable(
-        "publish", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times in a row"
+        "publish",
+        f"{store.bucket}/{head.key}",
+        f"others changed it each time, {_TRIES} times in a row",
     )
 
 

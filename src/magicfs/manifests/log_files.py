@@ -40,7 +40,7 @@ AT_ONCE: Final = 16
 NAMED_BY: Final = 16
 """How much of its SHA-256 is in the name of a file."""
 
-_MEND: Final = "run magicfs adopt, and then magicfs maintain, which makes another log of the manifests"
+_MEND: Final = "run magicfs adopt, and then magicfs maintain, which builds a new log from the manifests"
 
 At = tuple[str, str]
 """The directory of a file of a log, and its name."""
@@ -78,7 +78,7 @@ async def read_part(store: Store, destination: str, part: LogPart) -> LoggedPart
     found = LoggedPart.from_bytes(path, raw)
     _check(path, found.job_id, part.job_id)
     if any(one.level >= part.level for one in found.parts):
-        raise FormatError(path, "parts", f"one that lies as high as the part itself; {_MEND}")
+        raise FormatError(path, "parts", f"a part of the same level as itself; {_MEND}")
     jobs = len(found.jobs) + sum(one.jobs for one in found.parts)
     if jobs != part.jobs:
         raise FormatError(path, "", f"{jobs} jobs, and not the {part.jobs} that it is named with; {_MEND}")
@@ -105,7 +105,7 @@ def checked_job(store: Store, destination: str, at: At, job: str) -> str:
         return ids.job_id(job)
     except UsageError as error:
         path = f"{store.bucket}/{key_of(destination, at)}"
-        raise FormatError(path, "runs", f"{job!a} is no job id; {_MEND}") from error
+        raise FormatError(path, "runs", f"{job!a} is not a job id; {_MEND}") from error
 
 
 async def _read(store: Store, destination: str, at: At, sha256: str) -> tuple[str, bytes]:

@@ -103,11 +103,9 @@ async def lost_pointer(store: Store, destination: str, unfinished: Collection[st
         return None
     above = await _lost_above(store, destination, manifests, damaged, unfinished)
     if len(heads) != 1:
-        problem += f"; the manifests do not tell which is the newest (found: {', '.join(heads) or 'none'})"
+        problem += f"; the manifests do not show which is the newest (found: {', '.join(heads) or 'none'})"
     elif above:
-        problem += (
-            f"; the manifest of job {above[0]}, which was published later than all others, is lost, too"
-        )
+        problem += f"; the manifest of job {above[0]}, the newest one, is also missing"
     newest = heads[0] if len(heads) == 1 and not above else None
     return LostPointer(problem, entry, newest, await _known(store, destination, newest, manifests))
 

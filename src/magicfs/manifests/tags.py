@@ -73,7 +73,7 @@ async def set_tag(
             return
         if found is not None and not move:
             raise UsageError(
-                f"tag {name!r} names job {found[0].job_id} already; nothing was changed; choose another "
+                f"tag {name!r} already names job {found[0].job_id}; nothing was changed; choose another "
                 "name, or pass move=True (--move)"
             )
         tag = Tag(name=name, job_id=job, nonce=uuid4().hex, created_ms=int(time.time() * 1000))
@@ -85,7 +85,7 @@ async def set_tag(
         except (ObjectExists, PreconditionFailed):
             continue
         return
-    raise Unavailable("tag", f"{store.bucket}/{register.key}", "others moved it each time; call again")
+    raise Unavailable("tag", f"{store.bucket}/{register.key}", "others changed it each time; call again")
 
 
 async def remove_tag(store: Store, destination: str, conditions: Conditions, name: str) -> bool:
@@ -100,7 +100,7 @@ async def remove_tag(store: Store, destination: str, conditions: Conditions, nam
         except PreconditionFailed:
             continue
         return True
-    raise Unavailable("untag", f"{store.bucket}/{register.key}", "others moved it each time; call again")
+    raise Unavailable("untag", f"{store.bucket}/{register.key}", "others changed it each time; call again")
 
 
 def _register(store: Store, destination: str, name: str, conditions: Conditions) -> Register:

@@ -109,7 +109,7 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
     raise Unavailable(
         "compact",
         f"{store.bucket}/{manifests.pointer_key(destination)}",
-        f"others published each time, {_TRIES} times in a row; nothing was changed; call again",
+        f"other jobs were published each time, {_TRIES} times in a row; nothing was changed; call again",
     )
 
 
@@ -217,15 +217,15 @@ async def _check(engine: Engine, location: Location, total: Manifest) -> None:
     size = len(total.to_bytes())
     if size > MANIFEST_SIZE_LIMIT:
         raise UsageError(
-            f"the sum of the manifests of {location.url} would have {size:,} bytes, and readers refuse more "
-            f"than {MANIFEST_SIZE_LIMIT:,}; nothing was changed; {len(total.files):,} files are too many for "
-            "one manifest: publish larger files, or several datasets"
+            f"the compacted manifest of {location.url} would have {size:,} bytes, and readers refuse more "
+            f"than {MANIFEST_SIZE_LIMIT:,}; nothing was changed; {len(total.files):,} files are too many "
+            "for one manifest: publish larger files, or several datasets"
         )
     conditions = await conditions_of(engine.store, paths.join(location.key, MANIFESTS))
     if not conditions.put_if_absent:
         raise UsageError(
-            f"the store {engine.store.name!r} ignores conditional writes, so a compaction could cut off a "
-            "job that joins at the same moment; nothing was changed; use another store"
+            f"the store {engine.store.name!r} ignores conditional writes, so a compaction could lose a job "
+            "that publishes at the same moment; nothing was changed; use another store"
         )
 
 

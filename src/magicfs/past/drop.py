@@ -123,8 +123,8 @@ class Order:
         """The order of the arguments of ``drop``, checked."""
         if partitions is None and jobs is None and where is None:
             raise UsageError(
-                "nothing says what to drop; give partitions, jobs or where; a job with mode='overwrite' "
-                "and options={'allow_empty': True} empties a dataset"
+                "give partitions, jobs or where to choose what to drop; a job with mode='overwrite' and "
+                "options={'allow_empty': True} empties a dataset"
             )
         return cls(
             partition_names(partitions) or (),
@@ -136,7 +136,7 @@ class Order:
     def checked(self, jobs: object) -> Order:
         """The same; raises UsageError for an empty list, which may not have been meant."""
         if jobs is not None and not self.jobs:
-            raise UsageError("jobs=[] names none; name some, or leave it out; nothing was changed")
+            raise UsageError("jobs=[] is empty; nothing was changed; name at least one, or leave it out")
         return self
 
 
@@ -271,12 +271,12 @@ def _meeting(
             unknown.append(key)
             names |= set(condition.names) - columns.keys()
     if unknown:
-        why = f"nothing is known there of {', '.join(sorted(names))}; " if names else ""
+        why = f"they have no values recorded for {', '.join(sorted(names))}; " if names else ""
         raise UsageError(
-            f"{len(unknown)} files of {location.url} may hold rows that meet {condition.text!r} and rows "
-            f"that do not, as far as partitions and manifests tell, such as {min(unknown)}; {why}nothing was "
-            "changed; drop whole files by another condition, or publish those files anew by a job with "
-            "mode='overwrite_partitions'"
+            f"{len(unknown)} files of {location.url} may have both rows that match {condition.text!r} and "
+            f"rows that do not, such as {min(unknown)}, according to partitions and manifests; {why}nothing "
+            "was changed; use a condition that matches whole files, or rewrite those partitions by a job "
+            "with mode='overwrite_partitions'"
         )
 
 

@@ -40,7 +40,7 @@ def partition_names(partitions: str | Sequence[str] | None) -> tuple[str, ...] |
         return None
     named = [partitions] if isinstance(partitions, str) else partitions
     if not named:
-        raise UsageError("partitions=[] names none; name some, or leave it out; nothing was changed")
+        raise UsageError("partitions=[] is empty; nothing was changed; name at least one, or leave it out")
     return tuple(sorted({_partition(one) for one in named}))
 
 
@@ -48,8 +48,8 @@ def _partition(text: str) -> str:
     found = text.strip("/")
     if not found or any(one in {"", ".", ".."} for one in found.split("/")) or not is_data(f"{found}/x", ""):
         raise UsageError(
-            f"{text!r} is no partition: give a directory relative to the destination, such as "
-            "'day=2026-01-01'; nothing was changed"
+            f"{text!r} is not a partition; nothing was changed; give a directory relative to the "
+            "destination, such as 'day=2026-01-01'"
         )
     return found
 
@@ -160,15 +160,15 @@ def refuse_loss(effects: Effects, url: str, verb: str) -> None:
     if lost.files:
         whose = f"; publications: {_named(effects.publications)}" if effects.publications else ""
         raise UsageError(
-            f"this would {verb} {url} and delete for good {lost}{whose}; no job keeps them; nothing was "
-            "changed; give keep='7d' (--keep 7d) to keep them for that time, so that this can be "
-            "rolled back, or keep=None (--no-keep) to delete them for good"
+            f"this would {verb} {url} and delete for good {lost}{whose}; nothing was changed; no other job "
+            "keeps these files: give keep='7d' (--keep 7d) to keep them for 7 days so that you can roll "
+            "this back, or keep=None (--no-keep) to delete them for good"
         )
 
 
 def log_effects(effects: Effects, url: str, verb: str, *, advice: str = "") -> None:
     """Log what is about to be done; as a warning if there is advice."""
-    said = [f"{name} {value}" for name, value in effects.lines() if value] or ["no file of it changes"]
+    said = [f"{name} {value}" for name, value in effects.lines() if value] or ["no file changes"]
     level = logging.WARNING if advice else logging.INFO
     _LOGGER.log(level, "%s %s: %s", verb, url, "; ".join([*said, *filter(None, [advice])]))
 
@@ -201,8 +201,8 @@ def _refuse_unknown_partitions(
         if not any(key.startswith(f"{one}/") for key in keys):
             raise UsageError(
                 f"{context.url} has no partition {one!r}, neither now nor when job "
-                f"{context.options.rollback.job} was "
-                "published; nothing was changed; give directories as they stand in the keys of files"
+                f"{context.options.rollback.job} was published; nothing was changed; write directories "
+                "exactly as in the keys of files"
             )
 
 

@@ -232,7 +232,7 @@ async def _refuse_rollbacks(engine: Engine, location: Location) -> None:
     for one in await find_unfinished_jobs(engine, location.key):
         if one.job is None or (one.job.options.rollback.job is not None and one.job.state in CHANGES_FILES):
             raise CommitDenied(
-                f"job {one.job_id} at {location.url} is unfinished, and may be showing files again that were "
+                f"job {one.job_id} at {location.url} is unfinished, and may be restoring files that are due "
                 f"to be deleted; nothing was deleted; wait for it, or run: magicfs recover {location.url}"
             )
 
@@ -316,7 +316,7 @@ async def _change_keeping(
             await _pause(attempt)
         else:
             return news
-    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times")
+    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others changed it each time, {_TRIES} times")
 
 
 async def _now_by_store(store: Store, destination: str, conditions: Conditions) -> int | None:
@@ -340,7 +340,7 @@ async def _now_by_store(store: Store, destination: str, conditions: Conditions) 
             await _pause(attempt)
         else:
             return None if modified is None else int(modified * 1000) + _TICK_MS
-    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times")
+    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others changed it each time, {_TRIES} times")
 
 
 async def _over_by_store(store: Store, destination: str, keeping: Sequence[Keeping], now_ms: int) -> set[str]:

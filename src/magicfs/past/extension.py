@@ -116,9 +116,9 @@ class _Promises:
     def refuse(self, look: Look, plan: Replacement, shown: Mapping[str, ManifestFile]) -> None:
         if over := [key for key in plan.equal_keys if key in self.held]:
             raise CommitDenied(
-                f"job {look.context.job} would write over {over[0]}, which an earlier job has replaced and "
-                "still keeps; nothing was published; use unique_names=True, or run magicfs maintain once its "
-                "time is over"
+                f"job {look.context.job} would overwrite {over[0]}, which an earlier job has replaced and "
+                "still keeps; nothing was published; use unique_names=True, or run magicfs maintain after "
+                "it has expired"
             )
         restored = (key for key in look.output.restored if key not in shown)
         if lost := [key for key in restored if paths.join(look.destination, key) in self.going]:
@@ -202,8 +202,8 @@ async def restored_files(
     assert view is not None
     if view.older_files:
         raise UsageError(
-            f"when job {job} was published to {context.url} files were there that no manifest knows, so what "
-            "readers saw then cannot be told; nothing was changed; roll back to a later job"
+            f"when job {job} was published to {context.url} there were files in no manifest, so magicfs "
+            "cannot know what readers saw then; nothing was changed; roll back to a later job"
         )
     only = context.options.rollback.partitions
     return {
@@ -220,14 +220,14 @@ def files_gone(engine: Engine, context: JobContext, keys: Sequence[str]) -> Obje
         "rollback",
         f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
         f"{len(keys)} files that were published with job {context.options.rollback.job} were deleted or "
-        "written over by later jobs, or are being deleted; nothing was changed",
-        hint="publish with keep= to keep them for a time",
+        "overwritten by later jobs, or are being deleted; nothing was changed",
+        hint="publish with keep= to keep replaced files for a time",
     )
 
 
 def _cannot_keep(context: JobContext, key: str) -> UsageError:
     """The error of a job that would write over what it is to keep."""
     return UsageError(
-        f"job {context.job} would write over {key}, which keep promises to keep; nothing was "
-        "published; use unique_names=True, or leave keep out"
+        f"job {context.job} would overwrite {key}, which keep has to preserve; nothing was published; use "
+        "unique_names=True, or leave keep out"
     )

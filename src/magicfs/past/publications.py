@@ -62,5 +62,5 @@ def _not_published(engine: Engine, location: Location, job: str) -> ObjectNotFou
         "read",
         f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
         f"job {job} is not among those published to {location.url}",
-        hint="check the id and the URL; a stream begins anew with another checkpointLocation",
+        hint="check the id and the URL; a stream starts over with another checkpointLocation",
     )

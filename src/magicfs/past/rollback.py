@@ -29,7 +29,7 @@ from magicfs.transaction.taken_back import run_in_effect
 
 __all__ = ["RollbackReport", "roll_back", "rollback"]
 
-_ADVICE: Final = "give partitions= to take back only what lies in some directories"
+_ADVICE: Final = "give partitions= to roll back only some directories"
 
 
 @dataclass(frozen=True, slots=True)

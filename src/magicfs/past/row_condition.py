@@ -163,7 +163,7 @@ class _Reader:
         kind, sign = self.next("a comparison")
         sign = {"==": "=", "<>": "!="}.get(sign, sign)
         if kind != "sign" or sign not in _OPPOSITE:
-            raise self.error(f"has {sign!r} where a comparison should be")
+            raise self.error(f"has {sign!r} where a comparison is expected")
         return _compared(name, sign, self.literal())
 
     def name(self) -> str:
@@ -171,7 +171,7 @@ class _Reader:
         if kind == "quoted":
             word = word[1:-1].replace('""', '"')
         elif kind != "word":
-            raise self.error(f"has {word!r} where the name of a column should be")
+            raise self.error(f"has {word!r} where the name of a column is expected")
         self.names.append(word)
         return word
 
@@ -192,7 +192,7 @@ class _Reader:
                 return self.number(word)
             case "keyword", "true" | "false":
                 return word == "true"
-        raise self.error(f"has {word!r} where a value should be; text stands in single quotes")
+        raise self.error(f"has {word!r} where a value is expected; write text in single quotes")
 
     def number(self, word: str) -> int | Decimal:
         try:
@@ -208,7 +208,7 @@ class _Reader:
 
     def next(self, what: str) -> _Token:
         if self.place == len(self.tokens):
-            raise self.error(f"ends where {what} should be")
+            raise self.error(f"ends where {what} is expected")
         self.place += 1
         return self.tokens[self.place - 1]
 
@@ -221,11 +221,11 @@ class _Reader:
     def expect(self, kind: str, word: str) -> None:
         if not self.take(kind, word):
             there = self.tokens[self.place][1] if self.place < len(self.tokens) else "its end"
-            raise self.error(f"has {there!r} where {word!r} should be")
+            raise self.error(f"has {there!r} where {word!r} is expected")
 
     def expect_end(self) -> None:
         if self.place < len(self.tokens):
-            raise self.error(f"goes on with {self.tokens[self.place][1]!r} where it should end")
+            raise self.error(f"continues with {self.tokens[self.place][1]!r} where it should end")
 
     def error(self, problem: str) -> UsageError:
         return UsageError(f"the condition {self.text!r} {problem}")

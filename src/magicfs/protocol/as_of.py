@@ -56,7 +56,7 @@ def parse_moment(text: str) -> int:
     """Milliseconds since the epoch of a moment in ISO 8601. Raises UsageError as ``parse_as_of``."""
     moment = _read(text)
     if moment is None:
-        raise UsageError(f"{text!r} is no time; write one as 2026-03-31T12:00Z")
+        raise UsageError(f"{text!r} is not a time; write it like 2026-03-31T12:00Z")
     return _milliseconds(moment, text)
 
 
@@ -70,12 +70,12 @@ def _read(text: str) -> datetime | None:
 def _milliseconds(moment: datetime, shown: str) -> int:
     if moment.tzinfo is None:
         raise UsageError(
-            f"{shown} names no time zone, and readers elsewhere would take it for another moment; add one, "
+            f"{shown} has no time zone, so it would mean different moments in different places; add one, "
             "such as Z for UTC: 2026-03-31T12:00Z, or datetime(..., tzinfo=datetime.UTC)"
         )
     # By whole numbers, for a float of seconds may lie a millisecond off.
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     milliseconds = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
     if milliseconds < 0:
-        raise UsageError(f"{shown} lies before 1970; nothing was published then")
+        raise UsageError(f"{shown} is before 1970; nothing was published then")
     return milliseconds

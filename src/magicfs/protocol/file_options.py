@@ -64,8 +64,8 @@ def of_writer(given: Mapping[str, Any]) -> dict[str, Any]:
     for other, name in _OTHER_NAMES.items():
         if other in kept and kept.setdefault(name, value := kept.pop(other)) != value:
             raise UsageError(
-                f"{other}={value!r} and {name}={kept[name]!r} are one option with two values; nothing was "
-                "written; give one of them"
+                f"{other}={value!r} and {name}={kept[name]!r} are the same option with two values; nothing "
+                "was written; give one of them"
             )
     return kept
 
@@ -86,7 +86,8 @@ def check(options: Mapping[str, Any], known: frozenset[str], path: str, store: s
     if unknown := sorted(set(options) - known):
         raise UsageError(
             f"{path}: {', '.join(unknown)} cannot be given with one file on {store}; nothing was written; "
-            f"leave it out, or give it to the filesystem for all files; known are {', '.join(sorted(known))}"
+            "leave it out, or give it to the filesystem for all files; possible are "
+            f"{', '.join(sorted(known))}"
         )
 
 

@@ -70,9 +70,10 @@ class HadoopRelease:
         why = (
             f"knows only {', '.join(sorted(CHECKSUMS))}"
             if self.etag_format == "object"
-            else "has no room for checksums (3.4.2 and later have)"
+            else "cannot store checksums (3.4.2 and later can)"
         )
         raise UsageError(
-            f"uploads are opened with ChecksumAlgorithm={algorithm!r}, whose checksums completing them needs "
-            f"again, and Hadoop {self.text} {why}; nothing was changed; leave the algorithm or hadoop out"
+            f"uploads are opened with ChecksumAlgorithm={algorithm!r}, so completing them needs the "
+            f"checksums, and Hadoop {self.text} {why}; nothing was changed; leave the algorithm or hadoop "
+            "out"
         )

@@ -49,9 +49,9 @@ class JobState(StrEnum):
 MEANING: Final[Mapping[JobState, str]] = MappingProxyType(
     {
         JobState.OPEN: "tasks may write and commit; nothing is visible",
-        JobState.PREPARED: "what will be replaced is announced; nothing is visible",
+        JobState.PREPARED: "the files to replace are recorded; nothing is visible",
         JobState.COMMITTING: "the commit point: every upload is being completed",
-        JobState.COMPLETED: "every new file is visible; what is old may be deleted, no way back",
+        JobState.COMPLETED: "every new file is visible; old files are being deleted; no way back",
         JobState.ABORTING: "uploads are being aborted; nothing was visible",
         JobState.REVERTING: "files that became visible are being removed again",
     }
@@ -149,11 +149,11 @@ def no_way_back(*, irreversible: bool, write_ids: bool, equal_keys: bool = True)
     of Hadoop's and copies have none.
     """
     if irreversible and not equal_keys:
-        return "small files are being put, and what was sent of them cannot be called back"
+        return "small files are being written, and those already written cannot be taken back"
     if irreversible:
         return "old files have been replaced by new ones of the same name, and their content is gone"
     if not write_ids:
-        return "its files carry no write id, so they cannot be distinguished from somebody else's"
+        return "its files carry no write id, so they cannot be distinguished from files of other jobs"
     return None
 
 

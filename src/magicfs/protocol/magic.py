@@ -198,7 +198,7 @@ def directory_of(element: str) -> str | None:
     directory = element.removeprefix(_TO).replace("%2F", "/").replace("%25", "%")
     names = directory.split("/")
     if element_to(directory) != element or not {"", ".", ".."}.isdisjoint(names):
-        raise UsageError(f"{element!r} names no directory; take the path that task.path_to gives")
+        raise UsageError(f"{element!r} does not name a directory; use the path that task.path_to returns")
     return directory
 
 
@@ -232,5 +232,5 @@ def _located(path: str, dialect: Dialect) -> MagicPath | None:
     if "::" in path:
         raise UsageError(f"{path!r} contains '::', which separates chained URLs; choose another name")
     if any(name in {".", ".."} for name in names):
-        raise UsageError(f"{path!r} contains a '.' or '..' element; write the path out")
+        raise UsageError(f"{path!r} contains a '.' or '..' element; write the full path")
     return MagicPath(bucket, "/".join(names), names[:index], names[index], names[index + 1 :])

@@ -160,14 +160,14 @@ def touched_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...]:
         partition, slash, _ = relative.rpartition("/")
         if not slash:
             raise UsageError(
-                f"{relative} lies at the root of the destination, in no partition; overwrite_partitions "
+                f"{relative} is at the root of the destination, not in a partition; overwrite_partitions "
                 "needs every file in a partition directory; partition the data, or use mode='overwrite'"
             )
         found.add(partition)
     if len({partition.count("/") for partition in found}) > 1:
         shown = " and ".join(sorted(found, key=lambda one: one.count("/"))[:: max(1, len(found) - 1)])
         raise UsageError(
-            f"files lie in partitions of different depths, such as {shown}; overwrite_partitions needs one "
+            f"files are in partitions of different depths, such as {shown}; overwrite_partitions needs one "
             "depth; partition all files by the same columns"
         )
     return tuple(sorted(found))

@@ -39,8 +39,8 @@ class PartLimits:
         """Raise UsageError for a part size that the store would refuse."""
         if not self.size_min <= part_size <= self.size_max:
             raise UsageError(
-                f"part_size={part_size} is outside what the store takes; "
-                f"choose between {self.size_min} and {self.size_max} bytes"
+                f"part_size={part_size} is outside the limits of the store; choose between {self.size_min} "
+                f"and {self.size_max} bytes"
             )
 
 

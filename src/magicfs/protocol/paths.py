@@ -123,8 +123,8 @@ def parse_path(path: str, *, has_buckets: bool = True, before: str = "") -> Loca
     if not all(names):
         spelled = before + (join(bucket, *names) if bucket else f"/{join(*names)}")
         raise UsageError(
-            f"{path!r} has two slashes in a row; write it as {spelled!r}, for tools disagree "
-            "whether the two are one place"
+            f"{path!r} has two slashes in a row; write it as {spelled!r}, because tools disagree whether "
+            "the two are the same place"
         )
     if _VERSION in key:
         raise UsageError(f"{path!r} names a version with {_VERSION!r}; write {path.partition(_VERSION)[0]!r}")
@@ -133,7 +133,7 @@ def parse_path(path: str, *, has_buckets: bool = True, before: str = "") -> Loca
 
 def _refuse_dots(path: str, names: Iterable[str]) -> None:
     if any(name in {".", ".."} for name in names):
-        raise UsageError(f"{path!r} contains a '.' or '..' element; write the key out")
+        raise UsageError(f"{path!r} contains a '.' or '..' element; write the full key")
 
 
 def elements(key: str) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def relative_to(key: str, directory: str) -> str:
     """The key relative to a directory that it lies under; UsageError if it lies elsewhere."""
     prefix = prefix_of(directory)
     if not key.startswith(prefix) or len(key) == len(prefix):
-        raise UsageError(f"{key!r} does not lie under {directory!r}; write below the destination")
+        raise UsageError(f"{key!r} is not under {directory!r}; write below the destination")
     return key[len(prefix) :]
 
 

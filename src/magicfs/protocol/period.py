@@ -52,7 +52,8 @@ def parse_period(name: str, value: object) -> int:
         match = _PERIOD.fullmatch(value) if isinstance(value, str) else None
         if match is None:
             raise UsageError(
-                f"{name}={value!r} is no length of time; write it as 7d, 12h, 30m or 45s, or give a timedelta"
+                f"{name}={value!r} is not a period of time; write it as 7d, 12h, 30m or 45s, or give a "
+                "timedelta"
             )
         found = int(match["number"]) * _UNITS_MS[match["unit"]]
     if not 0 < found <= PERIOD_MAX_MS:
@@ -69,8 +70,8 @@ def kept_for(keep: Period | NotSaid | None, *, keep_in_place: bool) -> int | Non
         return parse_period("keep", keep)
     if keep_in_place:
         raise UsageError(
-            "keep_in_place says where replaced files stay, and keep does not say for how long; "
-            "give it, such as keep='7d', or leave both out; nothing was changed"
+            "keep_in_place needs keep, which sets how long replaced files stay; nothing was changed; add "
+            "keep='7d' or similar, or leave keep_in_place out"
         )
     return None
 

@@ -141,8 +141,8 @@ def _refuse_odd(key: str, source: str, directories: Iterable[str]) -> None:
     if paths.can_be_a_file(key) and not modes.is_reserved(paths.relative_to(key, directory)):
         return
     raise CommitFailed(
-        f"{source} names {key!a}, which is no key of data: a record, or work of a job, or a path with an "
-        "element that is empty, '.' or '..'; nothing was published; find out who wrote the file",
+        f"{source} names {key!a}, which is not a valid key for data: a record, or work of a job, or a path "
+        "with an element that is empty, '.' or '..'; nothing was published; find out who wrote the file",
         failed=[key],
     )
 
@@ -150,8 +150,8 @@ def _refuse_odd(key: str, source: str, directories: Iterable[str]) -> None:
 def _outside(bucket: str, key: str, source: str, own: str, directories: Iterable[str]) -> CommitFailed:
     places = " and ".join(f"{own}/{one}" for one in directories)
     return CommitFailed(
-        f"{source} names {bucket}/{key}, which lies outside {places}; "
-        "nothing was published; find out who wrote the file",
+        f"{source} names {bucket}/{key}, which is outside {places}; nothing was published; find out who "
+        "wrote the file",
         failed=[key],
     )
 

@@ -241,7 +241,7 @@ async def awaited(function: Callable[..., _T], *args: Any) -> _T:
             raise cancelled from None
         else:
             if cancelled is not None:
-                cancelled.add_note("what was waited for came to its end all the same")
+                cancelled.add_note("the operation finished anyway")
                 raise cancelled
             return result
 

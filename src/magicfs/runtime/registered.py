@@ -34,8 +34,8 @@ def load(group: str, name: str, *needed: str) -> Any:
     points = _named(group, name)
     if not points:
         raise UsageError(
-            f"{name!r} of {group} is not installed; nothing was changed; install the distribution that "
-            "brings it, or a newer magicfs"
+            f"{name!r} of {group} is not installed; nothing was changed; install the package that provides "
+            "it, or a newer magicfs"
         )
     if len(points) > 1:
         said = " and ".join(map(_distribution, points))

@@ -141,7 +141,7 @@ def commit_batch(
     except MagicError as error:
         # The batch is published: nobody has to run it again because of what a replay has left.
         _LOG.warning(
-            "what a replay of batch %s of %s wrote was not discarded whole: %s", batch_id, sink_id, error
+            "the files of a replay of batch %s of %s were not fully discarded: %s", batch_id, sink_id, error
         )
     return _told(
         JobReport.before(before, job.url, spec.options.committer, spec.options.mode), sink_id, batch_id
@@ -159,16 +159,16 @@ def abort_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCom
         try:
             run_on(spec.loop, spec.make_committer().abort_job, commits, None)
         except ProtocolViolation as error:
-            _LOG.warning("Spark gave batch %s of %s up, which is published: %s", batch_id, sink_id, error)
+            _LOG.warning("Spark aborted batch %s of %s, but it is published: %s", batch_id, sink_id, error)
             run_on(spec.loop, _discarded, spec, commits)
     except MagicError as error:
-        _LOG.warning("batch %s of %s could not be discarded whole: %s", batch_id, sink_id, error)
+        _LOG.warning("batch %s of %s could not be fully discarded: %s", batch_id, sink_id, error)
 
 
 def _told(report: JobReport, sink_id: str, batch_id: int) -> JobReport:
     log_report(report)
     if report.published_before:
-        text = "batch %s of sink %s was published before, by job %s; what was written now was discarded"
+        text = "batch %s of sink %s was already published, by job %s; the files written now were discarded"
         _LOG.warning(text, batch_id, sink_id, report.job_id)
     return report
 
@@ -191,7 +191,7 @@ async def settled_batch(engine: Engine, location: Location, *, sink_id: str, bat
         await _swept(engine, location, unset)
     except MagicError as error:
         # The batch is published: nobody has to run it again because of what a replay has left.
-        _log_left((f"what a replay has uploaded was not discarded whole: {error}",), unset)
+        _log_left((f"the uploads of a replay were not fully discarded: {error}",), unset)
     return published
 
 

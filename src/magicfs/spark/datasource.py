@@ -90,7 +90,7 @@ class MagicWriter(DataSourceArrowWriter):
         commits = _commits(messages)
         if len(commits) < len(messages):
             raise ProtocolViolation(
-                f"Spark commits job {self.job_id} and gives {len(commits)} messages of {len(messages)} "
+                f"Spark committed job {self.job_id} with only {len(commits)} messages of {len(messages)} "
                 "tasks; nothing was published; run the job again"
             )
         from magicfs.spark.batch_jobs import log_report
@@ -130,10 +130,10 @@ class MagicWriter(DataSourceArrowWriter):
                 job.add(commit)
             job.abort()
         except ProtocolViolation as error:
-            _LOG.warning("Spark gave job %s up after its commit point: %s", self.job_id, error)
+            _LOG.warning("Spark aborted job %s after its commit point: %s", self.job_id, error)
             return None
         except MagicError as error:
-            _LOG.error("job %s could not be discarded whole: %s", self.job_id, error)
+            _LOG.error("job %s could not be fully discarded: %s", self.job_id, error)
         return job
 
 

@@ -82,10 +82,10 @@ def _sweep_later(job: Job) -> None:
     except CommitDenied:
         _LOG.info("job %s was taken over; its uploads are left to its new driver", job.id)
     except ProtocolViolation as error:
-        _LOG.info("late uploads of job %s were not looked for: %s", job.id, error)
+        _LOG.info("late uploads of job %s were not searched for: %s", job.id, error)
     except MagicError as error:
         text = (
-            "uploads that late attempts of job %s may have left were not discarded: %s; once none of them "
-            "runs any more, magicfs recover %s --job %s --abort --driver-is-dead discards them"
+            "late attempts of job %s may have left uploads that were not discarded: %s; after all of them "
+            "have ended, magicfs recover %s --job %s --abort --driver-is-dead discards them"
         )
         _LOG.warning(text, job.id, error, job.url, job.id)

@@ -128,8 +128,8 @@ def build(
     _check_format(options)
     if not options.unique_names and options.tracking == "memory":
         raise UsageError(
-            "uniqueNames='false' needs tracking='store', because uploads of lost tasks could be found "
-            "neither by name nor by record; set both, or neither"
+            "uniqueNames='false' needs tracking='store', because uploads of lost tasks could not be found "
+            "by name or by record; set both, or neither"
         )
     return options
 
@@ -149,7 +149,8 @@ def _check_stream(options: WriteOptions, *, streaming: bool) -> None:
     if streaming:
         if options.run_id is not None:
             raise UsageError(
-                "runId cannot name a stream, whose every batch is a run; leave it out, or use sinkId"
+                "runId is for batch writes, and every batch of a stream is a run of its own; leave it out, "
+                "or use sinkId"
             )
         return
     for shown in _OF_STREAMS:
@@ -169,7 +170,7 @@ def _check_format(options: WriteOptions) -> None:
     if options.row_group_size is not None and not kind.row_groups:
         able = [name for name, one in FORMATS.items() if one.row_groups]
         raise UsageError(
-            f"rowGroupSize has no meaning in {kind.name}; leave it out, or choose {' or '.join(able)}"
+            f"rowGroupSize does not apply to {kind.name}; leave it out, or choose {' or '.join(able)}"
         )
 
 
@@ -179,7 +180,7 @@ def _unknown(names: Sequence[str]) -> str:
     meant = [f"{name} looks like {OPTIONS[found[0]]}" for name, found in close.items() if found]
     hint = f" ({'; '.join(meant)})" if meant else ""
     noun = "option" if len(names) == 1 else "options"
-    return f"unknown {noun} {', '.join(names)}{hint}; format('magic') knows {', '.join(known)}"
+    return f"unknown {noun} {', '.join(names)}{hint}; format('magic') supports {', '.join(known)}"
 
 
 def _chosen_mode(asked: WriteMode | None, *, overwrite: bool, partitioned: bool) -> WriteMode:
@@ -188,17 +189,17 @@ def _chosen_mode(asked: WriteMode | None, *, overwrite: bool, partitioned: bool)
         if asked in {None, "append", "error"}:
             return asked or "append"
         raise UsageError(
-            f"option mode={asked!r} deletes data and mode('append') says to keep it; use mode('overwrite')"
+            f"option mode={asked!r} deletes data and mode('append') keeps it; use mode('overwrite')"
         )
     if asked in {"append", "error"}:
         raise UsageError(
-            f"option mode={asked!r} keeps data and mode('overwrite') says to delete it; use mode('append')"
+            f"option mode={asked!r} keeps data and mode('overwrite') deletes it; use mode('append')"
         )
     if asked is None and partitioned:
         # Spark keeps spark.sql.sources.partitionOverwriteMode from data sources like this one.
         raise UsageError(
-            "mode('overwrite') with partitionCols has two meanings: say option('mode', 'overwrite') to "
-            "replace the whole dataset, or option('mode', 'overwrite_partitions') for the "
+            "mode('overwrite') with partitionCols is ambiguous: write option('mode', 'overwrite') to "
+            "replace the whole dataset, or option('mode', 'overwrite_partitions') to replace only the "
             "partitions that you write"
         )
     return asked or "overwrite"
@@ -218,7 +219,7 @@ def _check_columns(chosen: Sequence[str], columns: Sequence[str]) -> None:
         raise UsageError(f"partitionCols names a column twice: {', '.join(chosen)}; name each once")
     if chosen and len(set(chosen)) == len(set(columns)):
         raise UsageError(
-            "partitionCols names every column, so that the files would be empty; leave one column out"
+            "partitionCols names every column, so the files would be empty; leave one column out"
         )
 
 

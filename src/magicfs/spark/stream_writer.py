@@ -66,9 +66,9 @@ def _sink_of(chosen: WriteOptions) -> str:
         return batch_jobs.check_sink(chosen.sink_id)
     if chosen.checkpoint is None:
         raise UsageError(
-            "the stream has no name by which a replayed batch finds itself; give .option('sinkId', 'clicks') "
-            "or .option('checkpointLocation', …), from which one is made: Spark's own setting of the "
-            "checkpoint does not reach the sink"
+            "the stream has no name by which a replayed batch can be recognized; give .option('sinkId', "
+            "'clicks') or .option('checkpointLocation', …), from which a name is derived: Spark does not "
+            "pass its own checkpoint setting to the sink"
         )
     return f"checkpoint-{hashlib.sha256(chosen.checkpoint.encode()).hexdigest()[:32]}"
 
@@ -97,8 +97,8 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
         number = None if context is None else context.getLocalProperty(_BATCH)
         if number is None:
             raise ProtocolViolation(
-                f"Spark set no {_BATCH} for this task, so it is not known which batch it writes; nothing was "
-                "written; use magicfs.spark.sink in foreachBatch"
+                f"Spark did not set {_BATCH} for this task, so its batch is unknown; nothing was written; "
+                "use magicfs.spark.sink in foreachBatch"
             )
         return TaskMessage(write_partition(self.job(int(number)).spec, self.settings, self.frame, iterator))
 

@@ -82,13 +82,13 @@ def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], N
     known = set(inspect.signature(write).parameters) - {"df", "url", "run_id", "job_id", "unknown"}
     if unknown := sorted(set(options) - known):
         raise UsageError(
-            f"sink() has no option {', '.join(unknown)}; the batch names run and job, and the others are "
-            f"those of magicfs.spark.write: {', '.join(sorted(known))}"
+            f"sink() has no option {', '.join(unknown)}; it sets run and job itself, and accepts the "
+            f"options of magicfs.spark.write: {', '.join(sorted(known))}"
         )
     mode = options.get("mode", "append")
     if mode not in {"append", "overwrite"}:
         raise UsageError(
-            f"mode={mode!r} would be about the batches before; use 'append', or 'overwrite' for a query of "
+            f"mode={mode!r} would apply to earlier batches; use 'append', or 'overwrite' for a query of "
             "output mode complete"
         )
     options = with_defaults(options, allow_empty=mode == "overwrite")
@@ -115,7 +115,7 @@ class _Sink:
             log_report(report)
             published = report.job_id if report.published_before else None
         if published is not None:
-            text = "batch %s of sink %s was published before, by job %s; nothing was written now"
+            text = "batch %s of sink %s was already published, by job %s; nothing was written"
             _LOG.warning(text, batch_id, self.sink_id, published)
 
 

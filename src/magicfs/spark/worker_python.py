@@ -26,8 +26,8 @@ _LOOK: Final = (
     "import sys, importlib.util as i; print(*sys.version_info[:2], int(i.find_spec('magicfs') is not None))"
 )
 _MEND: Final = (
-    "say os.environ['PYSPARK_PYTHON'] = sys.executable before the session is made, or set that variable "
-    "where Spark is started; nothing was changed"
+    "nothing was changed; set os.environ['PYSPARK_PYTHON'] = sys.executable before you create the session, "
+    "or set that variable where you start Spark"
 )
 
 
@@ -41,7 +41,7 @@ def check_worker_python(context: SparkContext) -> None:
     named = context.pythonExec
     path = shutil.which(named)
     if path is None:
-        raise UsageError(f"Spark's workers are to run {named!r}, which is not there; {_MEND}")
+        raise UsageError(f"Spark's workers should run {named!r}, which does not exist; {_MEND}")
     if _is_this(Path(path)):
         return
     found = _looked_at(path, context.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", ""))

@@ -89,7 +89,8 @@ def current_task(job: Job | JobSpec, *, storage_options: _StorageOptions = None)
     context = TaskContext.get()
     if context is None:
         raise ProtocolViolation(
-            "current_task was called outside of a Spark task; call it in the function given to mapInPandas"
+            "current_task was called outside of a Spark task; call it in the function that you pass to "
+            "mapInPandas"
         )
     told: dict[str, Any] = {} if storage_options is None else {"storage_options": dict(storage_options)}
     spec = job.spec if isinstance(job, Job) else job

@@ -54,7 +54,9 @@ __all__ = [
     "write_partition",
 ]
 
-_ADVICE = "cast the columns, or check_schema=False (as option checkSchema='false') writes them as they are"
+_ADVICE = (
+    "cast the columns, or pass check_schema=False (option checkSchema='false') to write them as they are"
+)
 
 
 def check_rows(job: Job, chosen: WriteOptions, frame: StructType) -> None:
@@ -75,7 +77,7 @@ def check_rows(job: Job, chosen: WriteOptions, frame: StructType) -> None:
         try:
             job.abort()
         except Exception as second:  # noqa: BLE001 - the first error must not be hidden
-            error.add_note(f"and job {job.id} could not be aborted whole: {second}")
+            error.add_note(f"and job {job.id} could not be fully aborted: {second}")
         raise
 
 
@@ -170,7 +172,7 @@ def write(
     _check_frame(df, mode)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     if sort and not columns:
-        raise UsageError("sort=True sorts by the partition columns and there are none; name partition_by")
+        raise UsageError("sort=True sorts by the partition columns, and there are none; give partition_by")
     meant = _meant(df, mode, partitioned=bool(columns))
     rest = dict(options or {})
     named = {name: rest.pop(name) for name in write_options.OF_JOB if name in rest}
@@ -384,13 +386,13 @@ def _abort(job: Job, error: BaseException) -> None:
     try:
         job.abort()
     except Exception as second:  # noqa: BLE001 - the first error must not be hidden
-        error.add_note(f"and job {job.id} could not be aborted whole: {second}")
+        error.add_note(f"and job {job.id} could not be fully aborted: {second}")
 
 
 def _check_frame(df: DataFrame, mode: str) -> None:
     if not hasattr(df, "mapInArrow"):
         raise UsageError(
-            f"{type(df).__name__} is not a DataFrame; give write() the frame itself, not its writer"
+            f"{type(df).__name__} is not a DataFrame; pass the frame itself to write(), not its writer"
         )
     if df.isStreaming:
         raise UsageError("the frame is a stream; write its batches with magicfs.spark.sink and foreachBatch")

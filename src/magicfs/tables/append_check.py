@@ -40,7 +40,7 @@ class RowsThere:
         *,
         partition_by: Sequence[str],
         partitioning: Partitioning = "hive",
-        advice: str = "cast the columns, or check_schema=False writes them as they are",
+        advice: str = "cast the columns, or pass check_schema=False to write them as they are",
     ) -> None:
         """Raise UsageError if a column is lost or has another type, or the partition columns are others."""
         wrong = list(

@@ -337,7 +337,7 @@ def _check_rows(job: Job, files: _Files) -> None:
         files.file_format,
         partition_by=files.partition_by,
         partitioning=files.partitioning,
-        advice="cast the columns, pass schema=, or check_schema=False writes them as they are",
+        advice="cast the columns, pass schema=, or pass check_schema=False to write them as they are",
     )
 
 

@@ -331,7 +331,7 @@ class JobTransaction:
                 try:
                     await self._discard(record, version, str(error))
                 except MagicError as second:
-                    error.add_note(f"and job {self.context.job} could not be aborted whole: {second}")
+                    error.add_note(f"and job {self.context.job} could not be fully aborted: {second}")
             raise
 
     async def _discard(self, record: JobRecord, version: JobVersion, reason: str) -> None:

@@ -251,8 +251,8 @@ class Executor:
         done.warnings += [f"the files are published but cleaning up failed: {one}" for one in left]
         if done.unlisted is not None:
             done.warnings.append(
-                "uploads of attempts that left no record could not be looked for, and a lifecycle rule has "
-                f"to collect them: {done.unlisted}"
+                "uploads of attempts that left no record could not be listed, and a lifecycle rule has to "
+                f"collect them: {done.unlisted}"
             )
         return done
 

@@ -231,7 +231,7 @@ async def load(
     """
     if commits is None and context.options.tracking == "memory":
         raise ProtocolViolation(
-            "with tracking='memory' no listing shows what tasks committed; pass their TaskCommits to "
+            "with tracking='memory' a listing cannot show what tasks committed; pass their TaskCommits to "
             "job.commit"
         )
     if commits is None:
@@ -240,8 +240,8 @@ async def load(
         output = await load_commits(engine, context, sets, commits)
     if tasks is not None and output.tasks != tasks:
         raise ProtocolViolation(
-            f"{output.tasks} tasks of job {context.job} are committed and {tasks} are expected; "
-            "nothing was published; pass the commits of all tasks"
+            f"{output.tasks} tasks of job {context.job} were committed, but {tasks} were expected; nothing "
+            "was published; pass the commits of all tasks"
         )
     return output
 

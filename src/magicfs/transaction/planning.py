@@ -417,7 +417,7 @@ class _Named(Overwrite):
                 return True  # it is deleted only if it is the one that was listed
             if not is_file(info, self._chosen[paths.relative_to(one.key, self.look.destination)]):
                 raise CommitDenied(
-                    f"{bucket}/{one.key} was written over since it was published; nothing was changed; run "
+                    f"{bucket}/{one.key} was overwritten since it was published; nothing was changed; run "
                     f"magicfs verify {self.look.context.url}, and remove or restore what is altered"
                 )
             return True

@@ -264,7 +264,7 @@ async def refuse_published(context: JobContext, record: JobRecord, version: JobV
     """A job that is published is not published again."""
     await record.remove(version)
     raise CommitDenied(
-        f"job {context.job} is published already; nothing was changed; use another job id for new data"
+        f"job {context.job} is already published; nothing was changed; use another job id for new data"
     )
 
 

@@ -28,7 +28,7 @@ def test_source_that_changes_fails_the_copy_and_nothing_is_recorded(
 
     monkeypatch.setattr(Source, "read_next", read_and_change)
     target = f"{scene.bucket}/dataset1/__magic/mine/__base/a"
-    with pytest.raises(PreconditionFailed, match="while it was copied, and nothing was recorded"):
+    with pytest.raises(PreconditionFailed, match="during the copy, and nothing was recorded"):
         scene.filesystem.cp_file(f"{scene.bucket}/old é", target)
     assert (set(scene.objects()), scene.uploads()) == ({"old é"}, [])
 

@@ -121,7 +121,7 @@ def test_single_file_is_written_and_copied_and_deleted_by_pyarrow(scene: S3Scene
         pa.parquet.read_table(f"{base}/a.parquet", filesystem=fs)
     with pytest.raises(ValueError, match="cannot be copied or moved"):
         fs.move(f"{base}/a.parquet", f"{base}/c.parquet")
-    with pytest.raises(ValueError, match="is not possible for a delayed upload"):
+    with pytest.raises(ValueError, match="is not possible, because parts of a delayed upload"):
         fs.open_append_stream(f"{base}/a.parquet")
     fs.delete_file(f"{base}/a.parquet")
     with pytest.raises(FileNotFoundError):  # as in s3fs: a directory is what lies below it

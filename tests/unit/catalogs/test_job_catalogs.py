@@ -69,7 +69,7 @@ def test_a_rerun_registers_what_the_first_driver_did_not(scene: JobScene):
 def test_what_is_no_catalog_and_what_leaves_no_manifest_is_refused(scene: JobScene):
     with pytest.raises(UsageError, match=r"catalogs holds 'delta'.*magicfs\.catalogs"):
         magicfs.Job(scene.url, filesystem=scene.filesystem, catalogs=["delta"])  # type: ignore[list-item]
-    with pytest.raises(UsageError, match="registered from manifests"):
+    with pytest.raises(UsageError, match="catalogs need manifests"):
         magicfs.Job(scene.url, filesystem=scene.filesystem, committer="direct", catalogs=[Delta()])
     assert scene.objects() == {}
 

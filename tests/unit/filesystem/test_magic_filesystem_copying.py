@@ -70,7 +70,7 @@ def test_source_that_changes_fails_the_copy_and_nothing_is_recorded(
     scene.put(SOURCE, b"0123456789")
     with pytest.raises(
         PreconditionFailed,
-        match=r"replaced or deleted while it was copied, and nothing was recorded; copy it",
+        match=r"replaced or deleted during the copy, and nothing was recorded; copy it",
     ):
         WAYS[way](scene.filesystem)
     assert (set(scene.objects()), scene.uploads()) == ({SOURCE} if change != "deleted" else set(), [])

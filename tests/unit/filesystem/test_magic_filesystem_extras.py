@@ -93,7 +93,9 @@ def test_extras_take_every_spelling_of_a_path(name: str, before: str) -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_change_of_a_file_that_is_not_there_yet_is_refused(name: str) -> None:
     wrapped = Tagged()
-    with pytest.raises(UsageError, match=r"pending: there is no object yet .* when the job has committed"):
+    with pytest.raises(
+        UsageError, match=r"pending: its object does not exist yet.* after the job has committed"
+    ):
         CHANGES[name](MagicFileSystem(wrapped), f"magic::memory://{PENDING_PATH}")
     assert wrapped.given == []
 

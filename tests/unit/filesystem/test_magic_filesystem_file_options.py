@@ -142,7 +142,7 @@ def test_copy_of_a_file_in_hand_takes_other_names_before_the_options_of_its_sour
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"content_type": "a/b", "ContentType": "a/c"}, "one option with two values"),
+        ({"content_type": "a/b", "ContentType": "a/c"}, "the same option with two values"),
         ({"overwrite": False}, "overwrite cannot be given"),
         ({"content_settings": {"content_md5": b"1"}}, "content_md5 cannot be given"),
         ({"fixed_key_metadata": {"custom_time": "now"}}, "custom_time cannot be given"),

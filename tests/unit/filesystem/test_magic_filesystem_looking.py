@@ -191,7 +191,7 @@ def test_other_objects_under_magic_are_read_as_they_are(scene: MemoryScene, tmp_
 
 @pytest.mark.parametrize("mode", ["ab", "a", "r+b", "r+", "w+b", "w+", "x+b", "rb+", "wb+"])
 def test_mode_that_changes_what_was_sent_is_refused_by_name(pending: MemoryScene, mode: str) -> None:
-    with pytest.raises(UsageError, match="is not possible for a delayed upload") as caught:
+    with pytest.raises(UsageError, match="is not possible, because parts of a delayed upload") as caught:
         pending.filesystem.open(FILE, mode)
     assert repr(mode.replace("t", "")) in str(caught.value) or "b'" in str(caught.value)
     assert pending.uploads() == ["dataset1/day=1/a b%.csv"]

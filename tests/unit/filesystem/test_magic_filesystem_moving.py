@@ -77,7 +77,7 @@ def test_move_into_a_task_is_refused_before_anything_is_changed(
 ) -> None:
     before = full.objects()
     full.requests()
-    with pytest.raises(UsageError, match=r"nothing was changed; write filesystem\.copy\(.*filesystem\.rm\("):
+    with pytest.raises(UsageError, match=r"nothing was changed; call filesystem\.copy\(.*filesystem\.rm\("):
         MOVES[way](task.filesystem, f"bucket/{source}", f"{task.path}/day=1/{source}")
     assert (full.objects(), full.uploads()) == (before, [])
     assert not {"create_upload", "put", "delete"} & set(full.requests())
@@ -86,7 +86,7 @@ def test_move_into_a_task_is_refused_before_anything_is_changed(
 @pytest.mark.parametrize("way", MOVES)
 def test_move_to_a_path_of_ones_own_is_refused(full: MemoryScene, way: str) -> None:
     before = full.objects()
-    with pytest.raises(UsageError, match=r"once that is published filesystem\.rm"):
+    with pytest.raises(UsageError, match=r"after that is published filesystem\.rm"):
         MOVES[way](full.filesystem, f"bucket/{SOURCES[0]}", f"{OWN}/a")
     assert (full.objects(), full.uploads()) == (before, [])
 

@@ -184,7 +184,7 @@ def test_option_that_cannot_be_right_is_refused(options: dict[str, Any]) -> None
 
 def test_part_size_that_the_store_would_refuse_is_refused_before_the_upload() -> None:
     filesystem = MagicFileSystem(target_protocol="s3", target_options=NESTED, part_size=2**20)
-    with pytest.raises(UsageError, match="part_size=1048576 is outside what the store takes"):
+    with pytest.raises(UsageError, match="part_size=1048576 is outside the limits of the store"):
         filesystem.open(f"{MAGIC}/a", "wb")
 
 

@@ -177,4 +177,4 @@ def test_a_change_outside_of_a_task_is_warned_about(
     with caplog.at_level(logging.WARNING, logger="magicfs"):
         change(scene.filesystem)
     assert "bucket/out/" in caplog.text
-    assert "lies outside of what a task writes" in caplog.text
+    assert "is outside the task's directory" in caplog.text

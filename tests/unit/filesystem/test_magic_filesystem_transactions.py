@@ -304,7 +304,7 @@ def test_dataset_that_could_belong_to_two_transactions_is_refused(scene: MemoryS
 
     with ThreadPoolExecutor(2) as pool:
         for running in [pool.submit(write) for _ in range(2)]:
-            with pytest.raises(UsageError, match=r"look at its directory inside its transaction first"):
+            with pytest.raises(UsageError, match=r"first access its directory inside its transaction"):
                 running.result()
     assert (scene.uploads(), pending_keys(scene)) == ([], set())
 

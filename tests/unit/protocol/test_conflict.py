@@ -131,8 +131,8 @@ def test_touched_partitions_are_the_directories_of_the_files() -> None:
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        (["d/a"], "a lies at the root of the destination, in no partition"),
-        (["d/p=1/a", "d/b"], "b lies at the root of the destination"),
+        (["d/a"], "a is at the root of the destination, not in a partition"),
+        (["d/p=1/a", "d/b"], "b is at the root of the destination"),
         (["d/p=1/a", "d/p=1/q=2/a"], "different depths, such as p=1 and p=1/q=2"),
         (["d/x/y/z/a", "d/p/a", "d/x/y/a"], "different depths, such as p and x/y/z"),
     ],

@@ -87,7 +87,7 @@ def test_siblings_with_a_common_beginning_are_not_under_each_other(directory: st
 
 def test_dataset10_is_not_dataset1() -> None:
     assert not paths.is_under("dataset10/part-0", "dataset1")
-    with pytest.raises(UsageError, match="does not lie under"):
+    with pytest.raises(UsageError, match="is not under"):
         paths.relative_to("dataset10/part-0", "dataset1")
 
 
@@ -164,5 +164,5 @@ def test_equal_sizes_stay_equal() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 5 * 2**20 - 1, 5 * 2**30 + 1])
 def test_part_size_that_the_store_refuses_is_refused_first(size: int) -> None:
-    with pytest.raises(UsageError, match="outside what the store takes"):
+    with pytest.raises(UsageError, match="outside the limits of the store"):
         PartLimits().check(size)

@@ -19,8 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         action="append",
         default=[],
-        help="a metastore of Hive that is yours, such as thrift://host:9083, in addition to those in the "
-        "configuration of PyIceberg; no other is connected to",
+        help="a Hive metastore that you trust, such as thrift://host:9083, in addition to those in "
+        "PyIceberg's configuration; magicfs connects to no other",
     )
 
 

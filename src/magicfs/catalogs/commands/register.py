@@ -23,13 +23,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--register",
         metavar="CATALOG",
         choices=("delta", "iceberg", "glue", "hive", "symlink"),
-        help="let a table of a catalog show the dataset: delta, at the destination itself; iceberg, glue or "
-        "hive; or symlink, lists of files for Athena, Trino and Hive",
+        help="register the dataset as a table: delta, at the destination itself; iceberg, glue or hive; or "
+        "symlink, file lists for Athena, Trino and Hive",
     )
     parser.add_argument(
         "--table",
         metavar="NAME",
-        help="with --register: the table of iceberg, glue or hive, such as db.sales",
+        help="with --register: the iceberg, glue or hive table, such as db.sales",
     )
     parser.add_argument(
         "--catalog-name",
@@ -40,13 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exact",
         action="store_true",
-        help="with --register hive: let readers go by lists of files: Trino and Presto can, Hive and "
-        "Spark cannot",
+        help="with --register hive: readers use file lists (works in Trino and Presto, not Hive or Spark)",
     )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="with --register: also if others changed the table; what they did to it is undone",
+        help="with --register: overwrite changes that others made to the table",
     )
 
 
@@ -54,10 +53,10 @@ def check(arguments: argparse.Namespace) -> None:
     """Raise UsageError if arguments lack that need others."""
     kind, only = arguments.register, "register" in (arguments.only or ())
     if kind is None and any((only, arguments.table, arguments.exact, arguments.force)):
-        raise UsageError("no catalog is named; give --register, such as --register delta")
+        raise UsageError("no catalog was given; add --register, such as --register delta")
     if kind in {"delta", "symlink"} and arguments.table is not None:
         raise UsageError(
-            f"--table is for iceberg, glue and hive; a {kind} table is at the destination itself"
+            f"--table is for iceberg, glue and hive; a {kind} table is stored at the destination itself"
         )
     if kind in {"iceberg", "glue", "hive"} and arguments.table is None:
         raise UsageError(f"name the table of the {kind} catalog: --table db.sales")

@@ -79,7 +79,7 @@ class RenamingCommitter(DrivenCommitter):
                     await self._transaction.abort((), setup.driver, given=False)
             if isinstance(error, ObjectExists):
                 raise UsageError(
-                    f"a file is in the place of a directory that the job needs below "
+                    "a file has the name of a directory that the job needs below "
                     f"{self.context.temporary.temporary}: {error}; nothing was changed; remove the file, or "
                     "choose another destination"
                 ) from error
@@ -170,7 +170,7 @@ class RenamingCommitter(DrivenCommitter):
             except StoreError as error:
                 failures += 1
                 if failures >= self.save_attempts:
-                    error.add_note(f"and so it was in each of {failures} attempts to save the manifest")
+                    error.add_note(f"the same happened in each of {failures} attempts to save the manifest")
                     raise
             await asyncio.sleep(self.pause_s * failures)
 
@@ -186,7 +186,7 @@ class RenamingCommitter(DrivenCommitter):
             state = await self._transaction.state()
             if state is not None and state not in BEFORE_COMMIT:
                 raise ProtocolViolation(
-                    f"task attempt {attempt} may be among what job {self.context.job} publishes; nothing was "
+                    f"task attempt {attempt} may be published by job {self.context.job}; nothing was "
                     "deleted; leave it to the job commit"
                 )
             await self.tree.delete(self.context.temporary.manifest_key(attempt))
@@ -216,10 +216,10 @@ class RenamingCommitter(DrivenCommitter):
 
 def in_the_way(key: str, wanted: str, there: str = "file") -> CommitFailed:
     """Why a job may not publish: old data lies where it has a file or a directory."""
-    how = "; options={'delete_obstacles': True} has it deleted, as by Hadoop"
+    how = "; or pass options={'delete_obstacles': True} to delete it, as Hadoop does"
     return CommitFailed(
-        f"{key} is a {there} that was there before, and the job has a {wanted} of that name; nothing "
-        f"was published; move it away and commit again, or use other names{how if there == 'file' else ''}",
+        f"{key} already exists as a {there}, and the job has a {wanted} of that name; nothing was "
+        f"published; move it away and commit again, or use other names{how if there == 'file' else ''}",
         failed=[key],
     )
 

@@ -48,7 +48,7 @@ class NameCheck:
             raise self._refused(name, key, problem)
         if key in self.files:
             raise CommitFailed(
-                f"task {self.task} wrote two files that have one final name, {key}; nothing was committed; "
+                f"task {self.task} wrote two files with the same final name, {key}; nothing was committed; "
                 "give one of them another name",
                 failed=[key],
             )
@@ -63,15 +63,14 @@ class NameCheck:
 
     def _problem(self, key: str) -> str | None:
         if is_reserved(paths.relative_to(key, self.places.destination)):
-            return "committers keep their work under such names"
+            return "such names are reserved for committers"
         try:
             longest = max(len(element.encode()) for element in key.split("/"))
         except UnicodeEncodeError:
-            return "its name is no valid Unicode"
+            return "its name is not valid Unicode"
         if self.longest and longest > self.longest:
             return (
-                f"an element of its final name {key!a} has {longest} bytes, and at most "
-                f"{self.longest} are possible"
+                f"an element of its final name {key!a} has {longest} bytes, and the limit is {self.longest}"
             )
         return None
 

@@ -68,7 +68,7 @@ def begin(work_directory: str | None, job: str, attempt: str) -> None:
         remove_dead(work_directory, job)
         descriptor = _lock(f"{directory}{_LOCK}")
         if descriptor is None:
-            raise ProtocolViolation(f"attempt {attempt} of job {job} is being run on this machine already")
+            raise ProtocolViolation(f"attempt {attempt} of job {job} is already running on this machine")
         _locks[directory] = descriptor
         try:
             os.ftruncate(descriptor, 0)
@@ -81,8 +81,8 @@ def begin(work_directory: str | None, job: str, attempt: str) -> None:
             raise
     except OSError as error:
         raise UsageError(
-            f"the attempt's local directory {directory} cannot be made: {error}; make room there, or choose "
-            "another by options={'work_directory': …}"
+            f"the attempt's local directory {directory} cannot be created: {error}; free space there, or "
+            "choose another by options={'work_directory': …}"
         ) from error
 
 
@@ -93,7 +93,7 @@ def is_own(directory: str) -> bool:
     except FileNotFoundError:
         return False
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise PermissionError(f"{directory} is no directory of this user: somebody has put it there")
+        raise PermissionError(f"{directory} does not belong to this user: somebody else created it")
     return True
 
 

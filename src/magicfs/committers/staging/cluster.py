@@ -72,7 +72,7 @@ class ClusterSets:
                 place.write(probe, b"probe")
                 place.move(probe, f"{probe}-moved")
                 if place.read(f"{probe}-moved") != b"probe":
-                    raise OSError("what was written there does not come back")
+                    raise OSError("a file written there could not be read back")
                 place.fs.rm_file(place.at(f"{probe}-moved"))
             except Exception:
                 if is_new:
@@ -106,7 +106,7 @@ class ClusterSets:
     async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
         """As ``StoreSets.keep``."""
         if task == TEMPORARY:
-            raise UsageError(f"no task may be called {task!r} with cluster_directory; give it another name")
+            raise UsageError(f"a task cannot be named {task!r} with cluster_directory; give it another name")
         context, layout = self._context, self.layout
         own = layout.own_set(self._number, attempt, task)
         raw = pending_set.to_bytes(context.options.hadoop.etag_format)
@@ -153,8 +153,9 @@ class ClusterSets:
                 is_committed = await self._asked("get", committed, look)
             except StoreError as second:
                 raise CommitOutcomeUnknown(
-                    f"task {task}, {attempt}: it is not known whether its pending set was renamed to the "
-                    f"committed task; nothing was aborted; commit the task again, or run it again: {error}"
+                    f"task {task}, {attempt}: the rename of its pending set to the committed task may or "
+                    "may not have happened; nothing was aborted; commit the task again, or run it again: "
+                    f"{error}"
                 ) from second
             if not is_committed:
                 raise

@@ -121,7 +121,7 @@ class StagingCommitter(DrivenCommitter):
                 case _:
                     await self._clean_up()
         except MagicError as second:
-            error.add_note(f"and what the job has left was not looked for: {second}")
+            error.add_note(f"and leftovers of the job were not searched for: {second}")
 
     async def _clean_up(self, winners: Collection[str] = ()) -> tuple[int, list[MagicError]]:
         """Abort uploads that only the cluster's sets record, then remove what is left. Returns how many were
@@ -228,7 +228,7 @@ class StagingCommitter(DrivenCommitter):
             problems += output.problems
             for file in output.files:
                 if modes.is_reserved(file.name):
-                    problems.append(f"{file.name!a} has an element that is kept for committers")
+                    problems.append(f"{file.name!a} has an element that is reserved for committers")
                 elements = file.relative
                 if self.context.options.unique_names:
                     elements = unique_name(elements, task, self.context.job)
@@ -239,12 +239,12 @@ class StagingCommitter(DrivenCommitter):
                     problems.append(str(error))
                 if key in by_key:
                     problems.append(
-                        f"{file.name!a} and {by_key[key].file.name!a} have one final name, {key!a}"
+                        f"{file.name!a} and {by_key[key].file.name!a} have the same final name, {key!a}"
                     )
                 by_key[key] = Source(file, key)
         if problems:
             first, *others = problems
-            failed = CommitFailed(f"task {task} was not committed: {first}; fix that and run the task again")
+            failed = CommitFailed(f"task {task} was not committed: {first}; fix this and run the task again")
             for other in others:
                 failed.add_note(f"and: {other}")
             raise failed
@@ -278,8 +278,8 @@ class StagingCommitter(DrivenCommitter):
     def _not_here(self, attempt: AttemptId) -> CommitFailed:
         return CommitFailed(
             f"the local directory {self._directory(attempt)} of attempt {attempt} is not on this machine, "
-            f"{platform.node()}, or was removed; nothing was committed; run the task again, and commit "
-            "it where it was set up and has written"
+            f"{platform.node()}, or was removed; nothing was committed; run the task again, and commit it "
+            "in the place where it was set up and wrote its files"
         )
 
     async def _remove(self, attempt: AttemptId) -> None:
@@ -332,6 +332,6 @@ def _not_removed(error: OSError) -> StoreError:
 def _left_out(number: int) -> str:
     files = "1 local file was" if number == 1 else f"{number} local files were"
     return (
-        f"{files} left out, for readers skip names that begin with _ or a dot; rename what is data, or give "
-        "the job options={'hidden_files': 'data'}"
+        f"{files} left out, because readers skip names that begin with _ or a dot; rename data files, or "
+        "give the job options={'hidden_files': 'data'}"
     )

@@ -117,11 +117,11 @@ def _take(root: str, entry: os.DirEntry[str], relative: tuple[str, ...], output:
         if not Path(path).is_relative_to(root):
             return f"is a symbolic link out of the attempt's directory, to {path!a}"
     if not stat.S_ISREG(found.st_mode):
-        return f"is no file, but {_kind(found.st_mode)}"
+        return f"is not a file, but {_kind(found.st_mode)}"
     try:
         "/".join(relative).encode()
     except UnicodeEncodeError:
-        return "has a name that is no UTF-8, as keys must be"
+        return "has a name that is not UTF-8, as keys must be"
     output.files.append(LocalFile(path, relative, found.st_size, found.st_mtime_ns))
     return None
 

@@ -286,7 +286,7 @@ class Share:
 def _limit() -> int:
     given = os.environ.get(LIMIT_VARIABLE, "").strip()
     if given and not (given.isascii() and given.isdigit()):
-        raise UsageError(f"{LIMIT_VARIABLE}={given!r} is no number of MiB; write it like {_DEFAULT_MIB}")
+        raise UsageError(f"{LIMIT_VARIABLE}={given!r} is not a number of MiB; write it like {_DEFAULT_MIB}")
     return int(given or _DEFAULT_MIB) * 2**20
 
 

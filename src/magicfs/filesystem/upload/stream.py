@@ -325,7 +325,7 @@ class Upload:
         if self._failure is not None:
             raise self._failure
         if self._length + size > self._limits.object_max:
-            raise UsageError(f"{self.path} grows beyond {self._limits.object_max} bytes; write several files")
+            raise UsageError(f"{self.path} would exceed {self._limits.object_max} bytes; write several files")
 
     async def seal(self, last: PartBody | PlacedPart) -> None:
         """Send what is left and wait until the store has every part. A second call sends nothing.
@@ -398,7 +398,7 @@ class Upload:
     def _part_ended(self, body: PartBody | PlacedPart, held: int, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or (error is not None and not isinstance(error, Exception)):
-            error = UsageError(f"{self.path} was not written whole; write it again")
+            error = UsageError(f"{self.path} was not written completely; write it again")
         # Raised again by the next send, or by seal.
         self._failure = self._failure or error
         kept = False

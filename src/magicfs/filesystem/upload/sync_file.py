@@ -60,7 +60,7 @@ class DelayedFile(WriteOnlyFile):
 
     def info(self) -> dict[str, Any]:
         """Refused, as by every file of fsspec that is being written."""
-        raise UsageError(f"{self.path} is being written; ask its filesystem once it is closed")
+        raise UsageError(f"{self.path} is being written; ask its filesystem after you close it")
 
     def close(self) -> None:
         """Finish the upload and record it; a second call, or one after an abort, does nothing.

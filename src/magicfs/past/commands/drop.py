@@ -11,7 +11,7 @@ from magicfs.report import human_bytes
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "remove partitions or matching files, as a new job, all or nothing"
+HELP = "remove partitions or matching files, atomically, as a new job"
 PLACE = ("past", 2)
 
 
@@ -22,13 +22,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--partition",
         metavar="DIRECTORY",
         action="append",
-        help="a directory relative to URL, such as day=2026-01-01, with all below; may be repeated",
+        help="a directory relative to URL, such as day=2026-01-01, with everything below it; may be repeated",
     )
     parser.add_argument(
         "--published-by",
         metavar="WHICH",
         action="append",
-        help="what a publication added: a job id, a run id or a tag; may be repeated",
+        help="the files that a publication added: a job id, a run id or a tag; may be repeated",
     )
     parser.add_argument(
         "--where",
@@ -36,7 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a condition on partition values and file facts, such as \"day < '2026-01-01'\"",
     )
     add_asked_keeping(parser, "how long to keep the dropped files, such as 7d")
-    parser.add_argument("--run-id", metavar="ID", help="name of the run: a second drop of it does nothing")
+    parser.add_argument(
+        "--run-id", metavar="ID", help="name of the run: a second drop with this name does nothing"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     nothing = "" if report.files else f"nothing to drop at {report.url}; nothing was changed"
     if report.published_before:
-        nothing = f"this run was dropped before, by job {report.job_id}; nothing was changed"
+        nothing = f"job {report.job_id} already made this drop; nothing was changed"
     done = "would drop" if arguments.dry_run else "dropped"
     first = f", such as {report.keys[0]}" if report.keys else ""
     fields = [

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> Part:
         line = f"{done} {files} that {len(report.jobs)} jobs replaced"
     if report.keeping:
         line += (
-            f"; {report.keeping} jobs still keep files, the next is due {human_moment(report.next_ms or 0)}"
+            f"; {report.keeping} jobs still keep files, the next expires {human_moment(report.next_ms or 0)}"
         )
-    stays = [("stays", f"{key}: somebody else wrote it again") for key in report.altered]
+    stays = [("stays", f"{key}: another program rewrote it") for key in report.altered]
     return Part(line, report.to_dict(), [stays], status_of(found=arguments.dry_run and report.jobs))

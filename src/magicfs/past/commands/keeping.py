@@ -26,7 +26,7 @@ def add_asked_keeping(parser: argparse.ArgumentParser, text: str) -> None:
         dest="keep",
         action="store_const",
         const=None,
-        help="delete at once what nothing else keeps",
+        help="delete files at once unless another job keeps them",
     )
     _add_in_place(parser)
 
@@ -35,6 +35,6 @@ def _add_in_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-in-place",
         action="store_true",
-        help="keep them in place on a bucket with versions, too: for readers that know only names, such as "
-        "those of Iceberg and Delta tables",
+        help="keep them in place even on a bucket with versions, for readers that cannot read versions, "
+        "such as those of Iceberg and Delta tables",
     )

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"url": arguments.url, "publications": [one.to_dict() for one in found]})
     elif not found:
-        write_line(f"nothing was published to {arguments.url}")
+        write_line(f"nothing is published at {arguments.url}")
     else:
         moments = [(one.published, one.kept_until) for one in found]
         aged = [[human_moment(one.timestamp() * 1000) if one else "" for one in pair] for pair in moments]

@@ -11,7 +11,7 @@ from magicfs.past.commands.keeping import add_asked_keeping
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "publish an earlier state again, as a new job, all or nothing"
+HELP = "publish an earlier state again, atomically, as a new job"
 PLACE = ("past", 1)
 
 
@@ -31,9 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="roll back only this directory relative to URL, such as day=2026-01-01; may be repeated",
     )
-    add_asked_keeping(parser, "how long to keep what was published since, such as 7d")
+    add_asked_keeping(parser, "how long to keep the files published since, such as 7d")
     parser.add_argument(
-        "--run-id", metavar="ID", help="name of the run: a second rollback of it does nothing"
+        "--run-id", metavar="ID", help="name of the run: a second rollback with this name does nothing"
     )
 
 

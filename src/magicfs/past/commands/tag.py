@@ -11,7 +11,7 @@ from magicfs.errors import UsageError
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "name a publication, to read it or roll back to it by that name"
+HELP = "name a publication, to read it or roll back to it by this name"
 PLACE = ("past", 3)
 
 
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "default the newest",
     )
     which.add_argument("--delete", action="store_true", help="remove the tag; the publication stays")
-    parser.add_argument("--move", action="store_true", help="let a tag that names another one name this one")
+    parser.add_argument("--move", action="store_true", help="move the tag if it names another publication")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -223,7 +223,7 @@ class LocalTree:
             else:
                 return True
             there = True  # and others write or delete here meanwhile
-        raise OSError(errno.EBUSY, f"others wrote here each of {_TRIES} times")
+        raise OSError(errno.EBUSY, f"other processes wrote here each of {_TRIES} times")
 
     async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:
         work = partial(self._write, body=body, if_absent=if_absent)

@@ -144,7 +144,7 @@ class FolderTree:
             return
 
     def _busy(self, operation: str, path: str) -> StoreError:
-        problem = f"others wrote here each of {_TRIES} times"
+        problem = f"other processes wrote here each of {_TRIES} times"
         return StoreError(operation, self._place(path), problem, hint="stop them, then try again")
 
     def _check(self, operation: str, path: str, *, whole_bucket: bool = True) -> None:
