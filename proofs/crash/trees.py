@@ -125,7 +125,7 @@ class Tree:
     def _make_room(self, operation: str, path: str) -> None:
         while path:
             if path in self.world.objects:
-                raise ObjectExists(operation, path, "a file is in the place of a directory")
+                raise ObjectExists(operation, path, "a file has the name of a directory")
             path = _parent(path)
 
     def _move(self, source: str, destination: str) -> None:

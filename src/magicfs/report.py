@@ -32,12 +32,12 @@ __all__ = [
 
 
 class Report:
-    """What every report has: plain values for programs, a table for notebooks."""
+    """Base of all reports: plain values for programs, a table for notebooks."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         return asdict(cast("Any", self))  # each is a dataclass
 
     def __str__(self) -> str:
@@ -107,14 +107,14 @@ class JobReport(Report):
         uploads_aborted: Uploads of failed, retried or duplicate attempts that were discarded.
         files_deleted: Old files that were replaced.
         manifest: URL of the list of all files; empty if there is none.
-        published_before: Whether an earlier job of the same run had published, and nothing was done now.
+        published_before: Whether an earlier job had already published this run, so this one did nothing.
         filenames: URLs of the first 100 files.
-        warnings: Troubles after the files were published, such as work objects that could not be removed; and
-            partitions that ``overwrite`` deleted and the job did not write.
-        statistics: What tasks and job counted, under Hadoop's names.
-        task_figures: What each task wrote, in the order of their ids; empty if the commits were not handed
-            over. Left out of ``to_dict``.
-        skipped: Whether nothing was written, because data was there and the caller wanted it left.
+        warnings: Problems after the files were published, such as work objects that could not be removed; and
+            partitions that ``overwrite`` deleted without writing new files to them.
+        statistics: The counters of tasks and job, under Hadoop's names.
+        task_figures: What each task wrote, ordered by task id; empty if you did not pass the commits. Not in
+            ``to_dict``.
+        skipped: Whether nothing was written because data existed and the caller wanted to keep it.
     """
 
     job_id: str
@@ -137,14 +137,14 @@ class JobReport(Report):
 
     @property
     def rows(self) -> int | None:
-        """How many rows the tasks wrote; None if they did not count them."""
+        """Number of rows that the tasks wrote; None if they did not count them."""
         # Statistics travel with the files, and there may be none.
         known = [one.rows for one in self.task_figures if one.rows is not None]
         return self.statistics.counters.get(ROWS, sum(known) if known else None)
 
     @property
     def published(self) -> bool:
-        """Whether this job commit has published what its tasks wrote."""
+        """Whether this job commit published its tasks' files."""
         return not (self.skipped or self.published_before)
 
     @classmethod
@@ -263,20 +263,20 @@ Action = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ForeignJob:
-    """What a job of Hadoop's, whose driver is a JVM, has come to.
+    """The state of a Hadoop job, whose driver is a JVM.
 
     Attributes:
-        committer: Whose it is: ``magic``, ``staging`` or ``manifest``.
+        committer: Its committer: ``magic``, ``staging`` or ``manifest``.
         attempt: Number of its last job attempt.
-        tasks: Tasks that have committed in it.
-        files: Files of these.
+        tasks: Tasks of this attempt that have committed.
+        files: Files of these tasks.
         bytes: Size of the files.
-        published: How many of them its driver has published already.
-        uploads: Uploads that are open and that its own files name; of the manifest committer files that wait
-            to be renamed.
-        gone: Files that nobody can publish any more: neither they nor their uploads are there.
-        doubtful: Files of which it cannot be told whether its driver has published them.
-        problem: Why it cannot be committed; empty if nothing is known to be in the way.
+        published: How many of them its driver has already published.
+        uploads: Open uploads that the job's own files name; for the manifest committer, files that wait to be
+            renamed.
+        gone: Files that can no longer be published: neither they nor their uploads exist.
+        doubtful: Files that the driver may or may not have published.
+        problem: Why it cannot be committed; empty if no reason is known.
     """
 
     committer: str
@@ -293,24 +293,24 @@ class ForeignJob:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredJob:
-    """What became of one job.
+    """What ``recover`` found and did about one job.
 
     Attributes:
         job_id: The job.
-        found: The state that it was found in; ``quarantined`` if its audit has failed, ``unjudged`` if it is
-            open and its audit is still to come, ``ended`` if only leavings of it were there, ``hadoop`` if it
-            is one of Hadoop's, which have none.
-        action: What was done, or with ``dry_run`` what would be. ``not finished``: every file is visible, but
+        found: The state of the job: ``quarantined`` if its audit failed, ``unjudged`` if it is open and its
+            audit has not run, ``ended`` if there are only leftovers, ``hadoop`` if it is a Hadoop job, which
+            has no state.
+        action: What was done, or with ``dry_run`` would be done. ``not finished``: every file is visible, but
             the job has not ended, and ``warnings`` say why.
-        age_s: Seconds since the job was moved last.
-        host: Where that was.
-        files: Files that it publishes; 0 as long as that is not settled.
+        age_s: Seconds since the job last changed its state.
+        host: The host that changed it.
+        files: Files that it publishes; 0 as long as that is not decided.
         deleted: Old files that it replaces.
         uploads: Uploads of it that were discarded, or with ``dry_run`` would be.
         run_id: Name of its run; None if it has none.
-        reason: Why it is or was taken back, or is left unpublished; empty otherwise.
-        warnings: What could not be done; a repetition finishes it.
-        foreign: What a job of Hadoop's has come to; None for jobs of ours.
+        reason: Why it is or was rolled back, or is left unpublished; empty otherwise.
+        warnings: What could not be done; another call finishes it.
+        foreign: The state of a Hadoop job; None for jobs of magicfs.
     """
 
     job_id: str
@@ -334,7 +334,7 @@ class RecoverReport(Report):
     Attributes:
         url: The destination.
         jobs: Every job that had not ended, the oldest first.
-        below: If there was none, URLs of directories below where work of jobs lies.
+        below: If there was none, URLs of directories below that have unfinished jobs.
     """
 
     url: str
@@ -343,7 +343,7 @@ class RecoverReport(Report):
 
     @property
     def undecided(self) -> bool:
-        """Whether a job is left that somebody has to decide about."""
+        """Whether a job is left that needs your decision."""
         left = any(job.action.startswith(("left", "would")) or job.warnings for job in self.jobs)
         return left or bool(self.below)
 
@@ -359,25 +359,25 @@ class RecoverReport(Report):
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport(Report):
-    """A dataset against its bucket. Keys are relative to the destination, sorted.
+    """A dataset compared with its bucket. Keys are relative to the destination, sorted.
 
     Attributes:
         url: The dataset.
         job_id: The newest published job.
         files: How many files the dataset has.
         bytes: Their size.
-        missing: Files that are not there.
-        altered: Files with another size, or with another ETag and write id.
-        foreign: Visible objects that are no files of the dataset, and that no job keeps.
+        missing: Files that do not exist.
+        altered: Files with a different size, or a different ETag and write id.
+        foreign: Visible objects that are not files of the dataset, and that no job keeps.
         kept: How many visible files jobs have replaced and keep for a time.
-        unfinished: Jobs that have not ended. Foreign files may be of one that is being published.
-        damaged: With ``deep``, files that have not the bytes that were written, or cannot be read as what
-            they are, and what is wrong with each.
-        by_store: With ``deep``, how many files were not read: their tasks have left a checksum, and the store
-            tells one of the same kind.
+        unfinished: Jobs that have not ended. Foreign files may belong to one that is being published.
+        damaged: With ``deep``, files whose bytes are not the written ones or that cannot be read in their
+            format, with what is wrong with each.
+        by_store: With ``deep``, how many files were not read, because the store reports the checksum that
+            their tasks recorded.
         read: With ``deep``, how many files were read.
-        confirmed: How many of these have the checksum of their tasks or of the store, or the MD5 that their
-            ETag is made of. Of the others nothing is known that their bytes could be compared with.
+        confirmed: How many of these match the checksum of their tasks or of the store, or the MD5 in their
+            ETag. There is nothing to compare the others with.
     """
 
     url: str
@@ -396,12 +396,12 @@ class VerifyReport(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether the bucket shows exactly the dataset, and nothing that was read is damaged."""
+        """Whether the bucket has exactly the files of the dataset, and none that was read is damaged."""
         return not (self.missing or self.altered or self.foreign or self.damaged)
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What can be done about what was found, one sentence each."""
+        """What to do about the findings, one sentence each."""
         found = []
         if self.missing or self.altered or self.damaged:
             found.append(

@@ -611,7 +611,7 @@ def test_store_that_answers_nothing_is_given_up_and_told(place: Place) -> None:
         write(task, "part-0.txt")
     place.proxy.add(Rule("*", Action.HANG))
     began = time.monotonic()
-    told = r"given up: the store has answered nothing for 1 s.*abort again"
+    told = r"timed out: the store did not answer for 1 s.*abort again"
     with impatience(), pytest.raises(MagicError, match=told):
         job.abort()
     assert time.monotonic() - began < 20

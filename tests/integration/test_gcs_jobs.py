@@ -255,7 +255,7 @@ class TestRefusals:
         place.server.change_bucket(place.bucket, billing={"requesterPays": True})
         options = place.options | {"requester_pays": "paying-project"}
         try:
-            with pytest.raises(StoreError, match="give requester_pays=PROJECT"):
+            with pytest.raises(StoreError, match="set requester_pays=PROJECT"):
                 place.job().setup()
             write(place, mode="overwrite", storage_options=options).commit()
             magicfs.Dataset(place.url(), storage_options=options).recover()
@@ -273,7 +273,7 @@ class TestRefusals:
         else:
             place.server.change_bucket(place.bucket, retentionPolicy={"retentionPeriod": "3600"})
         store = resolve.open_store(resolve.filesystem("gs", place.options), place.bucket)
-        with pytest.raises(StoreError, match="retention is over or release the hold") as caught:
+        with pytest.raises(StoreError, match="retention ends or release the hold") as caught:
             resolve_run(store.delete([key]))
         assert not isinstance(caught.value, PermissionDenied)
         assert not caught.value.retryable

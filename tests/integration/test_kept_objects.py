@@ -281,7 +281,7 @@ def test_bucket_that_keeps_every_object_is_refused_at_setup(place: Place, kept: 
     assert len(left) == (1 if tried else 3)  # its job object, and two that were tried
     assert told.partition("stay: ")[2].partition("; ")[0] == ", ".join(left)
     assert f"magicfs recover {place.url} --job {job.id} --abort" in told
-    assert re.search("retention is over or release the hold|end of the policy or have the legal hold", told)
+    assert re.search("retention ends or release the hold|policy ends or have the legal hold", told)
     with pytest.raises(StoreError, match=r"retention|hold"):
         place.recover(job=job.id, abort=True)
     keep(on=False)
@@ -311,7 +311,7 @@ def test_setup_that_is_refused_for_another_reason_leaves_no_job_object(place: Pl
     with FaultProxy(place.server.endpoint, gcs_operation) as proxy:
         proxy.add(Rule("objects.insert", Action.ERROR, skip=1, status=403, code="forbidden"))
         options = place.options | {"endpoint_url": proxy.endpoint}
-        with pytest.raises(PermissionDenied, match="denied on trying a conditional request"):
+        with pytest.raises(PermissionDenied, match="a conditional request, which jobs depend on, was denied"):
             place.job(storage_options=options).setup()
         assert proxy.counts["objects.insert"] >= 2
     assert place.server.all_keys(place.bucket) == []

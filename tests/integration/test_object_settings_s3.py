@@ -368,7 +368,7 @@ def test_command_without_the_customers_key_is_refused_and_with_it_works(wire: Wi
     options = ["--storage-options", json.dumps(public(wire.bare))]
     refused = wire.run("", *arguments, *options)
     assert not refused.startswith("0 ")
-    assert "give the key that the job was given (SSE-C)" in refused
+    assert "give the job's customer key (SSE-C)" in refused
     assert "FSSPEC_S3" in refused
     assert everything(wire) == before
     wire.writes()
@@ -409,7 +409,7 @@ def test_store_that_ignores_the_customers_key_does_not_hide_that_it_is_missing(
         job = wire.job(CUSTOMERS)
         write(job, b"one")
         wire.writes()
-        with pytest.raises(UsageError, match=r"written down nowhere; nothing was changed; give the key"):
+        with pytest.raises(UsageError, match=r"not stored anywhere; nothing was changed; give the job"):
             abort(wire.url, job=job.id, storage_options=wire.bare)
         assert wire.writes() == []
         job.abort()
@@ -428,7 +428,7 @@ def test_wrong_key_is_told_from_missing_permission(wire: Wire) -> None:
 def test_job_beside_one_whose_key_it_lacks_is_refused_and_leaves_nothing(wire: Wire, mode: str) -> None:
     first = wire.job(CUSTOMERS)
     before = everything(wire)
-    with pytest.raises(StoreError, match=r"give the key that the job was given \(SSE-C\)"):
+    with pytest.raises(StoreError, match=r"give the job's customer key \(SSE-C\)"):
         wire.job({}, mode)
     assert everything(wire) == before
     write(first, b"one")

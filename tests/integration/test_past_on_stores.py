@@ -159,7 +159,9 @@ def test_rows_that_do_not_fit_are_appended_by_nobody(place: Place) -> None:
     url = f"{place.url} tables"
     magicfs.write(pa.table({"n": [1, 2]}), url, mode="append", **place.how)
     before = place.server.all_keys(place.bucket)
-    with pytest.raises(UsageError, match="column 'n' is int64 there, and double comes"):
+    with pytest.raises(
+        UsageError, match="column 'n' is int64 in the existing files, and double in the new rows"
+    ):
         magicfs.write(pa.table({"n": [1.5]}), url, mode="append", **place.how)
     assert place.server.all_keys(place.bucket) == before
     magicfs.write(pa.table({"n": [3]}), url, mode="append", **place.how)

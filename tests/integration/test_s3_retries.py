@@ -241,7 +241,7 @@ def test_conflict_of_a_conditional_complete_is_a_failure_and_the_upload_stays(
     upload_id = run(store.create_upload(_KEY, metadata={}))
     part = run(store.put_part(_KEY, upload_id, 1, b"x"))
     proxy.add(Rule("CompleteMultipartUpload", Action.ERROR, **CONFLICT))
-    with pytest.raises(StoreError, match="write the file anew") as caught:
+    with pytest.raises(StoreError, match="write the file again") as caught:
         run(store.complete_upload(_KEY, upload_id, [part], if_absent=True))
     assert type(caught.value) is StoreError
     assert proxy.counts["CompleteMultipartUpload"] == 1

@@ -172,7 +172,7 @@ def test_days_that_a_format_does_not_keep_are_refused_wherever_they_are(
         written(file_format, table)
         return
     with pytest.raises(
-        UsageError, match=f"column when holds a day outside .*, which {file_format} files do not keep"
+        UsageError, match=f"column when holds a day outside .*, which {file_format} files cannot store"
     ):
         written(file_format, table)
 

@@ -73,9 +73,13 @@ def die(chosen: MagicWriter, messages: list[TaskMessage], operation: str, after:
 
 
 DRIFTED = [
-    (StructType([StructField("id", StringType()), FRAME["p"]]), "p", "'id' is int64 there, and string comes"),
-    (StructType([StructField("n", LongType()), FRAME["p"]]), "p", "column 'id' is there, and does not come"),
-    (FRAME, "id", "partitioned by 'p', these would be by 'id'"),
+    (
+        StructType([StructField("id", StringType()), FRAME["p"]]),
+        "p",
+        "'id' is int64 in the existing files, and string in the new rows",
+    ),
+    (StructType([StructField("n", LongType()), FRAME["p"]]), "p", "column 'id' is missing in the new rows"),
+    (FRAME, "id", "partitioned by 'p', the new ones would be by 'id'"),
 ]
 
 
@@ -119,7 +123,7 @@ def test_batch_of_a_stream_whose_rows_do_not_fit_is_not_published() -> None:
 
     commit(writers[0], 0)
     before = MemoryFileSystem().find(url)
-    with pytest.raises(UsageError, match="column 'p' is there, and does not come"):
+    with pytest.raises(UsageError, match="column 'p' is missing in the new rows"):
         commit(writers[1], 1)
     commit(writers[1], 0)  # a replay
     assert MemoryFileSystem().find(url) == before

@@ -36,16 +36,16 @@ WRONG: dict[str, tuple[pa.Table, dict[str, Any], str]] = {
     "type": (
         ROWS.set_column(1, "n", pa.array([1.5, None])),
         {"partition_by": "day"},
-        "column 'n' is int64 there, and double comes",
+        "column 'n' is int64 in the existing files, and double in the new rows",
     ),
-    "lost": (ROWS.drop_columns(["n"]), {"partition_by": "day"}, "column 'n' is there, and does not come"),
+    "lost": (ROWS.drop_columns(["n"]), {"partition_by": "day"}, "column 'n' is missing in the new rows"),
     "other case": (
         ROWS.rename_columns(["día 50%", "N", "day"]),
         {"partition_by": "day"},
-        "'n' is there, and does not come, but 'N' does",
+        "'n' is missing in the new rows, but 'N' does",
     ),
-    "other partitions": (ROWS, {"partition_by": "n"}, "partitioned by 'day', these would be by 'n'"),
-    "no partitions": (ROWS, {}, "partitioned by 'day', these would be by nothing"),
+    "other partitions": (ROWS, {"partition_by": "n"}, "partitioned by 'day', the new ones would be by 'n'"),
+    "no partitions": (ROWS, {}, "partitioned by 'day', the new ones would be by nothing"),
 }
 
 
@@ -81,7 +81,7 @@ def test_new_columns_and_other_forms_of_a_type_fit(url: str) -> None:
 def test_the_newest_job_tells_what_is_there(url: str) -> None:
     magicfs.write(ROWS, url)
     magicfs.write(ROWS.append_column("new", pa.array([1, 2])), url, mode="append")
-    with pytest.raises(UsageError, match="'new' is there, and does not come"):
+    with pytest.raises(UsageError, match="'new' is missing in the new rows"):
         magicfs.write(ROWS, url, mode="append")
 
 
@@ -90,7 +90,7 @@ def test_files_that_no_job_has_published_are_looked_at_too(tmp_path: Path) -> No
     directory.mkdir()
     pd.DataFrame({"n": [1]}).to_parquet(directory / "old.parquet")
     url = f"file://{directory}"
-    with pytest.raises(UsageError, match="'n' is int64 there, and string comes"):
+    with pytest.raises(UsageError, match="'n' is int64 in the existing files, and string in the new rows"):
         magicfs.write(pa.table({"n": ["1"]}), url, mode="append")
     assert magicfs.write(pa.table({"n": [2]}), url, mode="append").published
 
@@ -151,17 +151,21 @@ def test_forms_of_one_type(there: Any, comes: Any) -> None:
 @pytest.mark.parametrize(
     ("there", "comes", "says"),
     [
-        (pa.int64(), pa.int32(), "column 'c' is int64 there, and int32 comes"),
+        (pa.int64(), pa.int32(), "column 'c' is int64 in the existing files, and int32 in the new rows"),
         (pa.timestamp("us", "UTC"), pa.timestamp("us"), "is timestamp"),
         (pa.decimal128(9, 2), pa.decimal128(9, 3), "is decimal128"),
-        (pa.list_(pa.string()), pa.list_(pa.int64()), "column 'c.item' is string there, and int64 comes"),
+        (
+            pa.list_(pa.string()),
+            pa.list_(pa.int64()),
+            "column 'c.item' is string in the existing files, and int64 in the new rows",
+        ),
         (
             pa.struct({"a": pa.int64()}),
             pa.struct({"b": pa.int64()}),
-            "field 'c.a' is there, and does not come",
+            "field 'c.a' is missing in the new rows",
         ),
         (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.string()), "column 'c.value' is int64"),
-        (pa.string(), pa.binary(), "column 'c' is string there, and binary comes"),
+        (pa.string(), pa.binary(), "column 'c' is string in the existing files, and binary in the new rows"),
     ],
 )
 def test_other_types(there: Any, comes: Any, says: str) -> None:

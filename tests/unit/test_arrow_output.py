@@ -129,8 +129,11 @@ def test_sink_publishes_what_its_tasks_returned(scene: JobScene) -> None:
 
 
 WRONG: list[tuple[pa.Table, str]] = [
-    (TABLE.set_column(0, "row", TABLE["row"].cast(pa.string())), "'row' is int64 there, and string comes"),
-    (TABLE.rename_columns(["n", "day"]), "column 'row' is there, and does not come"),
+    (
+        TABLE.set_column(0, "row", TABLE["row"].cast(pa.string())),
+        "'row' is int64 in the existing files, and string in the new rows",
+    ),
+    (TABLE.rename_columns(["n", "day"]), "column 'row' is missing in the new rows"),
 ]
 
 

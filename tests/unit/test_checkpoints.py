@@ -78,7 +78,7 @@ def test_the_newest_of_a_sum_of_manifests_is_the_one_written_last(scene: MemoryS
 
 def test_of_one_name_the_newest_is_read(scene: MemoryScene) -> None:
     destination = open_destination(URL, None, scene.wrapped)
-    with pytest.raises(ObjectNotFound, match="no whole one was published there"):
+    with pytest.raises(ObjectNotFound, match="there is no complete checkpoint"):
         find(destination, "step-1")
     save(scene, "step-1")
     first = find(destination, "step-1")

@@ -80,11 +80,11 @@ def test_only_some_parts_are_done(url: str, said: Said) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--partition", "p=1"], "give --rewrite"),
-        (["--keep", "7d"], "give --rewrite"),
-        (["--run-id", "tidy"], "give --rewrite"),
-        (["--only", "rewrite"], "give --rewrite"),
-        (["--rewrite", "much"], "'much' is no size; write it as 64M or 1G"),
+        (["--partition", "p=1"], "with --rewrite, such as"),
+        (["--keep", "7d"], "with --rewrite, such as"),
+        (["--run-id", "tidy"], "with --rewrite, such as"),
+        (["--only", "rewrite"], "with --rewrite, such as"),
+        (["--rewrite", "much"], "'much' is not a size; write it as 64M or 1G"),
         (["--table", "db.sales"], "no catalog was given; add --register"),
         (["--force"], "no catalog was given; add --register"),
         (["--only", "register"], "no catalog was given; add --register"),

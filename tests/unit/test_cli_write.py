@@ -68,10 +68,10 @@ def test_what_cannot_be_read_publishes_nothing(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "bad.csv").write_text("n\n" + "1\n" * 2_000_000 + "word\n")
     (tmp_path / "no.parquet").write_text("no")
     for inputs, message in (
-        (["good.csv", "no.parquet"], "write those of one format"),
+        (["good.csv", "no.parquet"], "write one format"),
         (["no.parquet"], "cannot be read as parquet"),
         (["missing*.csv"], "no such file"),
-        (["good.csv", "bad.csv"], "nothing is published"),
+        (["good.csv", "bad.csv"], "nothing was published"),
     ):
         paths = [str(tmp_path / name) for name in inputs]
         assert cli.main(["write", *paths, f"file://{out}"]) == 2

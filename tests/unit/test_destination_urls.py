@@ -56,7 +56,7 @@ REFUSED = {
     "s3://localhost:9000/bucket/a": "with storage_options={'endpoint_url': 'http://localhost:9000'}",
     "minio://bucket/a": "write 's3://bucket/a', with storage_options",
     "abfs://container@account/a": f"write 'abfs://container@{ACCOUNT}/…'",
-    "gs://me@bucket/a": "is no name of a bucket",
+    "gs://me@bucket/a": "is not a bucket name",
     "hdfs://host/a": "no store for hdfs://, only",
     "": "has no scheme",
 }
@@ -75,7 +75,7 @@ def test_any_other_is_refused_with_the_line_to_write(url: str) -> None:
 
 
 def test_credentials_in_a_url_are_not_quoted() -> None:
-    with pytest.raises(UsageError, match="carries credentials") as caught:
+    with pytest.raises(UsageError, match="contains credentials") as caught:
         magicfs.Job("s3://AKIA:very-secret@bucket/x")
     assert "very-secret" not in str(caught.value)
 
@@ -107,11 +107,11 @@ def scene() -> JobScene:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        (Path("s3://bucket/sales"), "give it as text, 's3://bucket/sales', or as upath.UPath"),
-        (PurePosixPath("gs://bucket"), "give it as text, 'gs://bucket'"),
-        (b"s3://bucket/sales", "is no URL; give text"),
-        (7, "is no URL; give text"),
-        (None, "is no URL; give text"),
+        (Path("s3://bucket/sales"), "give it as a string, 's3://bucket/sales', or as upath.UPath"),
+        (PurePosixPath("gs://bucket"), "give it as a string, 'gs://bucket'"),
+        (b"s3://bucket/sales", "is not a URL; give text"),
+        (7, "is not a URL; give text"),
+        (None, "is not a URL; give text"),
     ],
 )
 def test_what_is_no_url_is_refused(url: object, told: str) -> None:
@@ -120,11 +120,11 @@ def test_what_is_no_url_is_refused(url: object, told: str) -> None:
 
 
 def test_a_url_that_does_not_lead_to_the_given_filesystem_is_refused(scene: JobScene) -> None:
-    with pytest.raises(UsageError, match="does not lead to where the filesystem"):
+    with pytest.raises(UsageError, match="is not a URL of the filesystem"):
         magicfs.Job("/data/sales", filesystem=scene.filesystem)
-    with pytest.raises(UsageError, match="does not lead to where the filesystem 'file' is"):
+    with pytest.raises(UsageError, match="is not a URL of the filesystem 'file'"):
         magicfs.Job("s3://bucket/sales", filesystem=LocalFileSystem())
-    with pytest.raises(UsageError, match="does not lead to where the filesystem"):
+    with pytest.raises(UsageError, match="is not a URL of the filesystem"):
         magicfs.Dataset("/data/sales", filesystem=scene.filesystem).verify()
 
 

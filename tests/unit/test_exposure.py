@@ -165,7 +165,7 @@ def test_urls_as_objects_are_secrets_too() -> None:
     "url", [f"https://u:{KEY}@h/b/k", f"https://{KEY}@h/b/k", f"hdfs://u:{KEY}@h/x", f"u:{KEY}@bucket/x"]
 )
 def test_no_password_of_a_destination_is_quoted(url: str) -> None:
-    with pytest.raises(UsageError, match="carries credentials") as refused:
+    with pytest.raises(UsageError, match="contains credentials") as refused:
         resolve.location_of(url)
     assert KEY not in str(refused.value)
 

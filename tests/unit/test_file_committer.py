@@ -646,7 +646,7 @@ def test_file_in_the_place_of_the_work_is_named(tmp_path: Path, algorithm: Algor
     async def go() -> None:
         scene = FileScene(LocalStore(), str(tmp_path).strip("/"))
         await scene.put("_temporary", b"a file")
-        with pytest.raises(UsageError, match="is in the place of a directory that the job needs"):
+        with pytest.raises(UsageError, match="has the name of a directory that the job needs"):
             await scene.process(algorithm).setup()
         assert await scene.keys() == {"_temporary": b"a file"}
 

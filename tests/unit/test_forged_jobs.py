@@ -123,9 +123,11 @@ HARMLESS = [
 
 @pytest.mark.parametrize("settings", GIVES)
 def test_a_record_gives_no_rights_away_that_this_process_was_not_given(settings: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"a record alone does not decide.*nothing was changed.*give it"):
+    with pytest.raises(
+        UsageError, match=r"does not take access rights from a record.*nothing was changed.*give it"
+    ):
         object_settings.check_recorded(settings, {})
-    with pytest.raises(UsageError, match="a record alone"):
+    with pytest.raises(UsageError, match="access rights from a record"):
         object_settings.check_recorded(settings, dict.fromkeys(settings, "another"))
     object_settings.check_recorded(settings, settings)
 

@@ -69,8 +69,8 @@ def test_store_that_never_answers_is_given_up_and_named() -> None:
         with pytest.raises(Unavailable) as caught:
             await store.abort_upload("a b/ü", "upload")
         assert str(caught.value) == (
-            "abort_upload of bucket/a b/ü: given up: the store has answered nothing for 60 s; "
-            "check that the endpoint is right and up, then abort again"
+            "abort_upload of bucket/a b/ü: timed out: the store did not answer for 60 s; check that the "
+            "endpoint is right and up, then abort again"
         )
         assert asyncio.get_running_loop().time() == STALL_TIMEOUT_S
         assert inner.given_up == 1

@@ -518,7 +518,7 @@ def test_record_that_is_no_file_is_refused_at_once(
     victim.write_bytes(b"secret")
     lay(tmp_path / key, kind, victim)
     for request in (store.get(key), store.head(key), store.copy(key, "copy")):
-        with pytest.raises(StoreError, match=r"magicfs has not made.* find out who put it there") as caught:
+        with pytest.raises(StoreError, match=r"magicfs did not create.* find out which program") as caught:
             run(request)
         assert not isinstance(caught.value, FileNotFoundError)
     run(store.delete([key]))

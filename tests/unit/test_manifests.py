@@ -164,7 +164,7 @@ class TestPublishing:
             await publish(store, MATCH, DEST, manifest("a"))
             restless = Restless(BUCKET, store.world)
             restless.moves = []
-            with pytest.raises(Unavailable, match="others moved it"):
+            with pytest.raises(Unavailable, match="others changed it"):
                 await publish(restless, MATCH, DEST, manifest("b"))
             assert await publish(store, MATCH, DEST, manifest("b"))
             assert await jobs(store) == ["b", "a"]

@@ -82,7 +82,7 @@ def test_rename_that_fails_anywhere_says_what_to_do_and_doing_it_ends_it(kind: K
             scene.run(scene.tree.rename("from", "to"))
         error = caught.value
         plain = tree_of(scene.plain)
-        if "source is whole" in error.hint:
+        if "source is complete" in error.hint:
             assert scene.below("from") == FILES
             assert not error.retryable
             if scene.below("to"):
@@ -90,7 +90,7 @@ def test_rename_that_fails_anywhere_says_what_to_do_and_doing_it_ends_it(kind: K
                     scene.run(plain.rename("from", "to"))
             scene.run(plain.delete_tree("to"))
             scene.run(plain.rename("from", "to"))
-        elif "destination is whole" in error.hint:
+        elif "destination is complete" in error.hint:
             assert scene.below("to") == FILES
             assert not error.retryable
             scene.run(plain.delete_tree("from"))
@@ -100,8 +100,8 @@ def test_rename_that_fails_anywhere_says_what_to_do_and_doing_it_ends_it(kind: K
             scene.run(plain.rename("from", "to"))
         said[error.hint.split(";")[0]] += 1
         assert (scene.below("from"), scene.below("to")) == ({}, FILES)
-    assert said["the source is whole"] == len(FILES)
-    assert said["the destination is whole"] == 3
+    assert said["the source is complete"] == len(FILES)
+    assert said["the destination is complete"] == 3
 
 
 def test_rename_that_fails_starts_no_more_copies() -> None:
@@ -120,7 +120,7 @@ def test_denied_copy_stays_a_denial() -> None:
             raise PermissionDenied("copy", f"b/{destination}", "no")
 
     scene = Scene()
-    with pytest.raises(PermissionDenied, match="source is whole"):
+    with pytest.raises(PermissionDenied, match="source is complete"):
         scene.run(ObjectTree(Denying("b", scene.plain.world)).rename("from", "to"))
 
 

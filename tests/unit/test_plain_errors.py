@@ -28,16 +28,16 @@ def verify(url: str, **way: Any) -> object:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"endpont_url": "http://h"}, "knows no option 'endpont_url'; write endpoint_url"),
-        ({"aws_access_key_id": "k"}, "knows no option 'aws_access_key_id'; write key"),
-        ({"region": "eu"}, "knows no option 'region'; write client_kwargs={'region_name': …}"),
-        ({"bogus": 1}, "knows no option 'bogus'; it knows anon, "),
+        ({"endpont_url": "http://h"}, "has no option 'endpont_url'; write endpoint_url"),
+        ({"aws_access_key_id": "k"}, "has no option 'aws_access_key_id'; write key"),
+        ({"region": "eu"}, "has no option 'region'; write client_kwargs={'region_name': …}"),
+        ({"bogus": 1}, "has no option 'bogus'; it knows anon, "),
         ({"client_kwargs": {"regionname": "x"}}, "'regionname' in client_kwargs; write region_name"),
-        ({"client_kwargs": "eu"}, "client_kwargs is str, no dictionary"),
+        ({"client_kwargs": "eu"}, "client_kwargs is str, not a dict"),
         ({"config_kwargs": {"max_pool_connection": 3}}, "write max_pool_connections"),
-        ({"endpoint_url": "localhost:9000"}, "is no URL; write 'http://localhost:9000' or 'https://"),
-        ({"client_kwargs": {"endpoint_url": "h"}}, "endpoint_url='h' is no URL"),
-        ("http://localhost", "storage_options is str, no dictionary"),
+        ({"endpoint_url": "localhost:9000"}, "lacks a scheme; write 'http://localhost:9000' or 'https://"),
+        ({"client_kwargs": {"endpoint_url": "h"}}, "endpoint_url='h' lacks a scheme"),
+        ("http://localhost", "storage_options is str, not a dict"),
     ],
 )
 @pytest.mark.parametrize("call", [magicfs.Job, verify])
@@ -52,7 +52,7 @@ def test_wrong_options_are_named_before_any_request(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (PLAIN, "no option 'key'; leave it out, or give the URL of the store it is for; nothing was"),
+        (PLAIN, "no option 'key'; leave it out, or use the URL of the store that has it; nothing was"),
         ({"endpoint_url": "http://127.0.0.1:9"}, "no option 'endpoint_url'; leave it out"),
     ],
 )

@@ -151,7 +151,7 @@ class TestReadManifest:
     def test_arguments(self, read: Any):
         with pytest.raises(UsageError, match="not both"):
             magicfs.Dataset("memory://b/d", storage_options={"x": 1}, filesystem=MemoryFileSystem())
-        with pytest.raises(UsageError, match="magic's already"):
+        with pytest.raises(UsageError, match="already a magic filesystem"):
             read(magicfs.Dataset("memory://b/d", filesystem=MagicFileSystem(MemoryFileSystem())))
         with pytest.raises(UsageError, match="has no store for ftp://"):
             read(magicfs.Dataset("ftp://b/d"))

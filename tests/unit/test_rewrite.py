@@ -447,6 +447,6 @@ class TestCommand:
             task.filesystem.pipe_file(f"{task.path}/p=1/4.parquet", parquet(4))
         assert "replaced 2 files" in said("--run-id", "tidy")
         again = said("--run-id", "tidy")
-        assert "rewrite  this run was rewritten before, by job " in again
+        assert "rewrite  job " in again
         assert main(["maintain", url, "--rewrite", "much"]) == 2
         assert main(["maintain", url, "--run-id", "tidy"]) == 2, "which rewrite?"

@@ -121,7 +121,7 @@ def test_every_local_writer_may_be_used(scene: StagedScene) -> None:
 
 @pytest.mark.parametrize("given", ["relative/path", "hdfs://namenode/tmp", "file:///tmp", ""])
 def test_work_directory_must_be_an_absolute_local_path(scene: StagedScene, given: str) -> None:
-    with pytest.raises(UsageError, match=r"work_directory=.* is no absolute path of a local directory"):
+    with pytest.raises(UsageError, match=r"work_directory=.* is not the absolute path of a local directory"):
         scene.job(committer_options={"work_directory": given})
 
 

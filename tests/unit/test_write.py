@@ -134,7 +134,7 @@ def test_directories_without_names_read_back_and_none_is_hidden(url: str) -> Non
     magicfs.write(table, url, partition_by=["day"], partitioning="directory")
     assert len(visible(url)) == len(NAMES)
     assert rows(url, partitioning=["day"]) == expected({"day": NAMES, "n": ROWS["n"][: len(NAMES)]})
-    with pytest.raises(UsageError, match="is null, which no directory tells"):
+    with pytest.raises(UsageError, match="is null, which a directory"):
         magicfs.write(pa.table(ROWS), url, partition_by="day", partitioning="directory", mode="append")
     assert len(visible(url)) == len(NAMES)
 
@@ -214,9 +214,9 @@ def test_a_value_that_a_format_cannot_hold_publishes_nothing(url: str) -> None:
     with pytest.raises(UsageError, match="came after rows with"):
         magicfs.write([pa.table({"n": [1]}), pa.table({"m": [1]})], url)
     far = pa.table({"part": ["a", "b"], "n": pa.array([1, 2**62], pa.timestamp("s"))})
-    with pytest.raises(UsageError, match="parquet files cannot hold a value"):
+    with pytest.raises(UsageError, match="parquet files cannot store a value"):
         magicfs.write(far, url, partition_by="part")
-    with pytest.raises(UsageError, match="which CSV makes an empty line"):
+    with pytest.raises(UsageError, match="which CSV writes as an empty line"):
         magicfs.write(pa.table({"n": [1, None]}), url, format="csv")
     assert not visible(url)
 
@@ -291,10 +291,10 @@ def test_data_without_rows_make_no_file_and_replace_nothing_unless_allowed(url: 
     ("data", "how", "message"),
     [
         ({"n": [1]}, {"partition_by": "day"}, "partition column 'day' is missing; the columns are n"),
-        ({"n": [1]}, {"partition_by": "n"}, "no column is left for the files"),
+        ({"n": [1]}, {"partition_by": "n"}, "all columns are partition columns"),
         ({"n": [1], "m": [1]}, {"partition_by": ["n", "n"]}, "names a column twice"),
-        ({"_n": [1], "m": [1]}, {"partition_by": "_n"}, "take for hidden; rename"),
-        ({"n": [0.5], "m": [1]}, {"partition_by": "n"}, "has type double, which has no text"),
+        ({"_n": [1], "m": [1]}, {"partition_by": "_n"}, "treat as hidden; nothing was changed; rename"),
+        ({"n": [0.5], "m": [1]}, {"partition_by": "n"}, "has type double, which has no text form"),
         ({"n": ["a\0b"], "m": [1]}, {"partition_by": "n"}, "U\\+0000"),
         ({"n": [1]}, {"format": "avro"}, "choose one of parquet, csv, json, orc, arrow"),
         ({"n": [1]}, {"compression": "rar"}, "not a codec of parquet"),
@@ -323,9 +323,9 @@ def test_what_is_no_table_is_told(data: Any, url: str) -> None:
 
 
 def test_frames_that_arrow_does_not_know_are_told(url: str) -> None:
-    with pytest.raises(UsageError, match="cannot become a table of Arrow"):
+    with pytest.raises(UsageError, match="cannot be converted to Arrow"):
         magicfs.write(pd.DataFrame({"x": [1, "a", object()]}), url)
-    with pytest.raises(UsageError, match=r"cannot become a table of Arrow|are there twice"):
+    with pytest.raises(UsageError, match=r"cannot be converted to Arrow|duplicate columns"):
         magicfs.write(pd.DataFrame([[1, 2]], columns=["a", "a"]), url)
 
 

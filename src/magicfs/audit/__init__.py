@@ -1,7 +1,7 @@
-"""Rules for ``Job(audit=[…])``: what must be true of a job's files before they are published.
+"""Rules for ``Job(audit=[…])``: conditions that a job's files have to meet before they are published.
 
-Each looks at what files say of themselves; ``FileCheck`` alone at their content, where their task still has
-it: ``docs/audit.md``.
+They use file statistics; only ``FileCheck`` reads the content, where the task still has it:
+``docs/audit.md``.
 """
 
 from magicfs.audit.rules import (

@@ -1,4 +1,4 @@
-"""The rules. Each is a value that says in one line what it is, and tells what it found."""
+"""The rules. Each is a value with a one-line description, and reports its findings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Previous:
 
     Attributes:
         job_id: The job.
-        files: How many files it brought.
+        files: How many files it added.
         bytes: Their size.
         rows: Their rows; None if they are not known of all.
         schemas: Their schemas by fingerprint; of one that is too large without columns.
@@ -96,7 +96,7 @@ class Audited:
     _files: Callable[[], Iterator[AuditedFile]] = field(repr=False)
 
     def files(self) -> Iterator[AuditedFile]:
-        """Every file at the destination that the job brings; may be asked for again and again."""
+        """Every file that the job adds at the destination; you can iterate more than once."""
         return self._files()
 
     @property
@@ -159,7 +159,7 @@ _WIDER: Final[Mapping[str, frozenset[str]]] = {
 
 
 class Rule(Protocol):
-    """One thing that must be true of a job before it is published."""
+    """A condition that a job has to meet before it is published."""
 
     def judge(self, seen: Audited) -> Told:
         """Whether it is, and what was found."""
@@ -167,7 +167,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """The job has so many rows: at least ``min``, at most ``max``."""
+    """The job has at least ``min`` and at most ``max`` rows."""
 
     min: int = 0
     max: int | None = None
@@ -181,7 +181,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class RowChange:
-    """Rows against those of the publication before: at most this share less, and this share more.
+    """The row count, compared with the previous publication: at most this share less or more.
 
     ``RowChange(less=0.2)`` fails on a job of 70 rows after one of 100. None for no bound. The first
     publication passes.
@@ -212,7 +212,7 @@ class RowChange:
 
 @dataclass(frozen=True)
 class SameSchema:
-    """All files have one schema, that of the publication before if there is one."""
+    """All files have the same schema, that of the previous publication if there is one."""
 
     def judge(self, seen: Audited) -> Told:
         if seen.unknown:
@@ -232,9 +232,9 @@ class SameSchema:
 
 @dataclass(frozen=True)
 class CompatibleSchema:
-    """Every file has the columns of the publication before, with the same types or wider ones.
+    """Every file has the columns of the previous publication, with the same types or wider ones.
 
-    Further columns must be such that may be null.
+    New columns have to be nullable.
     """
 
     def judge(self, seen: Audited) -> Told:
@@ -286,7 +286,7 @@ class NoNulls:
 
 @dataclass(frozen=True)
 class Range:
-    """All values of a column lie between two, these included; nulls do not count. None for no bound."""
+    """All values of a column are between two bounds, inclusive; nulls are ignored. None for no bound."""
 
     column: str
     min: Any = None
@@ -319,7 +319,7 @@ def _has_no_values(footer: Footer, column: Column | None) -> bool:
 
 @dataclass(frozen=True)
 class Partitions:
-    """Every file lies in a partition of these values: ``Partitions("day", ["2026-01-01"])``."""
+    """Every file is in a partition with one of these values: ``Partitions("day", ["2026-01-01"])``."""
 
     column: str
     values: Collection[str]
@@ -337,7 +337,7 @@ class Partitions:
 
 @dataclass(frozen=True)
 class Check:
-    """Whatever a function says: None or True lets the job be published, False or a text does not."""
+    """Your own function: if it returns None or True the job is published, if False or a text it is not."""
 
     function: Callable[[Audited], bool | str | None]
     name: str = ""
@@ -374,11 +374,11 @@ def _without_footer(seen: Audited) -> str:
 
 @dataclass(frozen=True)
 class FileCheck:
-    """Whatever a function says of the content of each file: ``FileCheck(no_duplicates)``.
+    """Your own function, for the content of each file: ``FileCheck(no_duplicates)``.
 
-    The function is called by the task that has written the file, in the task commit, with a ``StagedFile``.
-    None or True lets the job be published, False, a text or an exception does not. Its name, by default that
-    of the function, tells it from other checks of the job.
+    The task that wrote the file calls it in its commit, with a ``StagedFile``. If it returns None or True the
+    job is published, if it returns False or a text, or raises, it is not. Its name, by default that of the
+    function, has to be unique among the job's checks.
     """
 
     function: Callable[[StagedFile], bool | str | None]

@@ -1,8 +1,8 @@
-"""Catalogs that show a published dataset as a table: brought to the newest publication, any number of times.
+"""Catalogs that show a published dataset as a table, and can be updated to the newest publication any time.
 
-``register`` reads what a catalog holds, then the chain of manifests, and changes the catalog only if it is
-still as it was read. So of two calls at once none takes a table back, and a call that died is repeated. Each
-catalog is in a module of its own, and imports its library when it is used.
+``register`` reads the catalog, then the chain of manifests, and changes the catalog only if it is still the
+same. So two calls at once never take a table back, and you can repeat a call that died. Each catalog has its
+own module, which imports its library when you use it.
 """
 
 from typing import TYPE_CHECKING, Final

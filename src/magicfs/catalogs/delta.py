@@ -2,7 +2,7 @@
 
 ::
 
-    DEST/_delta_log/.magicfs                    says that this log is kept by magicfs
+    DEST/_delta_log/.magicfs                    marks this log as maintained by magicfs
     DEST/_delta_log/00000000000000000000.json   the first version
 
 Each version that ``register`` makes is one transaction of the application ``magicfs``. Its number is a hash
@@ -37,11 +37,11 @@ _APPLICATION: Final = "magicfs"
 
 @dataclass(frozen=True, slots=True)
 class Delta(Registers):
-    """A table of Delta Lake at the destination. Needs ``pip install 'magicfs[delta]'``.
+    """A Delta Lake table at the destination. Needs ``pip install 'magicfs[delta]'``.
 
     Attributes:
         storage_options: Options of ``deltalake`` for the store, such as ``{"AWS_ENDPOINT_URL": …}``; by
-            default those of the destination's filesystem where it is S3, else what the environment says.
+            default those of the destination's filesystem on S3, otherwise those of the environment.
     """
 
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)

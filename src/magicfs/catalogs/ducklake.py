@@ -1,4 +1,4 @@
-"""DuckLake: a table of a lake that a connection of DuckDB has attached, with the published files as its own.
+"""DuckLake: a table with the published files, in a lake that a DuckDB connection has attached.
 
 A publication is one transaction of the lake. The comment of the table names the job: as every call changes
 it, the lake refuses the second of two transactions at once.
@@ -32,11 +32,11 @@ class DuckLake(Registers):
     """A table of DuckLake. Needs ``pip install 'magicfs[ducklake]'`` and DuckDB's extension ``ducklake``.
 
     Attributes:
-        connection: A connection of DuckDB that has attached the lake, and can read the files: for S3 it has
-            the extension ``httpfs`` and a secret.
-        lake: The name by which the lake is attached.
-        name: The table. It is created if it is not there, its schema is not.
-        schema: The schema that the table is in.
+        connection: A DuckDB connection that has attached the lake and can read the files: for S3 it needs the
+            extension ``httpfs`` and a secret.
+        lake: The name under which the lake is attached.
+        name: The table. It is created if necessary, its schema is not.
+        schema: The schema of the table.
     """
 
     connection: Any = field(repr=False)

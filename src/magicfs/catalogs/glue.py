@@ -1,6 +1,6 @@
-"""AWS Glue: a table and its partitions, for Athena, EMR and whoever reads by the metastore.
+"""AWS Glue: a table and its partitions, for Athena, EMR and other readers of the Glue Data Catalog.
 
-By default the partitions lead to symlink manifests, so readers open exactly the published files.
+By default the partitions point to symlink manifests, so readers open exactly the published files.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Glue(Registers):
     """A table of AWS Glue.
 
     Attributes:
-        client: A client of Glue of boto3 or botocore, such as ``boto3.client("glue")``.
+        client: A Glue client of boto3 or botocore, such as ``boto3.client("glue")``.
         database: The database. It is not created.
-        name: The table. It is created if it is not there.
-        exact: Whether readers go by symlink manifests, and find exactly the published files. Without it they
-            list the directories of the partitions, and find what lies there.
+        name: The table. It is created if necessary.
+        exact: Whether readers use symlink manifests, and so exactly the published files. Otherwise they list
+            the directories of the partitions, and read every file there.
     """
 
     client: Any = field(repr=False)

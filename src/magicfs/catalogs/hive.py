@@ -1,7 +1,7 @@
-"""A metastore of Hive: a table and its partitions, for Hive, Spark, Trino and Presto.
+"""A Hive metastore: a table and its partitions, for Hive, Spark, Trino and Presto.
 
-By default the partitions lead to the directories of the dataset, for Hive and Spark read no Parquet by
-symlink manifests.
+By default the partitions point to the directories of the dataset, because Hive and Spark cannot read Parquet
+through symlink manifests.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _ALL: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Hive(Registers):
-    """A table of a metastore of Hive.
+    """A table of a Hive metastore.
 
     Attributes:
-        uri: Of the metastore, such as ``thrift://host:9083``, without Kerberos or password. It and its
-            readers have to know the scheme of the dataset's URL: ``fs.s3.impl`` for ``s3://``.
+        uri: URI of the metastore, such as ``thrift://host:9083``, without Kerberos or password. It and its
+            readers have to support the scheme of the dataset's URL: ``fs.s3.impl`` for ``s3://``.
         database: The database. It is not created.
-        name: The table. It is created if it is not there.
-        exact: Whether readers go by symlink manifests, and find exactly the published files: for Trino and
-            Presto. Without it they list the directories of the partitions, and find what lies there.
+        name: The table. It is created if necessary.
+        exact: Whether readers use symlink manifests, and so exactly the published files: for Trino and
+            Presto. Otherwise they list the directories of the partitions, and read every file there.
     """
 
     uri: str

@@ -38,9 +38,9 @@ class Iceberg(Registers):
 
     Attributes:
         catalog: A catalog of PyIceberg, such as ``load_catalog("default")``. Its FileIO reads the files, too:
-            it needs the properties for their store. The one of pyarrow reads no names with ``#`` or ``?``;
-            ``py-io-impl: pyiceberg.io.fsspec.FsspecFileIO`` does.
-        name: The table, such as ``"db.sales"``. It is created if it is not there, its namespace is not.
+            it needs the properties for their store. pyarrow's cannot read names with ``#`` or ``?``;
+            ``py-io-impl: pyiceberg.io.fsspec.FsspecFileIO`` can.
+        name: The table, such as ``"db.sales"``. It is created if necessary, its namespace is not.
     """
 
     catalog: Any = field(repr=False)

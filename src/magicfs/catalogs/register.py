@@ -1,4 +1,4 @@
-"""Letting a catalog show what is published."""
+"""Registering a dataset with a catalog."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _TRIES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class RegisterReport(Report):
-    """What a catalog shows now.
+    """The state of a catalog after a registration.
 
     Attributes:
         url: The dataset.
         catalog: The kind of the catalog, such as ``iceberg``.
         table: The table; empty if it is the destination itself.
-        job_id: The job whose publication it shows, all earlier ones included.
-        changed: Whether this call has changed the catalog.
+        job_id: The job whose publication it shows, including all earlier ones.
+        changed: Whether this call changed the catalog.
         added: How many files the table gained.
-        removed: How many it lost. One that was written anew under its name counts for both.
+        removed: How many it lost. A file that was rewritten under the same name counts for both.
         files: How many it has.
     """
 

@@ -1,4 +1,4 @@
-"""Symlink manifests: lists of files, by which Athena, Trino and Hive read exactly what is published.
+"""Symlink manifests: file lists with which Athena, Trino and Hive read exactly the published files.
 
 ::
 

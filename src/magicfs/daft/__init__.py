@@ -37,10 +37,10 @@ _TASK_BYTES = 6
 class MagicDataSink(ArrowSink, DataSink):
     """Publishes what ``df.write_sink`` writes, all or nothing, as files.
 
-    One sink is one job: it is used once. Its arguments are ``url``, ``partition_by``, ``file_format``,
-    ``check_schema`` and what ``magicfs.Job`` takes; ``job.report`` says what was published. Daft tells no
-    sink of a failure: use the job of the sink in a ``with`` block, as ``write_parquet`` does, so that it is
-    aborted then. Each micropartition is a task.
+    One sink is one job: use it once. Its arguments are ``url``, ``partition_by``, ``file_format``,
+    ``check_schema`` and those of ``magicfs.Job``; ``job.report`` is the result. Daft does not notify a sink
+    of a failure: use the sink's job in a ``with`` block, as ``write_parquet`` does, to abort it. Each
+    micropartition is a task.
     """
 
     def name(self) -> str:
@@ -81,28 +81,28 @@ def write_parquet(
 ) -> JobReport:
     """Publish a frame of Daft as Parquet, all or nothing, on its native runner or on Ray's.
 
-    A second call writes again, as ``mode`` says; with the same ``run_id`` it publishes nothing, computes
+    A second call writes again, according to ``mode``; with the same ``run_id`` it computes and publishes
     nothing and returns a report that is ``published_before``.
 
     Args:
         df: The frame.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
-        mode: What to do about data that is there: ``error``, ``append``, ``overwrite`` or
+        mode: What to do about existing data: ``error``, ``append``, ``overwrite`` or
             ``overwrite_partitions``.
-        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
-        check_schema: With ``append`` or ``overwrite_partitions``, whether to look first at one file that is
-            there, and to refuse rows that do not fit it.
-        **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
-            process, or ``progress``, for which Daft shows its own while it writes.
+        run_id: Name of the run, such as a scheduler's: it is published once, no matter how often you run it.
+        check_schema: With ``append`` or ``overwrite_partitions``, whether to compare the rows with one
+            existing file and refuse rows that do not fit it.
+        **job: Other arguments of ``magicfs.Job``, such as ``storage_options``, whose secrets stay in this
+            process, or ``progress`` for the commit; Daft shows its own progress while it writes.
 
     Returns:
-        What was published.
+        The report of the job.
 
     Raises:
-        UsageError: The rows do not fit those that stay; no task has run.
+        UsageError: The rows do not fit the existing ones; no task has run.
         MagicError: As ``Job.setup`` and ``Job.commit``.
-        Exception: What Daft raises for a task that failed.
+        Exception: What Daft raises for a failed task.
     """
     sink = MagicDataSink(
         url, partition_by=partition_by, mode=mode, run_id=run_id, check_schema=check_schema, **job

@@ -6,7 +6,7 @@
         ddf, "s3://bucket/sales", partition_by="day", mode="overwrite_partitions"
     )
 
-For functions of your own, ``job.map(function, range(100), executor=client)`` takes Dask's client.
+To run your own functions, pass Dask's client: ``job.map(function, range(100), executor=client)``.
 """
 
 from __future__ import annotations
@@ -51,34 +51,34 @@ def to_parquet(
 ) -> JobReport:
     """Publish a Dask frame as Parquet, all or nothing: each of its partitions is a task.
 
-    On a cluster, a partition that raised or lost its worker is run again by Dask, and leaves no trace of its
-    first attempt. If the write fails, all partitions that have begun are waited for, and nothing is visible.
-    A second call writes again, as ``mode`` says; with the same ``run_id`` it publishes nothing, computes
-    nothing and returns a report that is ``published_before``.
+    On a cluster, Dask retries a partition that raised or lost its worker, and the first attempt leaves no
+    trace. If the write fails, it waits for all partitions that have started, and nothing is visible. A second
+    call writes again, according to ``mode``; with the same ``run_id`` it computes and publishes nothing and
+    returns a report that is ``published_before``.
 
     Args:
         ddf: The frame.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
-        mode: What to do about data that is there: ``error``, ``append``, ``overwrite`` or
+        mode: What to do about existing data: ``error``, ``append``, ``overwrite`` or
             ``overwrite_partitions``.
-        index: Whether the index is written, too.
-        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
-        retries: How often the cluster runs a partition again that has failed; local schedulers run it once.
+        index: Whether to write the index, too.
+        run_id: Name of the run, such as a scheduler's: it is published once, no matter how often you run it.
+        retries: How often the cluster retries a failed partition; local schedulers do not retry.
         client: Dask's client; by default the scheduler that Dask would use.
-        check_schema: With ``append`` or ``overwrite_partitions``, whether to look first at one file that is
-            there, and to refuse rows that do not fit it: by the frame's meta before a partition is computed,
-            and object columns, whose type only partitions know, before the partition is written.
-        **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
+        check_schema: With ``append`` or ``overwrite_partitions``, whether to compare the rows with one
+            existing file and refuse rows that do not fit it: by the frame's meta before a partition is
+            computed, and for object columns, whose type only partitions know, before it is written.
+        **job: Other arguments of ``magicfs.Job``, such as ``storage_options``, whose secrets stay in this
             process.
 
     Returns:
-        What was published.
+        The report of the job.
 
     Raises:
-        UsageError: A partition column is missing, or rows do not fit those that stay; nothing was changed.
+        UsageError: A partition column is missing, or rows do not fit the existing ones; nothing was changed.
         MagicError: As ``Job.setup`` and ``Job.commit``.
-        Exception: What a partition raised last.
+        Exception: The last error of a partition.
     """
     output = ArrowOutput.of(partition_by, "parquet")
     schema = _schema(ddf, index=index)

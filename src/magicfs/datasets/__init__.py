@@ -1,20 +1,6 @@
-"""Looking after a destination from any process, whatever became of the driver of a job.
+"""Looking after a destination from any process: ``recover``, ``commit``, ``abort`` of jobs whose driver died.
 
-====================  =======================================================================================
-``recover``           bring a job that has died to its end, or take it back
-``commit``            publish what the tasks of a dead driver have committed
-``preview_commit``    say what ``commit`` would publish
-``abort``             discard a job that is not committed, or what is left of one that has ended
-``Cluster``           where Hadoop's staging committers keep what tasks have committed
-====================  =======================================================================================
-
-Each is in a module of its name. ``read`` and ``verify`` read what is published, and ``adopt`` adopts files
-that no job has brought. ``listed_jobs`` finds a job by what its tasks left, and ``connection`` is the way to
-the store.
-``checkup`` says what is right and what is not. ``own_paths`` publishes and discards what lies
-below a user's own magic path, and ``path_turns`` lets one caller at a time do so.
-
-Names are loaded when they are first used: who reads a dataset, such as a task of Spark, needs none of them.
+Each is in a module of its name. Names are loaded when they are first used.
 """
 
 from typing import TYPE_CHECKING, Final

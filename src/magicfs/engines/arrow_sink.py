@@ -28,12 +28,12 @@ class ArrowSink:
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
         file_format: As pyarrow names it: ``parquet``, ``csv``, ``feather`` or ``orc``.
-        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to look first at one
-            file that is there, and to refuse rows that do not fit it.
-        **job: What ``magicfs.Job`` takes; option ``tracking`` is ``memory`` if it is not given.
+        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to compare the rows
+            with one existing file first and refuse rows that do not fit it.
+        **job: Arguments of ``magicfs.Job``; the default of option ``tracking`` is ``memory``.
 
     Attributes:
-        job: The job; its ``report`` says what was published.
+        job: The job; its ``report`` is the result.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """``MagicFileSystem``: an fsspec filesystem whose writes under magic paths are delayed.
 
-Everything else passes through to the wrapped filesystem. What a path means is ``protocol.magic``'s business,
-how bytes travel ``upload``'s, what is left behind ``recording``'s. The class stands on ``connection``,
-``reading`` and ``writing``; here is what makes and removes.
+Everything else passes through to the wrapped filesystem. ``protocol.magic`` interprets paths, and ``upload``
+sends bytes. The base classes are in ``connection``, ``reading`` and ``writing``; this module creates and
+removes.
 """
 
 from __future__ import annotations
@@ -30,33 +30,32 @@ class MagicFileSystem(Writing):
     """Writes under ``DEST/__magic/…`` or ``DEST/__magic_job-<id>/…`` become delayed uploads.
 
     ``close()`` finishes the upload to the final key, which stays invisible until the job commits, and leaves
-    a ``.pending`` file and a zero-byte marker at the path that was opened. All other paths go to the wrapped
-    filesystem untouched. Below the path of a job's task the job's own settings count, as its setup left them
-    in the store: ``tracking``, ``unique_names``, ``part_size`` and ``hadoop`` change nothing there. Instances
-    are cached by fsspec: the same arguments give the same instance, before fsspec 2026.6 in the same thread
-    only.
+    a ``.pending`` file and a zero-byte marker at the path that you opened. All other paths go unchanged to
+    the wrapped filesystem. Below the path of a job's task, the settings of the job apply, which its setup
+    stored: ``tracking``, ``unique_names``, ``part_size`` and ``hadoop`` have no effect there. fsspec caches
+    instances: the same arguments give the same instance, before fsspec 2026.6 only in the same thread.
 
     Args:
         fs: The filesystem to wrap; or give ``target_protocol`` and ``target_options``.
         target_protocol: ``s3``, ``s3a``, ``memory``, ``file`` or ``local``.
         target_options: Options of the wrapped filesystem.
-        fo: The path of a chained URL; no part of the instance.
-        hadoop: Release of Hadoop whose tasks or driver read what is written: ``"3.3"``, ``"3.4"`` (3.4.2 and
-            later), ``"3.5"``, or a patch release such as ``"3.4.1"``. Its magic elements alone count, and
-            part ETags have the form that it reads; names and records that it could not find are refused. By
-            default both ``__magic`` and ``__magic_job-<id>`` count.
-        tracking: ``"memory"`` writes neither marker nor ``.pending``: only this process knows the upload.
-        unique_names: Whether to put task and job into final names; only in a committer's own layout.
+        fo: The path of a chained URL; not part of the instance.
+        hadoop: Hadoop release whose tasks or driver read the files: ``"3.3"``, ``"3.4"`` (3.4.2 and later),
+            ``"3.5"``, or a patch release such as ``"3.4.1"``. Only its magic directories apply, part ETags
+            have its form, and names and records that it could not find are refused. By default, both
+            ``__magic`` and ``__magic_job-<id>`` are magic.
+        tracking: ``"memory"`` writes no marker and no ``.pending``: only this process knows the upload.
+        unique_names: Whether final names contain task and job; only in a committer's own layout.
         part_size: Bytes of the first parts.
-        job_object: False for jobs of committers that have none: in a process that does not know the job
-            these options count then.
-        allow_secrets_in_pickles: Whether pickling may carry inline secrets; otherwise they are dropped, and
+        job_object: False for jobs of committers without one: these options then apply in a process that
+            does not know the job.
+        allow_secrets_in_pickles: Whether pickles can contain inline secrets; otherwise they are dropped, and
             a wrapped instance that has some cannot be pickled.
-        secrets_of: Written by ``to_dict``; of no use elsewhere.
+        secrets_of: Written by ``to_dict``; do not use it.
         **kwargs: ``asynchronous``, ``loop``, ``batch_size`` and the other options of every fsspec filesystem.
 
     Raises:
-        UsageError: The wrapped filesystem cannot delay an upload, or an option is unknown.
+        UsageError: The wrapped filesystem cannot delay uploads, or an option is unknown.
     """
 
     def __repr__(self) -> str:
@@ -70,7 +69,7 @@ class MagicFileSystem(Writing):
         """Write an empty file; under a magic path a delayed one.
 
         Returns:
-            What the wrapped filesystem does; None under a magic path.
+            The result of the wrapped filesystem; None under a magic path.
 
         Raises:
             UsageError: ``truncate=False`` under a magic path, where there is nothing to keep.
@@ -87,28 +86,28 @@ class MagicFileSystem(Writing):
     # -- magic paths that no job owns ------------------------------------------------------------------
 
     def publish(self, path: str, *, mode: WriteMode = "append", dry_run: bool = False) -> PathReport:
-        """Make visible what was written below a magic path of your own, all or nothing.
+        """Publish the files below your own magic path, all or nothing.
 
-        For paths that no job owns, such as ``DEST/__magic/mine/__base/…`` or a directory of them. A job is
-        set up that commits what is recorded there: if this process dies past its commit point,
-        ``Dataset.recover`` finishes it; before, nothing has changed, so call again. A second call finds
+        For paths that no job owns, such as ``DEST/__magic/mine/__base/…`` or a directory of them. This sets
+        up a job that commits the recorded files: if this process dies past its commit point,
+        ``Dataset.recover`` finishes it; before, nothing was changed, so call again. A second call does
         nothing. If another call publishes the files meanwhile, the report says ``published before``, and
-        nothing is replaced. Files that are being written at the same time belong to the next call.
+        nothing is replaced. Files that are still being written belong to the next call.
 
         Args:
-            path: A file or directory, with its scheme or without.
+            path: A file or directory, with or without its scheme.
             mode: As for ``Job``. ``append`` refuses a name that is taken.
             dry_run: Change nothing; report what would be published.
 
         Raises:
-            UsageError: No magic path, or a job's, or nothing is recorded there, or a file was not closed, or
-                two have one name. Nothing was changed.
+            UsageError: It is not a magic path, or belongs to a job, or has no recorded files, or a file is
+                not closed, or two files have the same name. Nothing was changed.
             FormatError: A record is malformed, or names another place. Nothing was changed.
-            OutputExists: The mode forbids to publish onto what is there; nothing was changed.
-            CommitDenied: Another process publishes or discards the same path, or the same names. If a discard
+            OutputExists: The mode does not allow publishing onto existing data; nothing was changed.
+            CommitDenied: Another process is publishing or discarding the same path or names. If a discard
                 died, call ``discard`` again first.
-            CommitFailed: A file could not be published; what had become visible was removed again, and all
-                files of the path are discarded.
+            CommitFailed: A file could not be published; files that had become visible were removed again, and
+                all files of the path are discarded.
             CommitOutcomeUnknown: The store did not answer; nothing was removed; call ``Dataset.recover``.
             CommitUnfinished: It is published, but readers may not see it yet; call ``Dataset.recover``.
             StoreError: The store refused or failed before the commit point; call again.
@@ -118,16 +117,17 @@ class MagicFileSystem(Writing):
         return own_paths.publish(path, mode=mode, dry_run=dry_run, filesystem=self)
 
     def discard(self, path: str, *, dry_run: bool = False) -> PathReport:
-        """Drop what was written below a magic path of your own: its uploads, their records and markers.
+        """Discard the files below your own magic path: their uploads, records and markers.
 
-        What is published stays. A second call does nothing.
+        Published files stay. A second call does nothing.
 
         Args:
             path: As for ``publish``.
             dry_run: Change nothing; report what would be discarded.
 
         Raises:
-            UsageError: No magic path, or a job's, or a file is still open here. Nothing was changed.
+            UsageError: It is not a magic path, or belongs to a job, or a file is still open. Nothing was
+                changed.
             FormatError: A record is malformed, or names another place. Nothing was changed.
             CommitDenied: The path is being published, or was discarded meanwhile; nothing was changed.
             StoreError: Something could not be discarded; call again.

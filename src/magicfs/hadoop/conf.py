@@ -72,9 +72,9 @@ class HadoopArguments(dict[str, Any]):
     """Arguments of ``Job``.
 
     Attributes:
-        ignored: Options of Hadoop's that changed nothing, by name, and why.
-        storage_options: What leads to the same store, with credentials if the configuration has some, for
-            ``Job(url, storage_options=…)``; empty where nothing is told, and for stores other than S3.
+        ignored: Hadoop options without effect, by name, and why.
+        storage_options: s3fs options for the same store, with credentials if the configuration has some, for
+            ``Job(url, storage_options=…)``; empty if there are none, and for stores other than S3.
     """
 
     ignored: Mapping[str, str]
@@ -84,31 +84,31 @@ class HadoopArguments(dict[str, Any]):
 def from_hadoop_conf(
     conf: Mapping[str, str], url: str | None = None, *, hadoop: str | None = None, preset: str | None = None
 ) -> HadoopArguments:
-    """Arguments of ``Job`` from Hadoop's options: ``Job(url, **from_hadoop_conf(conf, url))``.
+    """Convert Hadoop's options to arguments of ``Job``: ``Job(url, **from_hadoop_conf(conf, url))``.
 
-    With ``hadoop`` what the configuration does not name is what holds in that release. Without it that is
-    left to ``Job``'s own defaults, with one exception: without ``fs.s3a.committer.staging.conflict-mode`` the
-    mode is Hadoop's default, ``append``. Options may begin with ``spark.hadoop.``, as in the
-    configuration of Spark.
+    With ``hadoop``, options that the configuration does not set have the defaults of that release. Without
+    it, they have ``Job``'s own defaults, with one exception: if
+    ``fs.s3a.committer.staging.conflict-mode`` is not set, the mode is Hadoop's default, ``append``. Options
+    can start with ``spark.hadoop.``, as in a Spark configuration.
 
-    ``docs/hadoop.md`` lists which option becomes which argument. What leads to the store, and what objects
-    bear, is in ``storage_options`` of what is returned, to be given, too: ``Job(url,
-    storage_options=found.storage_options, **found)``. What changed nothing, and why, is in ``ignored``:
-    options of other committers and of other buckets; what a job does better or has no choice about, such as
-    ``fs.s3a.committer.abort.pending.uploads`` (a job discards its own uploads, and nobody else's); and the
-    rest of the connection. What objects were to bear is named in a warning, too.
+    ``docs/hadoop.md`` lists which option becomes which argument. ``storage_options`` of the result has the
+    options of the store and of new objects; pass it, too: ``Job(url, storage_options=found.storage_options,
+    **found)``. ``ignored`` lists options without effect, and why: options of other committers and buckets;
+    options that a job does not need, such as ``fs.s3a.committer.abort.pending.uploads`` (a job discards only
+    its own uploads); and other options of the connection. If an option of new objects is ignored, there is
+    also a warning.
 
     Args:
-        conf: Option by name.
-        url: The destination, whose scheme and bucket may have options of their own.
-        hadoop: Release whose defaults shall hold, such as ``"3.4"``. By default those of ``Job``.
-        preset: Arguments to begin with, of which options of ``conf`` replace some: ``s3committer`` is
+        conf: Options by name.
+        url: The destination, whose scheme and bucket may have their own options.
+        hadoop: Release whose defaults to use, such as ``"3.4"``. By default those of ``Job``.
+        preset: Arguments to start with, which options of ``conf`` override: ``s3committer`` is
             ``directory`` with ``fail``, parts of 10 MiB and 8 requests at once.
 
     Raises:
-        UsageError: A value that cannot be right, an unknown option of committers, a known one that is not
-            supported, one for a bucket without a URL, an unknown preset, or a preset beside ``hadoop``. A
-            second call with the same options returns the same.
+        UsageError: A value is wrong, a committer option is unknown or not supported, a per-bucket option has
+            no URL, a preset is unknown, or you gave both a preset and ``hadoop``. A second call with the same
+            options returns the same.
     """
     if preset is not None and preset not in PRESETS:
         raise UsageError(f"preset={preset!r} is unknown; choose one of {', '.join(PRESETS)}")

@@ -36,17 +36,17 @@ class _Job(Protocol):
 
 
 class Maps:
-    """How ``Job`` has its tasks run elsewhere, and takes over what they have done."""
+    """The methods of ``Job`` that run tasks elsewhere and collect their commits."""
 
     def recover_tasks(self: _Job) -> list[TaskCommit]:
-        """Take what tasks have committed in earlier attempts of this job, and hand it over.
+        """Find task commits of earlier attempts of this job, and add them to it.
 
-        A second call hands the same over again, which ``commit`` refuses; call it once, after ``setup``.
+        Call it once, after ``setup``: a second call adds the same commits again, which ``commit`` refuses.
 
         Raises:
             ProtocolViolation: The job is not set up, or has ended.
             UsageError: The committer cannot recover tasks, or this is attempt 0; run the tasks again.
-            FormatError: Something committed is malformed; nothing was changed.
+            FormatError: A commit is malformed; nothing was changed.
         """
         self._require_open("recover_tasks")
         found: list[TaskCommit] = run_on(self.spec.loop, self.spec.make_committer().recover_tasks)
@@ -62,21 +62,21 @@ class Maps:
         executor: Submits | Callable[[], Submits],
         retries: int = 3,
     ) -> list[TaskCommit]:
-        """Run a function once per task on an executor, with retries; returns the winners' commits.
+        """Run a function once per task on an executor, with retries, and return the winning commits.
 
-        They are handed over to the end of the ``with`` block, too; without one, pass them to ``commit``. If
-        you cancel ``amap``, it begins no further task, and the end of the block aborts the job.
+        The end of the ``with`` block publishes them; without one, pass them to ``commit``. If you cancel
+        ``amap``, it starts no more tasks, and the end of the block aborts the job.
 
         Args:
-            function: Writes through the task it is given; must pickle for process pools.
+            function: Writes through the task that it gets; for process pools it has to pickle.
             tasks: Numbers or names, each once.
-            executor: Anything with ``submit``, such as a process pool or Dask's client; or a function
-                that makes a pool, to be called again when a dead process has broken the last one.
-            retries: How often a failed task is tried again, in a new attempt.
+            executor: Anything with ``submit``, such as a process pool or Dask's client; or a function that
+                creates a pool, and is called again if a dead process has broken the last one.
+            retries: How often to retry a failed task, each time in a new attempt.
 
         Raises:
             UsageError: A task is named twice, or ``retries`` is negative.
-            Exception: What a task raised last, once all others have ended.
+            Exception: The last error of a task, after all others have ended.
         """
         self._require_open("map")
         commits = run_tasks(self.spec, function, tasks, executor=executor, retries=retries, bar=self._bar)

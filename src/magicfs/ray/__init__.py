@@ -38,9 +38,9 @@ __all__ = ["MagicDatasink", "RayExecutor", "write_parquet"]
 class MagicDatasink(ArrowSink, Datasink):
     """Publishes what ``ds.write_datasink`` writes, all or nothing, as files.
 
-    One sink is one job: it is used once. Its arguments are ``url``, ``partition_by``, ``file_format``,
-    ``check_schema`` and what ``magicfs.Job`` takes; ``job.report`` says what was published. Ray runs a write
-    task again whose worker died; one that raised, only with ``ray_remote_args={"retry_exceptions": True}``.
+    One sink is one job: use it once. Its arguments are ``url``, ``partition_by``, ``file_format``,
+    ``check_schema`` and those of ``magicfs.Job``; ``job.report`` is the result. Ray retries a write task
+    whose worker died, and one that raised only with ``ray_remote_args={"retry_exceptions": True}``.
     """
 
     def on_write_start(self, schema: Any = None) -> None:  # noqa: ARG002 - Ray's
@@ -79,32 +79,32 @@ def write_parquet(
 ) -> JobReport:
     """Publish a dataset of Ray Data as Parquet, all or nothing.
 
-    A task that lost its worker is run again by Ray, and leaves no trace of its first attempt; one that raised
-    fails the whole, unless ``retries`` is given. A second call writes again, as ``mode`` says; with the
-    same ``run_id`` it publishes nothing, computes nothing and returns a report that is ``published_before``.
+    Ray retries a task that lost its worker, and the first attempt leaves no trace; a task that raises fails
+    the write, unless you give ``retries``. A second call writes again, according to ``mode``; with the same
+    ``run_id`` it computes and publishes nothing and returns a report that is ``published_before``.
 
     Args:
         ds: The dataset.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: Columns whose values become directories, outermost first.
-        mode: What to do about data that is there: ``error``, ``append``, ``overwrite`` or
+        mode: What to do about existing data: ``error``, ``append``, ``overwrite`` or
             ``overwrite_partitions``.
-        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
-        retries: How often Ray runs a write again that has raised. The write is a task of its own then, and
-            its blocks go through Ray's object store; without it, Ray writes where the blocks are made.
-        tasks: Most write tasks at once; Ray decides by default.
-        check_schema: With ``append`` or ``overwrite_partitions``, whether to look first at one file that is
-            there, and to refuse rows that do not fit it. The write tasks compare, for Ray knows no schema
-            before it runs.
-        **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
-            process, or ``progress``, for which Ray shows its own while it writes.
+        run_id: Name of the run, such as a scheduler's: it is published once, no matter how often you run it.
+        retries: How often Ray retries a write that raised. The write is then a separate task, and its blocks
+            go through Ray's object store; without it, Ray writes where the blocks are created.
+        tasks: Maximum number of write tasks at once; by default Ray decides.
+        check_schema: With ``append`` or ``overwrite_partitions``, whether to compare the rows with one
+            existing file and refuse rows that do not fit it. The write tasks compare, because Ray knows no
+            schema before it runs.
+        **job: Other arguments of ``magicfs.Job``, such as ``storage_options``, whose secrets stay in this
+            process, or ``progress`` for the commit; Ray shows its own progress while it writes.
 
     Returns:
-        What was published.
+        The report of the job.
 
     Raises:
         MagicError: As ``Job.setup`` and ``Job.commit``.
-        Exception: What Ray raises for a task that failed, also of rows that do not fit those that stay.
+        Exception: What Ray raises for a failed task, including rows that do not fit the existing ones.
     """
     sink = MagicDatasink(
         url, partition_by=partition_by, mode=mode, run_id=run_id, check_schema=check_schema, **job
@@ -114,10 +114,10 @@ def write_parquet(
 
 
 class RayExecutor:
-    """Runs the tasks of ``Job.map`` as tasks of Ray, which runs one again whose worker died.
+    """Runs the tasks of ``Job.map`` as Ray tasks. Ray retries a task whose worker died.
 
     Args:
-        **options: What ``ray.remote`` takes, such as ``num_cpus`` or ``max_retries``.
+        **options: Options of ``ray.remote``, such as ``num_cpus`` or ``max_retries``.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -44,7 +44,7 @@ class Batch:
     Attributes:
         batch_id: Spark's number of the batch.
         job_id: The job that published it; ``magicfs.Dataset(url).files(job=job_id)`` lists its files.
-        files: How many files it brought.
+        files: How many files it added.
         bytes: Their size.
         committed_at: When it was published.
     """
@@ -57,22 +57,21 @@ class Batch:
 
 
 def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], None]:
-    """A function for ``foreachBatch`` that publishes every batch once, however often Spark runs it.
+    """Return a function for ``foreachBatch`` that publishes every batch once, even if Spark replays it.
 
-    The batch's run is ``stream/<sink_id>/<batch>``. The function asks first whether that run is published,
-    and then returns at once: a replay runs no task, and only cleans up after its predecessor. A batch that
-    died half-way is finished or discarded by the next run of it, whichever of the two ways to write a stream
-    either of them takes. The function raises the errors of Spark and of magicfs as they are; nothing is
-    visible then.
+    The run id of a batch is ``stream/<sink_id>/<batch>``. If that run is already published, the function
+    returns at once: a replay runs no task and only cleans up after the first run. If a batch died half-way,
+    its next run finishes or discards it, even if the stream now uses the other way to write. The function
+    raises errors of Spark and magicfs unchanged; nothing is visible then.
 
     Args:
         url: The destination directory, such as ``s3://bucket/clicks``.
-        sink_id: Name of the sink: one for each query and destination, and a new one with a new checkpoint.
-        options: As for ``magicfs.spark.write``. ``mode`` is ``append`` by default; for a query of output mode
-            ``complete`` say ``mode="overwrite"``, and a batch without rows then leaves the dataset empty.
+        sink_id: Name of the sink: one for each query and destination, and a new one for a new checkpoint.
+        options: As for ``magicfs.spark.write``. ``mode`` is ``append`` by default; for output mode
+            ``complete`` use ``mode="overwrite"``: a batch without rows then leaves the dataset empty.
 
     Raises:
-        UsageError: An argument cannot be right.
+        UsageError: An argument is wrong.
     """
     check_sink(sink_id)
     location_of(url)

@@ -61,8 +61,8 @@ COMMIT_SCHEMA = (
 """The columns of a task commit, for ``mapInPandas`` and ``mapInArrow``."""
 
 INLINE_LIMIT = 8 * 1024
-"""Bytes of the largest pending set that goes through Spark to the driver, which adds them up and lets the job
-fail above ``spark.driver.maxResultSize``; larger ones go to the store, and only their keys travel."""
+"""Maximum bytes of a pending set that goes through Spark to the driver, whose sum Spark limits by
+``spark.driver.maxResultSize``; larger ones go to the store, and only their keys travel."""
 
 _StorageOptions = Mapping[str, Any] | None
 # How often current_task was called for each job by the Spark task that runs here.
@@ -71,18 +71,18 @@ _calls: tuple[int, Counter[str]] = (-1, Counter())
 
 @contextmanager
 def current_task(job: Job | JobSpec, *, storage_options: _StorageOptions = None) -> Iterator[Task]:
-    """A task of the job for what Spark runs here, named after its partition, its attempt after Spark's.
+    """Return a task of the job for the Spark task that runs here, named after its partition.
 
     Commits at the end of the ``with`` block, and aborts if the body raises or a signal ends the process
-    (SIGTERM, SIGHUP). A second call in one Spark task, for the next group or batch, makes a further task,
+    (SIGTERM, SIGHUP). A second call in one Spark task, for the next group or batch, creates another task,
     such as ``000003-1``.
 
     Args:
-        job: The job, or what it was asked to do.
-        storage_options: To be used in place of the job's, which lost their secrets on the way.
+        job: The job, or its ``spec``.
+        storage_options: Options to use instead of the job's, whose secrets were not pickled.
 
     Raises:
-        ProtocolViolation: Not called by a Spark task.
+        ProtocolViolation: Called outside of a Spark task.
     """
     from pyspark import TaskContext
 
@@ -124,11 +124,11 @@ def pandas_function(
     *,
     storage_options: _StorageOptions = None,
 ) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
-    """A function for ``df.mapInPandas(…, COMMIT_SCHEMA)`` that runs another one in a task.
+    """Return a function for ``df.mapInPandas(…, COMMIT_SCHEMA)`` that runs yours in a task.
 
     Args:
         job: The job.
-        function: Is given the task, and the frames of one partition; what it returns is dropped.
+        function: Gets the task, and the frames of one partition; its result is ignored.
         storage_options: As for ``current_task``.
     """
 
@@ -162,11 +162,11 @@ def group_function(
     *,
     storage_options: _StorageOptions = None,
 ) -> Callable[[tuple[Any, ...], pd.DataFrame], pd.DataFrame]:
-    """A function for ``df.groupBy(…).applyInPandas(…, COMMIT_SCHEMA)``: every group is a task of its own.
+    """Return a function for ``df.groupBy(…).applyInPandas(…, COMMIT_SCHEMA)``: every group is one task.
 
     Args:
         job: The job.
-        function: Is given the task, the group's key as a tuple, and its rows.
+        function: Gets the task, the group's key as a tuple, and its rows.
         storage_options: As for ``current_task``.
     """
 
@@ -212,9 +212,9 @@ def batch_of(commit: TaskCommit) -> pa.RecordBatch:
 
 
 def commit_text(task: Task) -> str:
-    """The commit of a task as one text, for pandas UDFs that return strings.
+    """Return the commit of a task as text, for pandas UDFs that return strings.
 
-    One that aggregates returns it; one that maps a series returns it for one row and None for all others.
+    An aggregating UDF returns it; one that maps a series returns it for one row and None for all others.
 
     Raises:
         ProtocolViolation: The task is not committed yet.
@@ -226,15 +226,15 @@ def commit_text(task: Task) -> str:
 
 
 def collect_commits(mapped: DataFrame) -> list[TaskCommit]:
-    """Run the tasks of a mapped frame and return the commits of those that won.
+    """Run the tasks of a mapped frame and return the winning commits.
 
     Every call runs the tasks, and writes, again.
 
     Args:
-        mapped: Has the columns of ``COMMIT_SCHEMA``, or one column of what ``commit_text`` returned, or null.
+        mapped: A frame with the columns of ``COMMIT_SCHEMA``, or one column of ``commit_text`` or null.
 
     Raises:
-        UsageError: The rows are no commits.
+        UsageError: The rows are not commits.
     """
     names = [one.name for one in fields(TaskCommit)]
     if mapped.dtypes == [(mapped.columns[0], "string")]:

@@ -123,49 +123,50 @@ def write(
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
 
-    A second call writes again, as its mode says; with the same ``run_id`` it finds the first one's files,
-    runs no task and says ``published_before``.
+    A second call writes again, according to ``mode``; with the same ``run_id`` it finds the published files,
+    runs no task and reports ``published_before``.
 
     Args:
         df: The frame.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: The partition columns, outermost first.
-        mode: As Spark's. ``error`` (``errorifexists``) raises where data is there, ``ignore`` then writes
-            nothing and returns a report that is ``skipped``; both look before any task runs, and again at the
-            commit. ``overwrite_partitions`` replaces what lies in the partitions that you write, and so does
+        mode: As in Spark. If data exists, ``error`` (``errorifexists``) raises, and ``ignore`` writes nothing
+            and returns a report that is ``skipped``; both check before any task runs, and again at the
+            commit. ``overwrite_partitions`` replaces the partitions that you write, and so does
             ``overwrite`` if ``spark.sql.sources.partitionOverwriteMode`` is ``dynamic``.
         sort: Sort every partition of the frame by the partition columns, so that a task has one file open.
         format: ``parquet``, ``csv``, ``json``, ``orc`` or ``arrow``.
         compression: Spark's name of the codec; None for the format's default.
         row_group_size: Rows of a row group; None for the format's default.
-        max_rows_per_file: Most rows of one file.
-        max_open_files: Most partition files that a task has open.
+        max_rows_per_file: Maximum rows of a file.
+        max_open_files: Maximum open partition files per task.
         committer: Name of the committer.
-        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
+        run_id: Name of the run, such as a scheduler's: it is published once, no matter how often you run it.
         job_id: The job's id; by default a new one.
-        concurrency: Most requests at once, in tasks and in the job commit.
-        late_writers: What becomes of attempts that go on after the job's end: ``background`` looks for
-            their uploads some seconds later, in a thread that the process waits for before it exits; ``wait``
-            does so before it returns; ``leave`` leaves them to ``magicfs recover --abort``, or to a rule.
+        concurrency: Maximum number of requests at once, in tasks and in the job commit.
+        late_writers: What to do about attempts that are still running when the job ends: ``background``
+            removes their uploads some seconds later, in a thread that the process joins before it exits;
+            ``wait`` does so before it returns; ``leave`` leaves them to ``magicfs recover --abort``, or to a
+            lifecycle rule.
         storage_options: Options of the filesystem, for this process.
-        worker_storage_options: The same for the tasks; by default ``storage_options``, secrets included,
-            which then travel with the function. ``{}`` lets executors find their own.
+        worker_storage_options: The same for the tasks; by default ``storage_options``, including secrets,
+            which are then sent with the function. With ``{}``, executors find their own.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
-        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to look first at one
-            file that is there, and to refuse rows that do not fit it: a column that has another type or does
-            not come, other partition columns.
-        keep: For how long replaced files stay, such as ``7d``: ``docs/history.md``.
-        options: What else the job is asked for, and options of its committer: ``docs/job-options.md``.
-        **unknown: Nothing: any other word is refused, with what to write in its place.
+        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to compare the rows
+            with one existing file first, and to refuse them if a column is missing or has another type, or
+            if the partition columns differ.
+        keep: How long replaced files stay, such as ``7d``: ``docs/history.md``.
+        options: Other options of the job and its committer: ``docs/job-options.md``.
+        **unknown: Refused; the error names the right argument.
 
     Raises:
-        UsageError: An argument or a column is wrong, or the rows do not fit those that stay; no task has run.
-        OutputExists: ``errorifexists``, and data is there; nothing was changed.
+        UsageError: An argument or a column is wrong, or the rows do not fit the existing ones; no task ran.
+        OutputExists: Data exists and ``mode="errorifexists"``; nothing was changed.
         CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
         CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
             recover URL``.
-        MagicError: Anything else that went wrong, in a task too; nothing is visible.
-        Exception: What Spark raised, where the cause is no error of magicfs; nothing is visible.
+        MagicError: Any other error, including errors of tasks; nothing is visible.
+        Exception: An error of Spark that magicfs did not cause; nothing is visible.
     """
     if unknown:
         check_words("magicfs.spark.write", unknown, signature(write).parameters)

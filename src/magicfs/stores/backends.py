@@ -80,9 +80,9 @@ _OF_EXPRESS = ("--x-s3", "--xa-s3")
 def _s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     if bucket.endswith(_OF_EXPRESS):
         raise UsageError(
-            f"s3://{bucket} is a directory bucket of S3 Express One Zone, which lists objects and uploads in "
-            "no order, and only below whole directories, so that what a dead job left could not be found; "
-            "nothing was changed; use a general purpose bucket"
+            f"s3://{bucket} is a directory bucket of S3 Express One Zone, which lists objects and uploads "
+            "in no order, and only below whole directories, so magicfs could not find the leftovers of a "
+            "dead job; nothing was changed; use a general purpose bucket"
         )
     from magicfs.stores.s3.client import kept_store
 
@@ -191,8 +191,8 @@ def _azure_filesystem(scheme: str, options: Mapping[str, Any]) -> AbstractFileSy
     # A connection string from the environment counts before the name.
     if named and found and named != found:
         raise UsageError(
-            f"the account {named!r} was asked for, and the credentials are those of {found!r}; nothing was "
-            "changed; give the credentials of the account, or correct its name"
+            f"the URL names the account {named!r}, but the credentials belong to {found!r}; nothing was "
+            "changed; give the credentials of that account, or correct its name"
         )
     return filesystem
 

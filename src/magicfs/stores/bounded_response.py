@@ -58,7 +58,7 @@ class _Pace:
         """So much more has come; raises ``TimeoutError`` if that is too little in all this time."""
         self._size += size
         if time.monotonic() - self._began > deadline_s(self._silence_s, self._size):
-            raise TimeoutError(f"it takes too long: {self._size} bytes have come in all this time")
+            raise TimeoutError(f"the answer is too slow: {self._size} bytes arrived in all this time")
 
 
 class _Bounded:
@@ -86,7 +86,7 @@ class _Bounded:
         self._left -= len(chunk)
         if self._left < 0:
             self._answer.close()
-            raise Malformed("the answer has more bytes than was asked for")
+            raise Malformed("the answer has more bytes than requested")
         return chunk
 
 

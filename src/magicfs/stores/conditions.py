@@ -249,7 +249,7 @@ class _Object:
             raise PermissionDenied(
                 error.operation,
                 error.key,
-                f"denied on trying a conditional request, which a job rests on: {error.problem}",
+                f"a conditional request, which jobs depend on, was denied: {error.problem}",
                 hint=f"allow {_NEEDS[kind]} below the destination, or check the credentials",
             ) from error
 

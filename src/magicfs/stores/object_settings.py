@@ -68,7 +68,9 @@ def check_few(scheme: str, options: Mapping[str, Any], own: Collection[str]) -> 
         if name in own or name in OF_EVERY_FILESYSTEM or name in _OF_EVERY_LOOP:
             continue
         near = get_close_matches(str(name), own, 1, 0.7)
-        meant = f"did you mean {near[0]}?" if near else "leave it out, or give the URL of the store it is for"
+        meant = (
+            f"did you mean {near[0]}?" if near else "leave it out, or use the URL of the store that has it"
+        )
         where = "files of this machine know" if scheme != "memory" else "memory:// knows"
         raise UsageError(f"{where} no option {name!r}; {meant}; nothing was changed")
 
@@ -137,8 +139,8 @@ _OWNERS_ACLS: Final = frozenset({"private", "bucket-owner-read", "bucket-owner-f
 _ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 
 GIVE_CUSTOMER_KEY: Final = (
-    "give the key that the job was given (SSE-C): SSECustomerAlgorithm and SSECustomerKey in "
-    "s3_additional_kwargs, by storage_options or, for a command, the variable FSSPEC_S3"
+    "give the job's customer key (SSE-C): SSECustomerAlgorithm and SSECustomerKey in s3_additional_kwargs, "
+    "by storage_options or, for a command, the variable FSSPEC_S3"
 )
 
 
@@ -189,9 +191,9 @@ def check_recorded(settings: ObjectSettings, own: ObjectSettings) -> None:
     if refused:
         listed = ", ".join(f"{name}={value!a}" for name, value in refused.items())
         raise UsageError(
-            f"a record in the bucket asks to write objects with {listed}, and this process was not given "
-            "that; a record alone does not decide who may read; nothing was changed; if it is right, give it "
-            "in s3_additional_kwargs, by storage_options or, for a command, the variable FSSPEC_S3"
+            f"a record in the bucket asks to write objects with {listed}, which this process was not given, "
+            "and magicfs does not take access rights from a record; nothing was changed; if it is right, "
+            "give it in s3_additional_kwargs, by storage_options or, for a command, the variable FSSPEC_S3"
         )
 
 
@@ -216,8 +218,8 @@ def arguments(settings: ObjectSettings, options: Mapping[str, Any]) -> dict[str,
     """
     if unknown := sorted(settings.keys() - NAMES):
         raise UsageError(
-            f"the job was told {', '.join(unknown)} of its objects, and this magicfs does not know how to "
-            "write so; nothing was changed; use the version that set the job up, or a newer one"
+            f"the job has the object settings {', '.join(unknown)}, which this version of magicfs does not "
+            "know; nothing was changed; use the version that set the job up, or a newer one"
         )
     made: dict[str, Any] = dict(settings)
     if "BucketKeyEnabled" in made:
@@ -227,8 +229,8 @@ def arguments(settings: ObjectSettings, options: Mapping[str, Any]) -> dict[str,
     if "SSECustomerAlgorithm" in made:
         if not options.get("SSECustomerKey"):
             raise UsageError(
-                "the job encrypts with a key of the customer's own (SSE-C), which is written down nowhere; "
-                f"nothing was changed; {GIVE_CUSTOMER_KEY}"
+                "the job encrypts with a customer key (SSE-C), which is not stored anywhere; nothing was "
+                f"changed; {GIVE_CUSTOMER_KEY}"
             )
         made |= {name: options[name] for name in _CUSTOMER_KEYS & options.keys()}
     return made

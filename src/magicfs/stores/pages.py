@@ -96,7 +96,7 @@ class Pages(AsyncIterator[_T], Generic[_T]):
             self._check(page.entries)
             place = None if page.following is None else hash(tuple(page.following.items()))
             if place in self._seen:
-                raise Malformed("a page goes on where the listing has been already")
+                raise Malformed("a page of the listing repeats an earlier one")
             if page.is_empty and self._empty >= _EMPTY_MAX:
                 raise Malformed(f"{_EMPTY_MAX:,} pages in a row were empty")
         except MagicError:

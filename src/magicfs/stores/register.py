@@ -118,7 +118,7 @@ class Register:
                 seen = first.modified, first.version
                 return Entry(info.key, body, info.etag, number, numbered, undecided, *seen)
             if not left:
-                problem = f"others moved it each time it was read, {_LOOKS} times"
+                problem = f"others changed it each time it was read, {_LOOKS} times"
                 raise Unavailable("get", self._shown(self.key), problem)
         return None
 
@@ -336,7 +336,7 @@ class Register:
         return f"{self._store.bucket}/{key}"
 
     def _moved(self, operation: str, key: str) -> PreconditionFailed:
-        return PreconditionFailed(operation, self._shown(key), "another version is there, or none")
+        return PreconditionFailed(operation, self._shown(key), "there is another version, or none")
 
 
 def _is_digest_of(info: ObjectInfo, body: bytes | None) -> bool:

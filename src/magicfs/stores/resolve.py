@@ -111,7 +111,7 @@ def check(filesystem: AbstractFileSystem) -> None:
     """Raise UsageError for a filesystem that cannot delay an upload, by its name."""
     names = protocols(filesystem)
     if "magic" in names:
-        raise UsageError("this filesystem is magic's already; wrap the one that it wraps, its attribute fs")
+        raise UsageError("this is already a magic filesystem; wrap the one that it wraps, its attribute fs")
     backend = _backend(names)
     has_store = backend is not None and backend is not backends.MEMORY
     if not has_store and not callable(getattr(filesystem, "store", None)):
@@ -134,8 +134,8 @@ def check_leads(location: Location, filesystem: AbstractFileSystem) -> None:
     """Raise UsageError for a URL of files of this machine and a filesystem of buckets, or the reverse."""
     if bool(location.bucket) != has_buckets(filesystem):
         raise UsageError(
-            f"{location.url} does not lead to where the filesystem {protocols(filesystem)[0]!r} is; write "
-            "the URL of the store that it reaches, such as s3://bucket/sales, or leave filesystem out"
+            f"{location.url} is not a URL of the filesystem {protocols(filesystem)[0]!r}; write a URL of "
+            "its store, such as s3://bucket/sales, or leave filesystem out"
         )
 
 
@@ -184,7 +184,7 @@ def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     if found := secrets_of(options) & IRREPLACEABLE:
         raise UsageError(
-            f"{', '.join(sorted(found))} is a secret that no other process can find by itself; set the "
+            f"{', '.join(sorted(found))} is a secret that other processes cannot find on their own; set the "
             "encryption of the bucket instead, or pass allow_secrets_in_pickles=True to MagicFileSystem"
         )
     plain: dict[str, Any] = {}
@@ -245,7 +245,7 @@ def _backend(names: tuple[str, ...]) -> Backend | None:
 def _cannot_delay(protocol: str) -> UsageError:
     if protocol == "memory":
         return UsageError(
-            "fsspec's own memory filesystem has no uploads that could be delayed; use magicfs's, with "
+            "fsspec's own memory filesystem cannot delay uploads; use magicfs's, with "
             "target_protocol='memory' or a URL magic::memory://…"
         )
     return UsageError(
@@ -287,16 +287,14 @@ def split(
     """
     text, carried = _spelled(url)
     if options is not None and not isinstance(options, Mapping):
-        raise UsageError(
-            f"storage_options is {type(options).__name__}, no dictionary; write {{'name': value}}"
-        )
+        raise UsageError(f"storage_options is {type(options).__name__}, not a dict; write {{'name': value}}")
     given = carried | dict(options or {})
     backend = backends.of_scheme(text.partition("://")[0])
     plain, named = backend.split(text) if backend is not None else (text, {})
     for name, value in named.items():
         if given.get(name) not in {None, value}:
             raise UsageError(
-                f"{text} names {name}={value!r}, and the options name {given[name]!r}; give one of them"
+                f"{text} has {name}={value!r}, but the options have {given[name]!r}; give one of them"
             )
     return plain, given | named
 
@@ -317,8 +315,8 @@ def location_of(url: str | os.PathLike[str], *, any_scheme: bool = False) -> pat
     _check_bucket(plain, scheme, rest.partition("/")[0])
     if found := _QUERY.search(rest):
         raise UsageError(
-            f"{plain!r} carries options of another tool ({found[0]}…); give them as storage_options, such as "
-            f"{{'endpoint_url': …}}, and write {plain[: len(plain) - len(rest) + found.start()]!r}"
+            f"{plain!r} contains options of another tool ({found[0]}…); give them as storage_options, such "
+            f"as {{'endpoint_url': …}}, and write {plain[: len(plain) - len(rest) + found.start()]!r}"
         )
     return paths.parse_url(plain)
 
@@ -338,13 +336,13 @@ def _spelled(url: object) -> tuple[str, dict[str, Any]]:
     if isinstance(carried, Mapping):
         return _with_known_scheme(str(url)), dict(carried)
     if not isinstance(url, os.PathLike):
-        raise UsageError(f"{url!r} is no URL; give text such as {_EXAMPLE}, or a path of pathlib or upath")
+        raise UsageError(f"{url!r} is not a URL; give text such as {_EXAMPLE}, or a path of pathlib or upath")
     text = os.fspath(url)
     if not isinstance(text, str):
         raise UsageError(f"{url!r} is bytes; give text such as {_EXAMPLE}")
     if lost := _LOST_SLASH.fullmatch(text):
         raise UsageError(
-            f"{url!r}: pathlib makes one slash of the two in a URL; give it as text, "
+            f"{url!r}: pathlib removes one of the two slashes of a URL; give it as a string, "
             f"'{lost[1]}://{lost[2]}', or as upath.UPath"
         )
     return f"file://{Path(text).absolute()}", {}
@@ -368,7 +366,7 @@ def _line_for(url: str) -> str | None:
         *_, inner = url.removeprefix("magic+").split("::")
         return f"{url!r} is a chained URL; give the plain URL of the destination, {inner!r}"
     if url.startswith("arn:aws") and ":s3:::" in url:
-        return f"{url!r} is the name of a resource; write 's3://{url.partition(':s3:::')[2]}'"
+        return f"{url!r} is a resource name (ARN); write 's3://{url.partition(':s3:::')[2]}'"
     if not separator:
         if lost := _LOST_SLASH.fullmatch(url):
             return f"{url!r} lacks a slash; write '{lost[1]}://{lost[2]}'"
@@ -378,14 +376,14 @@ def _line_for(url: str) -> str | None:
         return _line_for_http(url)
     if scheme in _OF_S3:
         return (
-            f"{url!r}: magicfs has no store for {scheme}://; of a service that speaks S3 write "
+            f"{url!r}: magicfs has no store for {scheme}://; for a service that speaks S3, write "
             f"'s3://{rest}', with storage_options={{'endpoint_url': …}}"
         )
     return None
 
 
 def _line_for_http(url: str) -> str | None:
-    where = f"{url!r} is an address of the web"
+    where = f"{url!r} is a web address"
     for pattern, scheme in _HTTP:
         if match := pattern.fullmatch(url):
             return f"{where}; write '{scheme}://{match['bucket']}{match['key'] or ''}'"
@@ -394,7 +392,7 @@ def _line_for_http(url: str) -> str | None:
         return f"{where}; write 'abfs://{match['bucket']}@{host}{match['key'] or ''}'"
     if match := _HTTP_OTHER.fullmatch(url):
         return (
-            f"{where}; of a service that speaks S3 write 's3://{match['rest']}', with "
+            f"{where}; for a service that speaks S3, write 's3://{match['rest']}', with "
             f"storage_options={{'endpoint_url': {match['endpoint']!r}}}"
         )
     return None
@@ -404,8 +402,8 @@ def _check_password(url: str) -> None:
     if paths.has_password(url):
         # Whatever it is, it may be a secret: not quoted.
         raise UsageError(
-            "a URL such as s3://…@… carries credentials, which land in logs and manifests; leave them out, "
-            "and give them by the environment, a profile or storage_options"
+            "a URL such as s3://…@… contains credentials, which would end up in logs and manifests; leave "
+            "them out, and set them in the environment, a profile or storage_options"
         )
 
 
@@ -414,13 +412,13 @@ def _check_bucket(url: str, scheme: str, bucket: str) -> None:
         name, _, host = bucket.partition("@")
         if backends.of_scheme(scheme) is backends.AZURE:
             raise UsageError(
-                f"{url!r} names no host of an account; write "
+                f"{url!r} does not name the host of an account; write "
                 f"'{scheme}://{name}@{host}.dfs.core.windows.net/…', or '{scheme}://{name}/…' with "
                 f"storage_options={{'account_name': {host!r}}}"
             )
-        raise UsageError(f"{url!r}: {bucket!r} is no name of a bucket; write '{scheme}://{name}/…'")
+        raise UsageError(f"{url!r}: {bucket!r} is not a bucket name; write '{scheme}://{name}/…'")
     if _PORT.fullmatch(bucket) and backends.of_scheme(scheme) is backends.S3:
         raise UsageError(
-            f"{url!r} names a server in place of a bucket; write '{scheme}://bucket/key', with "
+            f"{url!r} names a server instead of a bucket; write '{scheme}://bucket/key', with "
             f"storage_options={{'endpoint_url': 'http://{bucket}'}}"
         )

@@ -50,7 +50,7 @@ class StallTimeoutStore(DelegatingStore):
             raise Unavailable(
                 operation,
                 f"{self.bucket}/{key}",
-                f"given up: the store has answered nothing for {self._timeout_s:g} s",
+                f"timed out: the store did not answer for {self._timeout_s:g} s",
                 hint="check that the endpoint is right and up, then abort again",
             ) from error
         except Unavailable:

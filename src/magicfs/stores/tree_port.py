@@ -213,7 +213,7 @@ def check_path(operation: str, bucket: str, path: str, *, whole_bucket: bool) ->
     if not path and not whole_bucket:
         raise StoreError(operation, place, "this is the bucket itself", hint="name a path")
     if path and not paths.can_be_a_file(path):
-        problem = "a path has no element that is empty, '.' or '..', and no slash at its ends"
+        problem = "a path must not have an element that is empty, '.' or '..', or a slash at its ends"
         raise StoreError(operation, place, problem, hint="write the path out")
 
 

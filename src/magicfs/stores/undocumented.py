@@ -29,13 +29,13 @@ def warn_of_exposure(url: str, *, has_credentials: bool, verifies: bool = True) 
     host = at.hostname or ""
     if at.scheme == "http" and has_credentials and not _is_this_machine(host):
         log_once(
-            f"requests with credentials go to {host} over http://, so the network in between can read and "
+            f"requests with credentials go to {host} over http://, so anyone on the network can read and "
             "change them; use https://"
         )
     if at.scheme == "https" and not verifies:
         log_once(
-            f"verify=False: any server can pose as {host}, and read and change all requests; give the path "
-            "of the certificates to trust, verify='ca.pem'"
+            f"verify=False: any server can pose as {host} and read and change all requests; set the path of "
+            "the certificates to trust, verify='ca.pem'"
         )
 
 
@@ -50,7 +50,7 @@ def _is_this_machine(host: str) -> bool:
 
 def log_missing(what: str, instead: str) -> None:
     """Warn that a library lacks something, and what is done without it: once a process."""
-    log_once(f"{what} is missing; {instead}; install a version that magicfs was tested with")
+    log_once(f"{what} is missing; {instead}; install a version that magicfs is tested with")
 
 
 def send_once(session: Any) -> None:
@@ -71,5 +71,5 @@ def bound(session: Any, response_class: type[Any]) -> None:
     else:
         log_missing(
             "aiohttp's ClientSession._response_class",
-            "an answer of the store may have more bytes than magicfs asked for",
+            "an answer of the store may have more bytes than magicfs requested",
         )

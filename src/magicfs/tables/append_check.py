@@ -116,15 +116,15 @@ def clashes(
     found = list(named)
     if partitioning == "hive" and found != list(partition_by):
         comes_by = _listed(partition_by)
-        yield f"the files there are partitioned by {_listed(found)}, these would be by {comes_by}"
+        yield f"the existing files are partitioned by {_listed(found)}, the new ones would be by {comes_by}"
         return
     if partitioning == "hive":
         yield from _zones(named, comes)
     for field in there:
         if field.name in partition_by:
-            yield f"column {field.name!r} is in the files there, and would be in the names of directories"
+            yield f"column {field.name!r} is in the existing files, and would be in directory names now"
         elif field.name not in comes.names:
-            yield f"column {field.name!r} is there, and does not come{_other_case(field.name, comes)}"
+            yield f"column {field.name!r} is missing in the new rows{_other_case(field.name, comes)}"
         else:
             yield from _between(field.name, field.type, comes.field(field.name).type)
 
@@ -137,7 +137,7 @@ def _zones(named: Mapping[str, str], comes: pa.Schema) -> Iterator[str]:
             continue
         if text.endswith("Z") != (kind.tz is not None):
             yield (
-                f"directories there name moments of {name!r} as {text!r}, and {kind} comes, which is named "
+                f"existing directories write {name!r} as {text!r}, but the new {kind} would be written "
                 f"{'in UTC with a Z' if kind.tz is not None else 'without a zone'}"
             )
 
@@ -161,7 +161,7 @@ def _between(name: str, there: Any, comes: Any) -> Iterator[str]:
         coming = {one.name: one.type for one in comes}
         for field in there:
             if field.name not in coming:
-                yield f"field '{name}.{field.name}' is there, and does not come"
+                yield f"field '{name}.{field.name}' is missing in the new rows"
             else:
                 yield from _between(f"{name}.{field.name}", field.type, coming[field.name])
         return
@@ -173,7 +173,7 @@ def _between(name: str, there: Any, comes: Any) -> Iterator[str]:
         yield from _between(f"{name}.item", there.value_type, comes.value_type)
         return
     if _form(there) != _form(comes):
-        yield f"column '{name}' is {there} there, and {comes} comes"
+        yield f"column '{name}' is {there} in the existing files, and {comes} in the new rows"
 
 
 def _plain(kind: Any) -> Any:

@@ -47,20 +47,20 @@ def check_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(
-            f"columns are there twice: {', '.join(map(repr, twice))}; rename or drop one of each; nothing "
-            "was changed"
+            f"the data has duplicate columns: {', '.join(map(repr, twice))}; nothing was changed; rename or "
+            "drop one of each"
         )
     other = [name for name in cast("Sequence[Any]", partition_by) if not isinstance(name, str)]
     if other:
         raise UsageError(
-            f"partition_by names {other[0]!r}, which is not text; column names in files are text: write "
-            f"{str(other[0])!r}; nothing was changed"
+            f"partition_by names {other[0]!r}, which is not a string, as column names in files are; nothing "
+            f"was changed; write {str(other[0])!r}"
         )
     if len(set(partition_by)) < len(partition_by):
         raise UsageError(f"partition_by names a column twice: {', '.join(partition_by)}")
     if not set(names) - set(partition_by):
         raise UsageError(
-            "no column is left for the files, as all of them are partition columns; partition by fewer"
+            "all columns are partition columns, so the files would have none; partition by fewer"
             if names
             else "the data have no columns; nothing was changed"
         )
@@ -68,7 +68,7 @@ def check_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     if hidden:
         raise UsageError(
             f"partition column {hidden[0]!r} would make directories that begin with {hidden[0][0]!r}, which "
-            "readers take for hidden; rename the column; nothing was changed"
+            "readers treat as hidden; nothing was changed; rename the column"
         )
 
 

@@ -1,7 +1,6 @@
-"""``magicfs.Dataset``: what is published at a destination, and everything you can do with it.
+"""``magicfs.Dataset``: a published dataset, and everything you can do with it.
 
-Each verb is one function of another room, which is imported when you call the verb: a worker that reads needs
-nothing of what maintains datasets.
+Each verb imports its implementation when you call it: a worker that only reads loads no maintenance code.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class _Address:
 
 
 class Dataset(_Address):
-    """What is published at a destination: read it, look into its history, undo, repair, maintain.
+    """A published dataset: read it, list its history, undo, repair, maintain.
 
     ::
 
@@ -68,23 +67,23 @@ class Dataset(_Address):
         sales.to_pandas(as_of="audited")
         sales.rollback("audited", keep="7d")
 
-    It is a value and opens nothing: it can be pickled, and two with equal arguments are equal. Every verb
-    looks at the store anew, and trusts no cached listing. Every verb has a twin that you can await, with an
-    ``a`` in front: ``await sales.ahistory()``. If you cancel the twin, the verb stops as it does on Ctrl-C.
+    It is a value and opens nothing: you can pickle it, and two with equal arguments are equal. Every verb
+    reads the store again and uses no cached listing. Every verb has an awaitable twin with an ``a`` in front:
+    ``await sales.ahistory()``. If you cancel the twin, the verb stops as it does on Ctrl-C.
 
     Every verb raises ``UsageError`` for a malformed URL or option, ``StoreError`` if the store refuses or
-    does not answer, and ``FormatError`` if a manifest is broken or a newer magicfs wrote it. What else a verb
-    raises stands with the verb. If ``rollback``, ``drop`` or ``rewrite`` raise ``CommitOutcomeUnknown``, the
-    store did not answer; if they raise ``CommitUnfinished``, the job is published, but readers may not see it
-    yet. Then call ``recover``.
+    does not answer, and ``FormatError`` if a manifest is broken or a newer magicfs wrote it. Each verb lists
+    its other errors. If ``rollback``, ``drop`` or ``rewrite`` raise ``CommitOutcomeUnknown``, the store did
+    not answer; if they raise ``CommitUnfinished``, the job is published, but readers may not see it yet. In
+    both cases call ``recover``.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         storage_options: Options of the store's fsspec filesystem, which pickles carry and ``repr`` hides.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: The filesystem itself, instead of options.
 
     Raises:
-        UsageError: Both ``storage_options`` and ``filesystem`` are given.
+        UsageError: You gave both ``storage_options`` and ``filesystem``.
     """
 
     __slots__ = ()
@@ -94,13 +93,13 @@ class Dataset(_Address):
     def files(
         self, *, job: str | None = None, last: bool = False, as_of: str | datetime | None = None
     ) -> list[PublishedFile]:
-        """The published files by name, and no others: URLs, sizes, rows. Needs no pyarrow.
+        """Return exactly the published files: URLs, sizes, rows. Does not need pyarrow.
 
-        A second call shows what was published meanwhile. Errors are those of ``to_arrow``.
+        A second call includes files published since. Errors are those of ``to_arrow``.
 
         Args:
-            job: The files that the job with this id brought, whether or not readers still see them.
-            last: The files of the job that was published last.
+            job: Only the files that the job with this id added, whether or not readers still see them.
+            last: Only the files of the job that was published last.
             as_of: The dataset as it was then, as for ``to_arrow``.
         """
         from magicfs.datasets.read import files_of_dataset
@@ -120,25 +119,25 @@ class Dataset(_Address):
         format: Any = "parquet",  # noqa: A002 - as in pyarrow
         partitioning: Any = "hive",
     ) -> ds.Dataset:
-        """The dataset for pyarrow, as it is at this moment, or was: the visible files of all published jobs.
+        """Return the dataset for pyarrow, as it is now or was: the visible files of all published jobs.
 
-        Files that are published or replaced later are not part of it. If a later job has deleted a file or
-        written over it, reading that file raises ``FileNotFoundError``: call again. Nothing is changed.
+        It does not follow later jobs. If a later job deletes or overwrites a file, reading that file raises
+        ``FileNotFoundError``: call again. Nothing is changed.
 
         Args:
             last: Only the files of the job that was published last.
-            as_of: The dataset as it was when that job had been published: a ``datetime`` with a time zone, or
-                its text in ISO 8601; a job id, a run id or a tag. ``job:…``, ``run:…``, ``tag:…`` and
-                ``time:…`` say which one you mean. You get all files of that time, or an error.
-            schema: A pyarrow schema; by default that of the first file. Needed if there are no files.
+            as_of: The dataset as of a publication: a ``datetime`` with a time zone, or the same as text in
+                ISO 8601; a job id, a run id or a tag. Prefix ``job:``, ``run:``, ``tag:`` or ``time:`` to be
+                explicit. You get all files of that moment, or an error.
+            schema: A pyarrow schema; by default that of the first file. Required if there are no files.
             format: As for ``pyarrow.dataset.dataset``.
             partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination.
 
         Raises:
-            ObjectNotFound: Nothing was published there, or not what ``as_of`` names; or files of that time
-                were deleted or written over.
-            UsageError: There are files from before the first job, which no manifest knows: ``adopt`` adds
-                them; or no files and no schema; or ``as_of`` means several publications; or pyarrow is not
+            ObjectNotFound: Nothing is published there, or ``as_of`` does not exist, or files of that moment
+                were deleted or overwritten.
+            UsageError: There are files from before the first job, in no manifest: ``adopt`` adds them; or
+                there are no files and no schema; or ``as_of`` matches several publications; or pyarrow is not
                 installed.
         """
         try:
@@ -174,9 +173,9 @@ class Dataset(_Address):
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002 - as in pyarrow
     ) -> pd.DataFrame:
-        """The rows of the published Parquet files as a DataFrame. A second call reads them again.
+        """Return the rows of the published Parquet files as a DataFrame. A second call reads them again.
 
-        Errors are those of ``to_arrow``; a ``UsageError`` also says if pandas is not installed.
+        Errors are those of ``to_arrow``, and ``UsageError`` if pandas is not installed.
 
         Args:
             as_of: The dataset as it was then, as for ``to_arrow``.
@@ -191,13 +190,13 @@ class Dataset(_Address):
             raise UsageError("to_pandas needs pandas; pip install pandas, or use to_arrow") from error
 
     def footers(self, *, last: bool = False, as_of: str | datetime | None = None) -> dict[str, Footer | None]:
-        """What each file says about itself: rows, schema, statistics of columns. No file is opened.
+        """Return rows, schema and column statistics of each file, without opening it.
 
-        Jobs with option ``footers`` keep it, for Parquet, CSV and JSON lines. Arguments and errors are those
-        of ``to_arrow``. A second call shows what was published meanwhile.
+        Jobs with option ``footers`` record them, for Parquet, CSV and JSON lines. Arguments and errors are
+        those of ``to_arrow``. A second call includes files published since.
 
         Returns:
-            A ``Footer`` for each file by its key, relative to the destination; None where nothing is known.
+            A ``Footer`` for each file by its key, relative to the destination; None if none is recorded.
         """
         from magicfs.datasets.footers import footers_at
 
@@ -206,17 +205,17 @@ class Dataset(_Address):
     # -- the past --------------------------------------------------------------------------------------------
 
     def history(self, *, limit: int | None = None) -> History:
-        """All publications, the newest first. Nothing is changed.
+        """Return all publications, the newest first. Nothing is changed.
 
-        You can read each with ``to_arrow(as_of=job_id)`` as long as its files are there. A second call shows
-        what was published meanwhile.
+        You can read each with ``to_arrow(as_of=job_id)`` as long as its files exist. A second call includes
+        later publications.
 
         Args:
-            limit: Only so many, the newest; by default all.
+            limit: Only this many, the newest; by default all.
 
         Returns:
-            The publications; an empty list if there are none. Jobs before a manifest that is gone are left
-            out if a later job has replaced everything they published and no compaction had noted them.
+            The publications; an empty list if there are none. If a manifest is missing, jobs before it are
+            left out if a later job replaced all of their files and no compaction had recorded them.
 
         Raises:
             UsageError: ``limit`` is less than 1.
@@ -236,38 +235,38 @@ class Dataset(_Address):
         run_id: str | None = None,
         job_id: UUID | str | None = None,
     ) -> RollbackReport:
-        """Publish the dataset as it was when a job had been published, as a new job, all or nothing.
+        """Publish an earlier state of the dataset again, atomically, as a new job.
 
-        Everything that was published since is taken back, other days included, unless you name
-        ``partitions``. A run that was taken back counts as not published: run it again, and it publishes.
+        This takes back everything published since, including other days, unless you name ``partitions``. A
+        run that was taken back counts as not published: if you run it again, it publishes.
 
-        Files that are still there, because ``keep`` of the jobs since has kept them, are not copied.
-        The store copies a file that a bucket keeps as an old version, under another name. If this process
-        dies, ``recover`` brings the rollback to its end. A second call publishes one more job that shows the
-        same; with the same ``run_id`` it changes nothing.
+        Files that still exist because later jobs kept them (``keep``) are not copied. A file that exists only
+        as an old version in the bucket is copied by the store, under another name. If this process dies,
+        ``recover`` finishes the rollback. A second call publishes the same state once more; with the same
+        ``run_id`` it changes nothing.
 
         Args:
             to: The publication: a job id, a run id, a tag or a time, as for ``to_arrow(as_of=…)``. A run id
                 means the newest publication of the run.
-            partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below:
-                these go back, and everything else stays as it is. By default everything goes back.
-            dry_run: Change nothing; report what would go and what would come back.
-            keep: How long the files that go stay, such as ``"7d"``, so that you can undo this rollback; None
+            partitions: Roll back only these directories, relative to the destination, such as
+                ``"day=2026-01-01"``, with everything below them. By default, everything is rolled back.
+            dry_run: Change nothing; report which files would be removed and which restored.
+            keep: How long removed files stay, such as ``"7d"``, so that you can undo this rollback; None
                 deletes them for good. You can leave it out only if other jobs keep all of these files.
-            keep_in_place: Whether they stay visible on a bucket with versions, too, for readers that know
-                names and no versions, such as those of Iceberg and Delta tables.
-            run_id: Name of the run: a second rollback with this name finds the first.
-            job_id: An id for the new job that was never used; by default a random UUID.
+            keep_in_place: Whether they stay visible even on a bucket with versions, for readers that cannot
+                read versions, such as those of Iceberg and Delta tables.
+            run_id: Name of the run: a second rollback with this name does nothing.
+            job_id: An unused id for the new job; by default a random UUID.
 
         Returns:
-            What was published, and what that changes: publications, files that go, files that come back.
+            What was published, and its changes: publications, removed files, restored files.
 
         Raises:
-            ObjectNotFound: No such publication, or files of that time were deleted or written over since;
+            ObjectNotFound: There is no such publication, or its files were deleted or overwritten since;
                 nothing was changed.
-            UsageError: Files would be deleted for good, and ``keep`` was not given; or ``to`` means
-                several publications, or what readers saw then is not known; or a partition is not there now
-                and was not then; or ``keep_in_place`` came without ``keep``. Nothing was changed.
+            UsageError: Files would be deleted for good, and ``keep`` was not given; or ``to`` matches several
+                publications, or the state at that time is not known; or a partition exists neither now nor
+                then; or you gave ``keep_in_place`` without ``keep``. Nothing was changed.
             CommitDenied: Another job is changing the destination; nothing was changed.
         """
         from magicfs.past.rollback import rollback
@@ -296,20 +295,21 @@ class Dataset(_Address):
         run_id: str | None = None,
         job_id: UUID | str | None = None,
     ) -> DropReport:
-        """Take files out of the dataset, as a job of its own, all or nothing.
+        """Remove files from the dataset, atomically, as a new job.
 
-        Give at least one of ``partitions``, ``jobs`` and ``where``; files that match all of them are dropped.
-        Readers of manifests see all of these files before and none afterwards. What other jobs add at the
-        same time stays. If this process dies before the commit point, nothing has changed, and
-        ``recover(abort=True)`` cleans up; afterwards ``recover`` finishes it. A second call drops nothing.
+        Give at least one of ``partitions``, ``jobs`` and ``where``; files that match all of them are removed.
+        Readers of manifests see all of these files before and none afterwards. Files that other jobs add at
+        the same time stay. If this process dies before the commit point, nothing was changed, and
+        ``recover(abort=True)`` cleans up; after it, ``recover`` finishes the job. A second call does nothing.
 
         Args:
-            partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below.
-            jobs: Publications whose files you mean, if readers still see them: job ids, run ids or tags.
-            where: A condition such as ``"day < '2026-01-01'"`` that all rows of a file meet. It may name Hive
-                partitions, what manifests know of files (``file.size``, ``file.name``, ``file.key``) and, of
-                jobs with option ``footers``, columns with statistics; dates are text. Or a function that
-                takes a file, as ``files`` returns it.
+            partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with everything
+                below them.
+            jobs: Publications whose files to remove: job ids, run ids or tags.
+            where: A condition such as ``"day < '2026-01-01'"`` that all rows of a file meet. It can use Hive
+                partitions, file attributes (``file.size``, ``file.name``, ``file.key``) and, for jobs with
+                option ``footers``, columns with statistics; dates are text. Or a function that gets a file as
+                ``files`` returns it.
             dry_run: Change nothing; report what would be dropped.
             keep: As for ``rollback``.
             keep_in_place: As for ``rollback``.
@@ -317,12 +317,12 @@ class Dataset(_Address):
             job_id: As for ``rollback``.
 
         Raises:
-            UsageError: Files would be deleted for good, and ``keep`` was not given; or no choice was
-                given, or it is malformed; or ``keep_in_place`` came without ``keep``; or files hold
-                rows that meet ``where`` and others that do not, or may not; or there are files that no
-                manifest knows. Nothing was changed.
-            ObjectNotFound: Nothing was published there, or not what ``jobs`` names.
-            CommitDenied: Another job is changing the same files, or has; nothing was changed.
+            UsageError: Files would be deleted for good, and ``keep`` was not given; or you chose no files, or
+                the choice is malformed; or you gave ``keep_in_place`` without ``keep``; or files have, or may
+                have, both rows that match ``where`` and rows that do not; or files are in no manifest.
+                Nothing was changed.
+            ObjectNotFound: Nothing is published there, or a publication in ``jobs`` does not exist.
+            CommitDenied: Another job is changing or has changed the same files; nothing was changed.
         """
         from magicfs.past.drop import drop
 
@@ -342,26 +342,26 @@ class Dataset(_Address):
     def tag(self, name: str, as_of: str | datetime | None = None, *, move: bool = False) -> str:
         """Name a publication, for ``to_arrow(as_of=name)`` and ``rollback(name)``.
 
-        A tag keeps no file; ``keep`` of the jobs that replace them does. A second call changes nothing.
+        A tag does not keep files; ``keep`` of the jobs that replace them does. A second call changes nothing.
 
         Args:
             name: Letters, digits, ``.``, ``_`` and ``-``.
             as_of: The publication: a job id, a run id, another tag or a time; by default the newest.
-            move: Let a tag that names another publication name this one.
+            move: Move the tag if it names another publication.
 
         Returns:
-            The id of the job that it names.
+            The id of the job that the tag names.
 
         Raises:
             ObjectNotFound: There is no such publication.
-            UsageError: The name cannot be a tag, or names another publication and ``move`` is not given.
+            UsageError: The name is not valid, or names another publication and ``move`` is False.
         """
         from magicfs.past.tags import tag
 
         return tag(self.url, name, as_of, move=move, **self._way)
 
     def untag(self, name: str) -> bool:
-        """Remove a tag. The publication stays what it is.
+        """Remove a tag. The publication itself does not change.
 
         Args:
             name: The tag.
@@ -370,7 +370,7 @@ class Dataset(_Address):
             Whether there was one; a second call returns False.
 
         Raises:
-            UsageError: The name cannot be a tag.
+            UsageError: The name is not valid.
         """
         from magicfs.past.tags import untag
 
@@ -388,31 +388,31 @@ class Dataset(_Address):
         keep_in_place: bool = False,
         run_id: str | None = None,
     ) -> RewriteReport:
-        """Merge small Parquet files, as a job of its own, all or nothing.
+        """Merge small Parquet files, atomically, as a new job.
 
-        Neighbors in a directory become one file of about ``target_size``, with the same rows in the same
-        order, the same schema and metadata, and the compression of the first. Readers of manifests see the
-        old files or the new ones, never both. Bloom filters and page indexes are lost. A Spark stream that
-        has not read all of the old files needs ``keep``.
+        Adjacent files of a directory become one file of about ``target_size``, with the same rows in the same
+        order, the same schema and metadata, and the compression of the first. Readers of manifests see either
+        the old files or the new ones. Bloom filters and page indexes are lost. A Spark stream that has not
+        read all of the old files needs ``keep``.
 
-        If this process dies before the commit point, nothing has changed, and ``recover(abort=True)`` cleans
-        up; afterwards ``recover`` finishes it. A second call finds nothing to do, or merges what was added.
-        With the same ``run_id`` it first ends a job that died: it finishes one that was past its commit
-        point, and then does nothing; it aborts one that was not, and rewrites.
+        If this process dies before the commit point, nothing was changed, and ``recover(abort=True)`` cleans
+        up; after it, ``recover`` finishes the job. A second call does nothing, or merges new files. With the
+        same ``run_id`` it first ends a job that died: it finishes a job past its commit point and then does
+        nothing, or aborts it and rewrites.
 
         Args:
-            target_size: Bytes of the largest files to make; files of three quarters of it stay.
-            partitions: Only these directories relative to the destination, with all below.
+            target_size: Size in bytes of the new files; files of at least three quarters of it stay.
+            partitions: Only these directories relative to the destination, with everything below them.
             dry_run: Change nothing; report what would be done.
             keep: How long the old files stay, such as ``"7d"``. By default they are deleted.
             keep_in_place: As for ``rollback``.
-            run_id: Name of the run: a second rewrite of that name finds the first, if that changed anything.
+            run_id: Name of the run: a second rewrite with this name does nothing if the first changed files.
 
         Raises:
-            UsageError: There are files that no manifest knows; or ``keep_in_place`` came without
-                ``keep``; or pyarrow is not installed. Nothing was changed.
-            ObjectNotFound: Nothing was published there; or a file is gone.
-            CommitDenied: Another job is changing the same files, or has; nothing was changed; call again.
+            UsageError: Files are in no manifest; or you gave ``keep_in_place`` without ``keep``; or pyarrow
+                is not installed. Nothing was changed.
+            ObjectNotFound: Nothing is published there, or a file is missing.
+            CommitDenied: Another job is changing or has changed the same files; nothing was changed.
         """
         from magicfs.tables.rewrite import rewrite
 
@@ -428,11 +428,11 @@ class Dataset(_Address):
         )
 
     def expire(self, *, dry_run: bool = False) -> ExpireReport:
-        """Delete the replaced files that jobs kept with ``keep`` and whose time is over.
+        """Delete replaced files that jobs kept with ``keep`` and that have expired.
 
-        No file is deleted before its time, none that a rollback shows again, and none that another job keeps
-        longer. The clock of the store decides. Call it as often as you like, while jobs and readers are at
-        work. A second call finds nothing to do.
+        It never deletes a file early, a file that a rollback restored, or one that another job keeps longer.
+        The store's clock decides. You can call it at any time, while jobs and readers are running. A second
+        call does nothing.
 
         Args:
             dry_run: Change nothing; report what would be deleted.
@@ -440,55 +440,54 @@ class Dataset(_Address):
         Raises:
             CommitDenied: A rollback is unfinished there; nothing was deleted.
             UsageError: The store ignores conditional writes.
-            Unavailable: The store did not answer, or others kept moving the pointer: call again.
+            Unavailable: The store did not answer, or others kept changing the pointer: call again.
         """
         from magicfs.past.expire import expire
 
         return expire(self.url, dry_run=dry_run, **self._way)
 
     def compact(self, *, dry_run: bool = False) -> CompactReport:
-        """Publish one manifest that stands for all before it. The dataset stays exactly what it was.
+        """Merge all manifests into one, so that readers start faster. The dataset does not change.
 
-        No data file is touched, no manifest of a job is removed, and no job waits: call it as often as you
-        like, while jobs, streams and other compactions are at work. If a job is published meanwhile, it
-        starts again. A second call with no job in between finds nothing to do.
+        It touches no data file, removes no manifest of a job and blocks no job: you can call it at any time,
+        while jobs, streams and other compactions are running. If a job is published meanwhile, it starts
+        over. A second call with no job in between does nothing.
 
         Args:
             dry_run: Change nothing; report what would be done.
 
         Raises:
-            ObjectNotFound: Nothing was published there.
-            UsageError: The sum would be too large, or the store ignores conditional writes.
-            Unavailable: Others published each time, or the store did not answer: call again.
+            ObjectNotFound: Nothing is published there.
+            UsageError: The manifest would be too large, or the store ignores conditional writes.
+            Unavailable: Other jobs were published each time, or the store did not answer: call again.
         """
         from magicfs.past.compact import compact
 
         return compact(self.url, dry_run=dry_run, **self._way)
 
     def register(self, catalog: Catalog, *, force: bool = False) -> RegisterReport:
-        """Let a table of a catalog show the dataset as it is published now, and nothing else.
+        """Make a table of a catalog show exactly the dataset as it is published now.
 
-        The table is created if it is not there. It may show any earlier publication, or none: files that came
-        are added, files that were replaced or rolled back are removed, in one transaction if the catalog has
-        transactions. Only footers of added files are read, and no file of the dataset is written or deleted.
+        Creates the table if it does not exist, or updates it from any earlier publication: adds new files and
+        removes replaced ones, in one transaction if the catalog has transactions. It reads only the footers
+        of added files, and writes or deletes no file of the dataset.
 
-        A second call changes nothing. If this process dies, call again. Any number of calls may run at once,
-        also next to jobs: none takes a table back to an older publication.
+        A second call changes nothing. If this process dies, call again. Any number of calls can run at once,
+        even while jobs are running: none takes a table back to an older publication.
 
         Args:
             catalog: ``magicfs.catalogs.Iceberg``, ``Delta``, ``DuckLake``, ``Glue``, ``Hive`` or
                 ``SymlinkManifest``.
-            force: Bring the table there even if others have added files to it or removed some. What they did
-                is undone, as a further version of the table.
+            force: Update the table even if others added or removed files. This undoes their changes, as a new
+                version of the table.
 
         Raises:
-            ObjectNotFound: Nothing was published there, or a file that was opened is gone; the catalog was
-                not changed.
-            UsageError: The catalog cannot show these files, somebody else has changed the table, or its
-                library is not installed; the catalog was not changed.
+            ObjectNotFound: Nothing is published there, or a file is missing; the catalog was not changed.
+            UsageError: The catalog does not support these files, another program changed the table, or the
+                catalog's library is not installed; the catalog was not changed.
             Unavailable: Others kept changing the table; call again.
 
-        Errors of the catalog's own library pass through. The table then shows what it did, or the dataset:
+        Errors of the catalog's own library pass through. The table then shows its old state or the dataset:
         call again.
         """
         from magicfs.catalogs.register import register
@@ -498,20 +497,20 @@ class Dataset(_Address):
     # -- checking and repairing ------------------------------------------------------------------------------
 
     def verify(self, *, deep: bool = False) -> VerifyReport:
-        """Compare the dataset with what the bucket holds. Nothing is changed, and a second call looks again.
+        """Compare the dataset with the bucket. Nothing is changed, and a second call compares again.
 
-        This takes one listing, and a HEAD for each file whose ETag is not that of its manifest: with the
-        write id of the manifest it is the same file. Jobs that have not ended are named, too; they are no
-        fault of the dataset.
+        Sends one listing, and a HEAD for each file with a different ETag than in its manifest: if it has the
+        manifest's write id, it is the same file. The report also names jobs that have not ended; they are not
+        an error of the dataset.
 
         Args:
-            deep: Check the content of all files, too. Jobs with option ``checksums`` have stored a checksum
-                for each file; if the store reports the same one, the file is not read. Every other file is
-                read from the first byte to the last and compared with its checksum, that of the store, or the
-                MD5 in its ETag, as far as there is one. Parquet files must be whole.
+            deep: Also check the content of all files. Jobs with option ``checksums`` record a checksum for
+                each file; if the store reports the same one, the file is not read. Every other file is read
+                completely and compared with its checksum, that of the store, or the MD5 in its ETag, if there
+                is one. Parquet files have to be complete.
 
         Raises:
-            ObjectNotFound: Nothing was published there.
+            ObjectNotFound: Nothing is published there.
         """
         from magicfs.datasets.verify import verify
 
@@ -520,12 +519,12 @@ class Dataset(_Address):
     def doctor(self, *, read_only: bool = False) -> DoctorReport:
         """Check versions, credentials, permissions, the store's conditions, leftovers and unfinished jobs.
 
-        Nothing stays changed: two small objects and an upload with random names are written and removed again
-        (the directory of a destination on local disks stays). What the store refuses is a finding and raises
-        nothing. A second call does the same again.
+        It writes two small objects and an upload with random names and removes them again (on a local disk,
+        the destination's directory stays). A refusal of the store is a finding, not an error. A second call
+        does the same again.
 
         Args:
-            read_only: Write nothing; then permissions to write and conditions are not tried.
+            read_only: Write nothing; then write permissions and conditions are not checked.
         """
         from magicfs.datasets.checkup import doctor
 
@@ -540,26 +539,26 @@ class Dataset(_Address):
         dry_run: bool = False,
         cluster: Cluster | str | None = None,
     ) -> RecoverReport:
-        """Bring a job whose driver died to its end: exactly the new state, or exactly the old one.
+        """Finish or undo a job whose driver died: afterwards the dataset is exactly new, or exactly old.
 
-        A job past its commit point is finished. One that is still open is left alone and reported, because
-        its driver may be alive; so is a job of Hadoop. Probes of the store that died more than an hour ago
-        are removed. You can call it while drivers or other recoveries run. A second call finds nothing.
+        Finishes a job that is past its commit point. Leaves and reports an open job, because its driver may
+        be running, and Hadoop jobs. Also removes probe objects that are older than an hour. You can call it
+        while drivers or other recoveries are running. A second call does nothing.
 
         Args:
             job: Which job, if several are unfinished.
             rollback: Restore the old state instead. Possible until every file is visible.
-            abort: Discard a job that is still open. Its driver, if it lives, can no longer commit it.
+            abort: Discard a job that is still open. If its driver is running, it can no longer commit.
             dry_run: Change nothing; report what would be done.
-            cluster: Where Hadoop's staging committers keep their work: their jobs are reported, too.
+            cluster: Where Hadoop's staging committers keep their work, to report their jobs, too.
 
         Raises:
-            UsageError: Several jobs are unfinished and none is named, or the named one is not there, or both
-                ``rollback`` and ``abort`` are given. Nothing was changed.
+            UsageError: Several jobs are unfinished and you named none, or the job does not exist, or you gave
+                both ``rollback`` and ``abort``. Nothing was changed.
             CommitDenied: The job can no longer be rolled back or aborted; nothing was changed.
-            CommitFailed: The job cannot be brought to an end; the message says what to do.
+            CommitFailed: The job cannot be finished; the message says what to do.
             CommitOutcomeUnknown: The store did not answer; nothing was removed; call again.
-            FormatError: The job object, or a fact that it names, is malformed; nothing was changed.
+            FormatError: The job object, or a file that it names, is malformed; nothing was changed.
         """
         from magicfs.datasets import recover
 
@@ -568,25 +567,25 @@ class Dataset(_Address):
         )
 
     def adopt(self, *, dry_run: bool = False) -> AdoptReport:
-        """Add the visible files that no manifest names to the dataset, and repair its manifests.
+        """Add visible files that are in no manifest to the dataset, and repair its manifests.
 
-        Use it for files from before the first job, and after somebody removed or overwrote a file below
-        ``_magicfs``, while nobody writes there. No file is deleted, and none that readers saw is hidden. A
-        second call finds nothing to do.
+        Use it for files from before the first job, or after somebody removed or overwrote a file below
+        ``_magicfs``, while no job is running there. It deletes no file, and hides none from readers. A second
+        call does nothing.
 
-        * A lost pointer is made again from the manifests, even if a job is unfinished, which ``recover`` can
-          finish then.
-        * A lost manifest is replaced by what lies there, and ``lost`` of the report says what could not be
-          recovered. If you have a backup of it, put that back instead.
-        * A log of publications with a lost file is left. The next ``compact`` writes another one.
+        * Rebuilds a missing pointer from the manifests, even if a job is unfinished; ``recover`` can then
+          finish that job.
+        * Replaces a missing manifest by the files that exist, and ``lost`` of the report lists what could not
+          be recovered. If you have a backup of the manifest, restore that instead.
+        * Ignores a log of publications with a missing file. The next ``compact`` writes a new one.
 
         Args:
             dry_run: Change nothing; report what would be done.
 
         Raises:
-            UsageError: A job is unfinished there, or the directory belongs to a table format, or nobody can
-                tell which files belong to the dataset, or a manifest is lost on a store that ignores
-                conditional writes. Nothing was changed, except for a lost pointer.
+            UsageError: A job is unfinished there, or the directory belongs to a table format, or it is not
+                known which files belong to the dataset, or a manifest is missing on a store that ignores
+                conditional writes. Nothing was changed, except for a missing pointer.
             CommitDenied: A job was published meanwhile; nothing was changed.
             FormatError: A list of kept files is broken.
         """

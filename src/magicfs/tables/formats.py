@@ -223,8 +223,8 @@ def _csv(sink: Sink, schema: pa.Schema, settings: FileSettings) -> _Text:
 def _csv_lines(table: pa.Table) -> Any:
     if table.num_columns == 1 and table.column(0).null_count:
         raise UsageError(
-            f"column {table.column_names[0]} is the only one and holds null, which CSV makes an empty "
-            "line, and readers skip those; write another column too, replace nulls, or choose 'json'"
+            f"column {table.column_names[0]} is the only one and holds null, which CSV writes as an empty "
+            "line that readers skip; write another column too, replace nulls, or choose 'json'"
         )
     from magicfs.tables import text_lines
 
@@ -282,8 +282,8 @@ def _check_days(kind: Format, name: str, array: pa.Array[Any]) -> None:
             return
         if low < (first - _EPOCH) // unit or high >= (last - _EPOCH + timedelta(days=1)) // unit:
             raise UsageError(
-                f"column {name} holds a day outside {first} to {last}, which {kind.name} files do not keep; "
-                "cast the column to string, or choose 'parquet'"
+                f"column {name} holds a day outside {first} to {last}, which {kind.name} files cannot "
+                "store; cast the column to string, or choose 'parquet'"
             )
 
 

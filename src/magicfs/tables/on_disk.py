@@ -43,9 +43,7 @@ def find_files(names: Sequence[str]) -> list[list[Path]]:
         else:
             files = sorted(Path(one) for one in glob.glob(name, recursive=True) if Path(one).is_file())  # noqa: PTH207
         if not files:
-            raise UsageError(
-                f"{name}: no such file, and no pattern or directory with files; nothing was changed"
-            )
+            raise UsageError(f"{name}: no such file, pattern or directory with files; nothing was changed")
         found.append(files)
     return found
 
@@ -58,7 +56,7 @@ def open_files(names: Sequence[str], input_format: str | None = None) -> ds.Data
     groups = find_files(names)
     kinds = {input_format or _format_of(path) for files in groups for path in files}
     if len(kinds) > 1:
-        raise UsageError(f"the files are {', '.join(sorted(kinds))}; write those of one format at a time")
+        raise UsageError(f"the files are {', '.join(sorted(kinds))}; write one format at a time")
     (kind,) = kinds
     try:
         parts = [_open(Path(name), files, kind) for name, files in zip(names, groups, strict=True)]
@@ -91,7 +89,7 @@ def _format_of(path: Path) -> str:
     end = name.rpartition(".")[2].lower()
     if end not in _ENDS:
         raise UsageError(
-            f"{path}: its name does not tell the format; give --input-format, one of "
+            f"{path}: its name does not show the format; give --input-format, one of "
             f"{', '.join(INPUT_FORMATS)}"
         )
     return _ENDS[end]

@@ -90,8 +90,8 @@ def _element(name: str, text: str | None) -> str:
 def _bare_element(name: str, text: str | None) -> str:
     if not text:
         raise UsageError(
-            f"a value of partition column {name!r} is {'null' if text is None else 'empty'}, which no "
-            "directory tells without its column's name; fill it, or use partitioning='hive'"
+            f"a value of partition column {name!r} is {'null' if text is None else 'empty'}, which a "
+            "directory without the column's name cannot show; fill it, or use partitioning='hive'"
         )
     escaped = _escaped(name, text)
     # Readers take names that begin so for hidden, and `..` for a way up.
@@ -101,7 +101,7 @@ def _bare_element(name: str, text: str | None) -> str:
 def _escaped(name: str, text: str) -> str:
     if "\0" in text:
         raise UsageError(
-            f"a value of partition column {name!r} holds the character U+0000, which no key may; "
-            "replace it, or partition by another column"
+            f"a value of partition column {name!r} contains the character U+0000, which is not allowed in "
+            "keys; replace it, or partition by another column"
         )
     return escape(text)

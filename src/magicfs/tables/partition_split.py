@@ -115,4 +115,6 @@ def check_column(schema: pa.Schema, name: str) -> None:
         pa.types.is_timestamp,
     )
     if not any(test(kind) for test in tests):
-        raise UsageError(f"partition column {name!r} has type {kind}, which has no text; cast it to string")
+        raise UsageError(
+            f"partition column {name!r} has type {kind}, which has no text form; cast it to string"
+        )

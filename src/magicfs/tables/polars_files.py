@@ -251,7 +251,7 @@ class _Opened:
             raise ValueError("the write has ended")
         if len(self._open) >= self._files.open_max:
             self.too_many = True
-            raise ValueError("more files than may be open")
+            raise ValueError("more files than can be open")
         number = self.numbers.get(directory, 0)
         self.numbers[directory] = number + 1
         name = self._files.name.of(number)

@@ -277,7 +277,7 @@ class _Work:
                     batches, size = [], 0
             if rows != file.metadata.num_rows:
                 told = file.metadata.num_rows
-                raise UsageError(f"{key} has {told} rows by its footer, and {rows} were read")
+                raise UsageError(f"{key} has {told} rows according to its footer, but {rows} were read")
             schema = file.schema_arrow
         if batches:
             yield pa.Table.from_batches(batches, schema)

@@ -68,7 +68,7 @@ def source_of(data: Any, *, schema: pa.Schema | None = None, index: bool | None 
     if found.schema.names != schema.names:
         raise UsageError(
             f"schema= has the columns {', '.join(schema.names)}, and the data have "
-            f"{', '.join(found.schema.names)}; name the same ones in the same order; nothing was changed"
+            f"{', '.join(found.schema.names)}; nothing was changed; name the same ones in the same order"
         )
     return replace(
         found, schema=schema, polars=None, batches=lambda piece: _cast(found.batches(piece), schema)
@@ -107,7 +107,7 @@ def _of_engine(data: object, schema: pa.Schema | None, index: bool | None) -> So
             return _duckdb(data)
         case "pyspark", _:
             raise UsageError(
-                "data is a DataFrame of Spark; call magicfs.spark.write(df, url), on its executors"
+                "data is a Spark DataFrame; call magicfs.spark.write(df, url), which writes on the executors"
             )
     return None
 
@@ -118,7 +118,7 @@ def _of_many(data: object, schema: pa.Schema | None, index: bool | None) -> Sour
         return Source(reader.schema, lambda: iter(reader), _itself)
     if isinstance(data, Iterable) and not _is_no_table(data):
         return _many(iter(data), schema, index)
-    raise UsageError(f"data is {_described(data)}; give {_TAKEN}")
+    raise UsageError(f"data is {_described(data)}; pass {_TAKEN}")
 
 
 def _is_no_table(data: Any) -> bool:
@@ -146,13 +146,14 @@ def _cast(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.R
         if batch.schema.names != schema.names:
             raise UsageError(
                 f"rows with the columns {', '.join(batch.schema.names)} came after rows with "
-                f"{', '.join(schema.names)}; give all the same columns; nothing is published"
+                f"{', '.join(schema.names)}; nothing was published; give all rows the same columns"
             )
         try:
             yield batch.cast(schema)
         except pa.ArrowException as error:
             raise UsageError(
-                f"rows do not fit the columns of the first ones, or of schema=: {error}; nothing is published"
+                f"rows do not fit the columns of the first rows, or of schema=: {error}; nothing was "
+                "published"
             ) from error
 
 
@@ -181,14 +182,14 @@ def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
         frame = _named_by_text(frame)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise UsageError(
-            f"the DataFrame cannot become a table of Arrow: {error}; cast the column, or pass schema=; "
-            "nothing was changed"
+            f"the DataFrame cannot be converted to Arrow: {error}; nothing was changed; cast the column, or "
+            "pass schema="
         ) from error
     names = set(found.names)
     if lost := [name for name in frame.columns if name not in names]:
         raise UsageError(
-            f"the DataFrame has a column {lost[0]!r}, which schema=, or the first rows, do not have; give "
-            "all the same columns; nothing is published"
+            f"the DataFrame has a column {lost[0]!r}, which schema=, or the first rows, do not have; "
+            "nothing was published; give all rows the same columns"
         )
     size = int(frame.memory_usage(index=True).sum())
     rows = _piece_rows(len(frame), size)
@@ -200,7 +201,7 @@ def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
             made: list[pa.RecordBatch] = table.to_batches()
         except (pa.ArrowException, KeyError) as error:
             raise UsageError(
-                f"rows of the DataFrame do not fit its columns: {error}; nothing is published"
+                f"rows of the DataFrame do not fit its columns: {error}; nothing was published"
             ) from error
         return made
 
@@ -279,8 +280,8 @@ def _refuse(name: str, kinds: Iterable[str], not_taken: Mapping[str, str]) -> No
     for kind in kinds:
         if kind in not_taken:
             raise UsageError(
-                f"column {name!r} has type {kind}, which Arrow does not hold as it is; {not_taken[kind]}; "
-                "nothing was changed"
+                f"column {name!r} has type {kind}, which Arrow cannot store as it is; nothing was changed; "
+                f"{not_taken[kind]}"
             )
 
 
@@ -300,12 +301,12 @@ def _many(elements: Iterator[Any], schema: pa.Schema | None, index: bool | None)
     if first is None:
         if schema is None:
             raise UsageError(
-                "the iterable is empty, so nobody knows the columns; pass schema= for a dataset without "
-                "rows; nothing was changed"
+                "the iterable is empty, so the columns are unknown; nothing was changed; pass schema= for "
+                "a dataset without rows"
             )
         return Source(schema, lambda: iter(()), _itself)
     if not _is_table(first):
-        raise UsageError(f"the elements of data are {_described(first)}; give {_TAKEN}")
+        raise UsageError(f"the elements of data are {_described(first)}; pass {_TAKEN}")
     found = _source(first, schema, index)
 
     def pieces() -> Iterator[Any]:

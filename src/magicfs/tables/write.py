@@ -63,56 +63,56 @@ def write(
 ) -> JobReport:
     """Publish a table, all or nothing: an error of the data or of the store publishes nothing.
 
-    Rows stream: about 128 MiB of them are held for each task (twice that of a LazyFrame of Polars that makes
-    partitions), and what is on its way to the store. A second call writes again, as ``mode`` says; with
-    the same ``run_id`` it finds the first one's files, reads no row and says ``published_before``.
+    Rows stream: each task holds about 128 MiB (twice that for a partitioned LazyFrame of Polars), plus the
+    data on its way to the store. A second call writes again, according to ``mode``; with the same ``run_id``
+    it finds the published files, reads no row and reports ``published_before``.
 
-    Data without rows make no file. ``overwrite`` and ``overwrite_partitions`` refuse them, for a failed query
-    would delete what is there: ``options={"allow_empty": True}`` says that you mean it.
+    Data without rows creates no file. ``overwrite`` and ``overwrite_partitions`` refuse it, because a failed
+    query would delete the dataset: pass ``options={"allow_empty": True}`` if you mean it.
 
     Args:
         data: A DataFrame of pandas, a DataFrame or LazyFrame of Polars, a relation of DuckDB, a table,
             dataset, scanner or record batch reader of pyarrow, anything with ``__arrow_c_stream__``, or an
-            iterable of those, which is read once and has the columns of its first element.
+            iterable of those, which is read once and whose first element defines the columns.
         url: The destination directory, such as ``s3://bucket/sales``.
-        partition_by: The partition columns, outermost first. They go into the names of directories and not
-            into the files: text, whole numbers, booleans, decimals, days and moments, in UTC with a ``Z`` if
-            they have a zone. Null and empty text become ``__HIVE_DEFAULT_PARTITION__``, which readers take
-            for null.
-        partitioning: ``hive`` makes ``day=mon``, ``directory`` makes ``mon``, which no null can be.
-        mode: As for ``Job``: ``error`` where data is there, ``append``, ``overwrite`` or
+        partition_by: The partition columns, outermost first. Their values become directory names and are not
+            in the files: text, whole numbers, booleans, decimals, dates, and timestamps, in UTC with a ``Z``
+            if they have a zone. Null and empty text become ``__HIVE_DEFAULT_PARTITION__``, which readers
+            treat as null.
+        partitioning: ``hive`` creates ``day=mon``, ``directory`` creates ``mon`` and does not allow nulls.
+        mode: What to do about existing data, as for ``Job``: ``error``, ``append``, ``overwrite`` or
             ``overwrite_partitions``.
-        format: ``parquet``, ``csv``, ``json`` (an object a line), ``orc`` or ``arrow``.
+        format: ``parquet``, ``csv``, ``json`` (one object per line), ``orc`` or ``arrow``.
         compression: The codec; by default snappy for Parquet, zstd for ORC, none for the others.
-        row_group_size: Most rows of a row group, or of a record batch of ``arrow``.
-        max_rows_per_file: Most rows of a file.
-        max_bytes_per_file: About how many bytes a file may have: a few per cent more or less, and with
-            compressed text up to a quarter.
-        max_open_files: Most files that a task has open; beyond that, partitions get several files.
-        schema: What to make of the data, with the same names; by default what they are.
-        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to look first at one
-            file that is there, and to refuse rows that do not fit it: a column that has another type or does
-            not come, other partition columns.
-        index: Whether to write the index of pandas, as for ``DataFrame.to_parquet``.
-        tasks: How many write at once, each files of its own: threads that share the rows. With 1, files hold
-            rows in their order. Leave it at 1 for frames of Polars, which then encodes on all processors.
+        row_group_size: Maximum rows of a row group, or of a record batch of ``arrow``.
+        max_rows_per_file: Maximum rows of a file.
+        max_bytes_per_file: Approximate maximum bytes of a file: within a few percent, and within a quarter
+            for compressed text.
+        max_open_files: Maximum open files per task; beyond that, partitions get several files.
+        schema: Convert the data to this schema, which needs the same column names.
+        check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to compare the rows
+            with one existing file first, and to refuse them if a column is missing or has another type, or
+            if the partition columns differ.
+        index: Whether to write the pandas index, as for ``DataFrame.to_parquet``.
+        tasks: Number of threads that share the rows, each writing its own files. With 1, rows keep their
+            order. Leave it at 1 for Polars, which then encodes on all processors.
         executor: Runs the tasks elsewhere, each with a part of the files of a ``pyarrow.dataset``: a process
-            pool, or anything with ``submit``. A failed task is tried again.
-        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
+            pool, or anything with ``submit``. A failed task is retried.
+        run_id: Name of the run, such as a scheduler's: it is published once, no matter how often you run it.
         storage_options: Options of the store's filesystem, as for fsspec.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: The filesystem itself, instead of options.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
-        **job: What else ``Job`` takes: ``rerun``, ``keep``, ``audit``, ``committer``, ``options`` …
+        **job: Other arguments of ``Job``: ``rerun``, ``keep``, ``audit``, ``committer``, ``options`` …
 
     Raises:
-        UsageError: An argument, a column or a value cannot be right, the rows do not fit those that
-            stay, or pyarrow is not installed.
-        OutputExists: ``mode="error"``, and data is there; no row was read.
+        UsageError: An argument, a column or a value is wrong, the rows do not fit the existing ones, or
+            pyarrow is not installed.
+        OutputExists: Data exists and ``mode="error"``; no row was read.
         CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
         CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
             recover URL``.
-        MagicError: Anything else that went wrong; nothing is visible.
-        Exception: What the data raised while they were read; nothing is visible.
+        MagicError: Any other error; nothing is visible.
+        Exception: An error of reading the data; nothing is visible.
     """
     _require_pyarrow(data)
     check_words("magicfs.write", job, [*signature(write).parameters, *signature(Job).parameters])
@@ -123,8 +123,8 @@ def write(
     source = source_of(data, schema=schema, index=index)
     if executor is not None and source.fragments is None:
         raise UsageError(
-            "executor= runs tasks elsewhere, each with some of the files of a pyarrow.dataset, and "
-            f"{type(data).__name__} is none (or is filtered); leave executor out: tasks= are threads then"
+            f"executor= splits the files of a pyarrow.dataset into tasks, and {type(data).__name__} is not "
+            "one (or is filtered); leave executor out: tasks= then runs threads"
         )
     files = _files(
         source.schema,
@@ -189,8 +189,8 @@ class _Files:
             if reading:  # the caller's own
                 raise
             raise UsageError(
-                f"{self.file_format} files cannot hold a value: {error}; cast the column, or choose another "
-                "format; nothing is published"
+                f"{self.file_format} files cannot store a value: {error}; nothing was published; cast the "
+                "column, or choose another format"
             ) from error
         task.count("records_written", writer.rows)
 
@@ -373,9 +373,8 @@ def _require_pyarrow(data: Any) -> None:
         import pyarrow.dataset  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            "magicfs.write needs pyarrow, which writes the files; pip install 'magicfs[arrow]'; or have "
-            f"{type(data).__name__} write itself to a file of a task: task.filesystem.open(…, 'wb'); "
-            "nothing was changed"
+            "magicfs.write needs pyarrow; nothing was changed; pip install 'magicfs[arrow]', or let "
+            f"{type(data).__name__} write itself to a file of a task: task.filesystem.open(…, 'wb')"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Tools for those who bring a store of their own: its exam, stores and a proxy that fail on purpose.
+"""Tools to test your own store: an exam, and stores and a proxy that fail on purpose.
 
 There is no stable API before 1.0. ``pip install 'magicfs[testing]'`` installs what the modules import;
 docs/testing.md shows how to use them with a store of your own.

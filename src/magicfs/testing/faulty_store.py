@@ -52,11 +52,11 @@ class Traffic:
     Args:
         faults: What goes wrong.
         page: Entries of one page of a listing; 0 for the store's own.
-        stale: Whether all pages of a listing show what was there when its first was asked for.
+        stale: Whether all pages of a listing show the state at the time of the first page.
         latency: Seconds that a request takes; None gives other tasks a turn, and takes no time.
-        choose: Asked for a fault for every request that no given fault catches.
-        before: Told of every request before it is done.
-        after: Told of every request that was done.
+        choose: Called to choose a fault for every request that no given fault catches.
+        before: Called before every request.
+        after: Called after every request that was done.
     """
 
     def __init__(

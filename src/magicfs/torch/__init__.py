@@ -1,7 +1,7 @@
-"""Checkpoints of ``torch.distributed.checkpoint``, each whole or not there.
+"""Checkpoints of ``torch.distributed.checkpoint``, each complete or not at all.
 
-Each rank is a task of one job, and the coordinator commits it. torch is imported when a writer or reader is
-first used; ``latest`` needs none.
+Each rank is a task of one job, and the coordinator commits it. torch is imported when you first use a writer
+or reader; ``latest`` does not need it.
 """
 
 from importlib import import_module

@@ -59,15 +59,15 @@ def latest(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> str | None:
-    """The name of the newest whole checkpoint; None if there is none.
+    """Return the name of the newest complete checkpoint; None if there is none.
 
-    The manifests tell which it is, so one that is being written, or whose ranks died, is never found. One
-    that somebody deleted is passed over.
+    It reads the manifests, so it never returns a checkpoint that is being written or whose ranks died. It
+    skips deleted checkpoints.
 
     Args:
-        url: What the ``StorageWriter`` was given, such as ``s3://bucket/run-7``.
+        url: The URL of the ``StorageWriter``, such as ``s3://bucket/run-7``.
         storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: The filesystem itself, instead of options.
 
     Returns:
         The ``checkpoint_id`` that it was saved with, for ``dcp.load``.
@@ -89,8 +89,8 @@ def find(destination: Destination, name: str | None) -> Found:
         raise ObjectNotFound(
             "find a checkpoint",
             location.path if name is None else f"{location.path}/{name}",
-            "no whole one was published there",
-            hint="magicfs.torch.latest(url) names the newest that is",
+            "there is no complete checkpoint",
+            hint="magicfs.torch.latest(url) returns the newest complete one",
         )
     return found
 
@@ -100,8 +100,8 @@ def check_name(name: str) -> str:
     found = name.strip("/")
     if "://" in name or not paths.can_be_a_file(found) or is_reserved(found):
         raise UsageError(
-            f"checkpoint_id={name!r} is no name of a checkpoint: the writer has the URL of the directory, "
-            "and checkpoint_id is a name in it, such as 'step-100'"
+            f"checkpoint_id={name!r} is not the name of a checkpoint: the writer has the URL of the "
+            "directory, and checkpoint_id is a name in it, such as 'step-100'"
         )
     return found
 

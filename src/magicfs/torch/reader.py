@@ -20,16 +20,16 @@ __all__ = ["StorageReader"]
 
 
 class StorageReader(FileSystemReader):
-    """Reads checkpoints that a ``StorageWriter`` has published, by any number of ranks.
+    """Reads checkpoints that a ``StorageWriter`` published, on any number of ranks.
 
     ``dcp.load(state, checkpoint_id="step-100", storage_reader=reader)``. Without a ``checkpoint_id`` each
-    rank looks for the newest one by itself: while another is being saved, let one rank ask ``latest`` and
-    tell the others. torch unpickles ``.metadata``: load only what you trust.
+    rank finds the newest one on its own: if another one is being saved, call ``latest`` on one rank and
+    broadcast the name. torch unpickles ``.metadata``: load only checkpoints that you trust.
 
     Args:
-        url: What the writer was given.
+        url: The URL of the writer.
         storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: The filesystem itself, instead of options.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class StorageReader(FileSystemReader):
         """Called by torch on every rank: finds the checkpoint, and reads what is in it.
 
         Raises:
-            ObjectNotFound: No whole checkpoint was published, or none of that name.
+            ObjectNotFound: There is no complete checkpoint, or none with that name.
         """
         destination = self._destination()
         found = find(destination, self.path or None)

@@ -47,26 +47,26 @@ class _First:
 
 
 class StorageWriter(FileSystemWriter):
-    """Writes checkpoints of ``torch.distributed.checkpoint``, each whole or not there.
+    """Writes checkpoints of ``torch.distributed.checkpoint``, each complete or not at all.
 
     ``dcp.save(state, checkpoint_id="step-100", storage_writer=writer)`` publishes the directory ``step-100``
-    below the URL when every rank has written its part; until then nobody sees a byte of it. Names of files
-    bear the job's id: load them with ``StorageReader``. A second save of the same name publishes another
-    checkpoint of that name, and readers see the newer one.
+    below the URL once every rank has written its part; until then it is invisible. File names contain the
+    job's id: load them with ``StorageReader``. A second save with the same name publishes another checkpoint
+    with that name, and readers see the newer one.
 
-    If a rank raises, the save raises on every rank, and the coordinator gives the checkpoint up with the
-    next save, or by ``abort``. After a process was killed ``magicfs recover --abort URL`` removes what it
-    has left.
+    If a rank raises, the save raises on every rank, and the coordinator discards the checkpoint at the next
+    save, or when you call ``abort``. If a process was killed, ``magicfs recover --abort URL`` removes its
+    leftovers.
 
-    Every rank makes one with the same arguments. It pickles without secrets, as ``async_save`` with a process
-    needs.
+    Create one on every rank, with the same arguments. It pickles without secrets, as ``async_save`` with a
+    process needs.
 
     Args:
         url: The directory of all checkpoints of a run, such as ``s3://bucket/run-7``.
         mode: ``"append"`` keeps earlier checkpoints; ``"overwrite"`` deletes them once the new one is
             visible.
         storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: The filesystem itself, instead of options.
         job_options: Other arguments of ``magicfs.Job``, such as ``concurrency`` or ``options``.
         single_file_per_rank: As for torch's ``FileSystemWriter``, like all that follow.
         thread_count: Files of a rank, each written by a thread.
@@ -74,10 +74,10 @@ class StorageWriter(FileSystemWriter):
         serialization_format: torch's ``SerializationFormat``; by default that of ``torch.save``.
 
     Attributes:
-        report: What the last save has published, on the coordinator; else None.
+        report: The report of the last save, on the coordinator; otherwise None.
 
     Raises:
-        UsageError: An argument cannot be right. Nothing was changed.
+        UsageError: An argument is wrong. Nothing was changed.
     """
 
     def __init__(
@@ -123,8 +123,7 @@ class StorageWriter(FileSystemWriter):
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
         if not self.use_collectives:
             raise UsageError(
-                "use_collectives=False has nobody who knows when every rank has written its part; leave it "
-                "out"
+                "with use_collectives=False no rank knows when all parts are written; leave it out"
             )
         if not self.path:
             raise UsageError("the checkpoint has no name; give dcp.save a checkpoint_id, such as 'step-100'")
@@ -148,14 +147,14 @@ class StorageWriter(FileSystemWriter):
         """Called by torch on every rank: writes the rank's files, and commits its task. Nothing is visible.
 
         Raises:
-            CommitFailed: A thread has lost something that was to be written; the rank's uploads are aborted.
-            UsageError: The plan is one that the planner has kept from an earlier checkpoint.
+            CommitFailed: A writer thread failed; the rank's uploads are aborted.
+            UsageError: The planner reused the plan of an earlier checkpoint.
             StoreError: The store refused or failed; the rank's uploads are aborted as far as possible.
         """
         share: _Share = plan.storage_data
         if share.job == self._last_job or share.name != self.path:
             raise UsageError(
-                "the plan is that of an earlier checkpoint, and names its job; make the planner without "
+                "the plan belongs to an earlier checkpoint and its job; create the planner without "
                 "enable_plan_caching"
             )
         self._last_job = share.job
@@ -173,7 +172,7 @@ class StorageWriter(FileSystemWriter):
             if lost:  # torch's threads lose their exceptions
                 raise CommitFailed(
                     f"{len(lost)} of {len(plan.items)} items of rank {share.number} were not written, such "
-                    f"as {min(map(str, lost))}: a thread that wrote them has failed; its uploads are aborted"
+                    f"as {min(map(str, lost))}: a writer thread failed; its uploads were aborted"
                 )
         assert task.committed is not None
         named = [_renamed(result, task.id, share.job) for result in results]
@@ -198,7 +197,7 @@ class StorageWriter(FileSystemWriter):
         self.report = job.report
 
     def abort(self) -> None:
-        """Give up the checkpoint that is being written, on the coordinator. A second call does nothing.
+        """Discard the checkpoint that is being written, on the coordinator. A second call does nothing.
 
         Raises:
             StoreError: Something could not be discarded; ``magicfs recover`` tries again.

@@ -232,7 +232,7 @@ def test_what_is_no_filesystem_is_refused() -> None:
 
 
 def test_magic_around_magic_is_refused(scene: MemoryScene) -> None:
-    with pytest.raises(UsageError, match="magic's already; wrap the one that it wraps"):
+    with pytest.raises(UsageError, match="already a magic filesystem; wrap the one that it wraps"):
         MagicFileSystem(scene.filesystem)
 
 

@@ -117,7 +117,7 @@ def test_a_directory_has_one_visible_element_for_each_column(
 
 
 def test_the_character_zero_is_refused_by_column() -> None:
-    with pytest.raises(UsageError, match=r"partition column 'carrier' holds the character U\+0000"):
+    with pytest.raises(UsageError, match=r"partition column 'carrier' contains the character U\+0000"):
         directory(["carrier"], ["A\0"])
 
 

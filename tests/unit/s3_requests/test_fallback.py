@@ -108,7 +108,7 @@ def test_requests_are_left_to_aiobotocore_and_the_reason_is_logged_once(
     ]
     assert len(told) == 1
     assert reason in told[0]
-    with pytest.raises(UsageError, match="aiobotocore alone"):
+    with pytest.raises(UsageError, match="only aiobotocore"):
         _asked(options, engine="own")
 
 

@@ -45,13 +45,14 @@ _ROLES = "give the identity the role Storage Blob Data Contributor on the contai
 _REACH = "check that the account is right and its endpoint up, then try again"
 _DOCUMENTS = {"list": "EnumerationResults", "blocklist": "BlockList"}
 """What answers to GET are, by what the request is about."""
-_LEASE = "let its holder release the lease, or break it, then try again"
+_LEASE = "let its holder release the lease or break it, then try again"
 _IMMUTABLE = (
-    "wait for the end of the policy or have the legal hold cleared, or publish at another destination; "
-    "nothing can overrule them"
+    "wait until the policy ends or have the legal hold cleared, or publish to another destination; nothing "
+    "can override them"
 )
 _BLOCKS = (
-    "the list of blocks is not what was staged: committed, dropped by another write, or older than 7 days"
+    "the list of blocks is not the one that was staged: it was committed, dropped by another write, or is "
+    "older than 7 days"
 )
 
 # What the codes of the Blob service mean to us (Azure Storage, "Blob Storage error codes").
@@ -89,11 +90,11 @@ _HINTS = {
     "BlobBeingRehydrated": "wait until the blob is rehydrated",
     "BlobImmutableDueToPolicy": _IMMUTABLE,
     "BlobImmutableDueToLegalHold": _IMMUTABLE,
-    "ContainerBeingDeleted": "wait until the container is deleted, then create it anew",
+    "ContainerBeingDeleted": "wait until the container is deleted, then create it again",
     "ContainerNotFound": "create the container first, or correct its name",
-    "InvalidBlobOrBlock": "another program sends blocks to this name; choose another name",
+    "InvalidBlobOrBlock": "another program is sending blocks to this name; choose another name",
     "InvalidBlobType": "an append or page blob has this name; choose another, or remove it",
-    "InvalidMetadata": "use ASCII letters, digits and - in names of metadata",
+    "InvalidMetadata": "use ASCII letters, digits and - in metadata names",
     "LeaseAlreadyPresent": _LEASE,
     "LeaseIdMissing": _LEASE,
     "LeaseLost": _LEASE,
@@ -222,4 +223,4 @@ def check_document(response: Any) -> None:
         start = span.removeprefix("bytes=").partition("-")[0]
         given = answered.headers.get("Content-Range", "bytes 0-")
         if not given.startswith(f"bytes {start}-"):
-            raise Malformed(f"the answer has {words(given)} where the bytes from {start} on were asked for")
+            raise Malformed(f"the answer has {words(given)} but the bytes from {start} on were requested")

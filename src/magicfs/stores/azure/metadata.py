@@ -40,7 +40,7 @@ def encoded(metadata: Mapping[str, str], path: str) -> dict[str, str]:
         made = _FOREIGN.sub(lambda match: f"_{ord(match[0]):02x}", name.lower())
         if not _IDENTIFIER.fullmatch(made) or not _TEXT.fullmatch(text):
             raise UsageError(
-                f"{path}: the metadata {name!r} cannot be kept on Azure; nothing was written; use ASCII "
+                f"{path}: the metadata {name!r} cannot be stored on Azure; nothing was written; use ASCII "
                 "letters, digits and -, and printable ASCII text"
             )
         found[made] = text

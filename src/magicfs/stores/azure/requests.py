@@ -197,7 +197,7 @@ class AzureRequests:
             pages = listing.by_page(position.get("marker"))
             found = [entry async for entry in await anext(pages)]
             if any(not entry.name.startswith(prefix) for entry in found):
-                raise Malformed("the listing names what lies elsewhere")
+                raise Malformed("the listing names blobs outside the requested prefix")
         following = pages.continuation_token
         return found, {"marker": following} if following else None
 

@@ -223,7 +223,7 @@ class AzureStore(AzureRequests):
                 "copy", destination, lambda blob: blob.start_copy_from_url(origin, **condition)
             )
         except PreconditionFailed as error:
-            problem = f"the source was replaced meanwhile ({error.problem})"
+            problem = f"the source was replaced during the copy ({error.problem})"
             raise Unavailable("copy", self.path(source), problem, hint="copy it again") from error
         await self.copied(destination, answer)
         return head.size
@@ -353,5 +353,6 @@ class AzureStore(AzureRequests):
         return UploadNotFound(
             operation,
             self.path(key),
-            "no such upload: completed, aborted, older than 7 days, or dropped by another write of this name",
+            "no such upload: it was completed or aborted, is older than 7 days, or was dropped by another "
+            "write to this name",
         )

@@ -37,16 +37,14 @@ __all__ = [
     "translated",
 ]
 
-_LIFECYCLE = (
-    "the store answered that the upload is unknown: aborted, expired by a lifecycle rule, or completed"
-)
+_LIFECYCLE = "the store does not know the upload: it was aborted, expired by a lifecycle rule, or completed"
 _CREDENTIALS = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account, log in with gcloud, or run with a "
     "service account attached; pickled filesystems leave inline tokens behind"
 )
 _ROLES = "grant the roles that docs/gcs.md names for the bucket, or check which account is used"
-_KEPT = "wait until the retention is over or release the hold, or publish at another destination"
-_PAYER = "the bucket bills who asks: give requester_pays=PROJECT in the options of the filesystem"
+_KEPT = "wait until the retention ends or release the hold, or publish to another destination"
+_PAYER = "the bucket is requester-pays: set requester_pays=PROJECT in the filesystem's options"
 _BUCKET = "create the bucket first, or correct its name"
 _SLOWER = "too many requests for one object or bucket; try again later"
 

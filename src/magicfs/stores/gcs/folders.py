@@ -190,9 +190,9 @@ class GcsFolders:
         while not operation.get("done"):
             polls += 1
             if polls > _POLLS_MAX or not operation.get("name"):
-                problem = "the service does not say whether it is over"
+                problem = "the service does not report whether it is finished"
                 raise Unavailable(
-                    "rename", self._place(source), problem, hint="look which of the two is there"
+                    "rename", self._place(source), problem, hint="check which of the two exists"
                 )
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LAST_POLL_S)
@@ -208,7 +208,7 @@ class GcsFolders:
         if failed := operation.get("error"):
             answer = failed.get("message", failed) if isinstance(failed, Mapping) else failed
             problem = f"the service stopped renaming: {words(answer)}"
-            raise Unavailable("rename", self._place(source), problem, hint="look which of the two is there")
+            raise Unavailable("rename", self._place(source), problem, hint="check which of the two exists")
 
     async def delete(self, path: str) -> bool:
         try:

@@ -190,7 +190,7 @@ class GcsStore:
                 if document.get("done"):
                     return number(str(document["objectSize"]), "size")
                 params["rewriteToken"] = str(document["rewriteToken"])
-        raise StoreError("copy", self._path(source), f"it is not over after {_REWRITES_MAX:,} requests")
+        raise StoreError("copy", self._path(source), f"it is not finished after {_REWRITES_MAX:,} requests")
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         if size_max is None:
@@ -206,9 +206,7 @@ class GcsStore:
         with gcs_errors.reading("get_range", self._path(key)):
             given = answer.headers.get("Content-Range", "bytes 0-")
             if answer.content and not given.startswith(f"bytes {start}-"):
-                raise Malformed(
-                    f"the answer has {words(given)} where the bytes from {start} on were asked for"
-                )
+                raise Malformed(f"the answer has {words(given)} but the bytes from {start} on were requested")
         return answer.content
 
     async def head(self, key: str) -> ObjectInfo:
@@ -352,8 +350,8 @@ class GcsStore:
             return  # the write itself will tell
         if layout.is_zonal:
             raise UsageError(
-                f"bucket {self.bucket!r} is a Rapid (zonal) bucket: its objects are visible while they are "
-                "written and cannot be taken back, so no upload can be delayed; nothing was written; "
+                f"bucket {self.bucket!r} is a Rapid (zonal) bucket: its objects become visible while they "
+                "are written and cannot be taken back, so uploads cannot be delayed; nothing was written; "
                 "publish to a regional bucket"
             )
 

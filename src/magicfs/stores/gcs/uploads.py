@@ -63,7 +63,7 @@ class GcsUploads:
         told = [one.strip() for one in answer.headers.get("x-goog-hash", checksum).split(",")]
         if any(one.startswith("crc32c=") and one != checksum for one in told):
             became = words(", ".join(told))
-            problem = f"part {number} did not arrive as it was sent: {checksum} became {became}"
+            problem = f"part {number} did not arrive as sent: {checksum} became {became}"
             raise Unavailable("put_part", f"{self._bucket}/{key}", problem)
         with errors.reading("put_part", f"{self._bucket}/{key}"):
             return Part(number, answer.headers["ETag"])

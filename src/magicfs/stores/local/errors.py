@@ -22,8 +22,8 @@ _OWNER = "check the owner and the mode of the file and of the directories above 
 _SPACE = "free space on the filesystem, then run the job again"
 _MOUNT = "check the filesystem and its mount, then try again"
 _NAME = "choose a shorter name"
-_OTHER = "look at the system's answer above"
-_NOT_OURS = "nothing was changed; find out who put it there, remove it, then try again"
+_OTHER = "see the system's answer above"
+_NOT_OURS = "nothing was changed; find out which program created it, remove it, then try again"
 
 # What the codes of the system mean to us; codes that a system does not have are left out.
 _KINDS: dict[str, tuple[type[StoreError], str]] = {
@@ -31,17 +31,17 @@ _KINDS: dict[str, tuple[type[StoreError], str]] = {
     "EEXIST": (ObjectExists, ""),
     "EACCES": (PermissionDenied, _OWNER),
     "EPERM": (PermissionDenied, _OWNER),
-    "EROFS": (PermissionDenied, "the filesystem can only be read; choose another destination"),
+    "EROFS": (PermissionDenied, "the filesystem is read-only; choose another destination"),
     "ENOSPC": (StoreError, _SPACE),
     "EDQUOT": (StoreError, _SPACE),
-    "EFBIG": (StoreError, "the filesystem, or a limit of this process, takes no file of that size"),
+    "EFBIG": (StoreError, "the file is too large for the filesystem or for a limit of this process"),
     "ENAMETOOLONG": (StoreError, _NAME),
-    "EXDEV": (Unsupported, "put the destination on one filesystem, with everything below it"),
+    "EXDEV": (Unsupported, "put the destination and everything below it on one filesystem"),
     "ENOTSUP": (Unsupported, ""),
     "EOPNOTSUPP": (Unsupported, ""),
     "ENOSYS": (Unsupported, ""),
-    "EMFILE": (Unavailable, "let the process have more open files (ulimit -n), or keep fewer open"),
-    "ENFILE": (Unavailable, "let the system have more open files (fs.file-max)"),
+    "EMFILE": (Unavailable, "raise the limit of open files (ulimit -n), or keep fewer open"),
+    "ENFILE": (Unavailable, "raise the system's limit of open files (fs.file-max)"),
     # Whether anything took place is open: a disk or a server failed, or the process ran out of something.
     **dict.fromkeys(
         (

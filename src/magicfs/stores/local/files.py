@@ -91,7 +91,7 @@ def _is_marker(key: str) -> bool:
 def _check_record(found: os.stat_result, root: Path, key: str) -> None:
     """Raise NotOursError unless something in the place of a file of ours is a file."""
     if _is_marker(key) and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-        raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", key)
+        raise FileNotFoundError(errno.ENOENT, "there is something other than a file", key)
     check_regular(found, str(root / key))
 
 
@@ -135,7 +135,7 @@ def opened(root: Path, key: str) -> BufferedReader:
     descriptor = os.open(root / key, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", key)
+        raise FileNotFoundError(errno.ENOENT, "there is something other than a file", key)
     return os.fdopen(descriptor, "rb")
 
 
@@ -291,7 +291,8 @@ def link(temporary: str, path: str, source: int | None, directory: int | None) -
     except OSError as error:
         if error.errno in _NO_LINKS:
             raise OSError(
-                errno.ENOTSUP, "the filesystem has no hard links, so nothing can be written only if absent"
+                errno.ENOTSUP,
+                "the filesystem has no hard links, so magicfs cannot create files only if absent",
             ) from error
         raise
 
@@ -325,7 +326,7 @@ def make_directories(path: Path, root: Path) -> None:
         except (FileExistsError, NotADirectoryError) as error:
             # Or a directory was there, and has been deleted since.
             if any(_is_in_the_way(one) for one in (path, *path.parents)):
-                problem = "a file is in the place of a directory"
+                problem = "a file has the name of a directory"
                 raise NotADirectoryError(errno.ENOTDIR, problem) from error
         except FileNotFoundError:
             continue
@@ -342,7 +343,7 @@ def _is_in_the_way(path: Path) -> bool:
 
 def too_fast(path: Path) -> OSError:
     """The error where others undid the work each time."""
-    return OSError(errno.EBUSY, f"{path} was deleted {_TRIES} times while something was written there")
+    return OSError(errno.EBUSY, f"{path} was deleted {_TRIES} times during writes")
 
 
 def write_into(descriptor: int, body: Body) -> None:

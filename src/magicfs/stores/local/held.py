@@ -119,7 +119,7 @@ def open_place(root: Path, names: Sequence[str], path: str, above: int | None) -
         parent = os.stat(os.path.dirname(path)) if above is None else os.fstat(above)
         if not is_trusted(found, parent):
             os.close(descriptor)
-            problem = f"a directory of the user {found.st_uid} is there, which this user does not use"
+            problem = f"there is a directory of user {found.st_uid}, which this user does not trust"
             raise NotOursError(errno.EPERM, problem, f"{directory_of(root, names)}/{UPLOADS}")
     return descriptor
 

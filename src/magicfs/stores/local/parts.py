@@ -36,7 +36,7 @@ _LOCK = "lock"
 _CLAIM = "claim"
 _IN_PLACE = "in"
 _TRIES = 500
-STOPPED = "the machine stopped before the upload was on the disk; write the file again"
+STOPPED = "the machine stopped before the upload was on disk; write the file again"
 
 
 class WrongPartsError(ValueError):
@@ -368,7 +368,7 @@ def _check_own_name(descriptor: int) -> None:
     """Raise NotOursError if a file that is to be written into has another name, too: it may be anybody's."""
     if os.fstat(descriptor).st_nlink > 1:
         raise NotOursError(
-            errno.EPERM, "a file with a second name is there, which magicfs has not made", DATA
+            errno.EPERM, "there is a file with a second hard link, which magicfs did not create", DATA
         )
 
 

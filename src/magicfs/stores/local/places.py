@@ -172,7 +172,7 @@ def check_regular(found: os.stat_result, path: str) -> None:
 def refusal(found: os.stat_result, path: str) -> NotOursError:
     """The error about what lies in the place of a file or directory of ours."""
     kind = next((name for test, name in _KINDS if test(found.st_mode)), "a device")
-    return NotOursError(errno.EPERM, f"{kind} is there, which magicfs has not made and does not use", path)
+    return NotOursError(errno.EPERM, f"there is {kind} that magicfs did not create and does not use", path)
 
 
 def _entered(base: str, names: Sequence[str], *, make: bool) -> int:

@@ -72,7 +72,7 @@ _T = TypeVar("_T")
 
 _SMALL_BYTES = 2**16  # of a file that is read at once
 _RENAME, _MAKE = "choose another name", "make the directory first"
-_NO_MATCH = "a filesystem cannot replace a file only if it is still a certain one"
+_NO_MATCH = "a filesystem cannot replace a file conditionally"
 
 
 class LocalStore:
@@ -99,7 +99,9 @@ class LocalStore:
                 "the job on Linux or macOS"
             )
         if bucket and (not bucket.startswith("/") or not paths.can_be_a_file(bucket[1:])):
-            raise UsageError(f"{bucket!r} is no absolute path of a directory; write file:///directory/name")
+            raise UsageError(
+                f"{bucket!r} is not the absolute path of a directory; write file:///directory/name"
+            )
         self.bucket = bucket
         self._root = Path(f"{bucket}/")
         self._calls = calls_below(self._root)
@@ -210,7 +212,7 @@ class LocalStore:
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
         if isinstance(mode, Update):
-            hint = "let one writer at a time write it"
+            hint = "write it by one writer at a time"
             raise Unsupported("put", self._place(key), _NO_MATCH, hint=hint)
         if (source := (metadata or {}).get(RIGHTS_OF)) is not None:
             return await self._run("put", key, self._put_like, key, body, mode is PutMode.CREATE, source)
@@ -338,9 +340,7 @@ class LocalStore:
         except IsADirectoryError as error:
             raise StoreError(operation, place, "a directory is there", hint=_RENAME) from error
         except NotADirectoryError as error:
-            raise StoreError(
-                operation, place, "a file is in the place of a directory", hint=_RENAME
-            ) from error
+            raise StoreError(operation, place, "a file has the name of a directory", hint=_RENAME) from error
 
     def _opened(self, operation: str, key: str) -> BufferedReader:
         if paths.can_be_a_file(key):

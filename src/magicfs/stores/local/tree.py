@@ -61,7 +61,7 @@ class LocalTree:
         try:
             local_files.make_directories_of(self._root, f"{path}/")
         except NotADirectoryError as error:
-            problem = "a file is there, or in the place of a parent"
+            problem = "there is a file, or a parent is a file"
             raise ObjectExists("make_directory", self._place(path), problem, hint=_ELSEWHERE) from error
 
     async def look(self, path: str) -> Entry | None:
@@ -135,7 +135,7 @@ class LocalTree:
                 "rename", destination, f"no directory {parent!r}", "make the directory first"
             )
         if error.errno in NOT_EMPTY:
-            problem = "a directory is there and is not empty"
+            problem = "there is a directory that is not empty"
             return ObjectExists("rename", self._place(destination), problem, hint=_ELSEWHERE)
         if error.errno in {errno.EISDIR, errno.ENOTDIR}:
             kind = "directory" if error.errno == errno.EISDIR else "file"
@@ -192,7 +192,7 @@ class LocalTree:
         except OSError as error:
             if error.errno not in NOT_EMPTY:
                 raise
-            hint = "delete what lies in it first"
+            hint = "delete its contents first"
             raise StoreError("delete", self._place(path), "the directory is not empty", hint=hint) from error
 
     async def delete_tree(self, path: str) -> bool:
@@ -234,7 +234,7 @@ class LocalTree:
         try:
             local_files.write(self._root, path, fill, if_absent=if_absent)
         except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-            problem = "something is there, or a file in the place of a parent"
+            problem = "there is something, or a parent is a file"
             raise ObjectExists("write", self._place(path), problem, hint=_ELSEWHERE) from error
 
     async def read(self, path: str, *, size_max: int | None = None) -> bytes:

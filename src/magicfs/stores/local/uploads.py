@@ -95,7 +95,7 @@ def _places(root: Path, names: Sequence[str]) -> tuple[int, int]:
         if stat.S_ISLNK(found.st_mode):
             links.append(depth)
         elif not stat.S_ISDIR(found.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, "a file is in the place of a directory", path)
+            raise NotADirectoryError(errno.ENOTDIR, "a file has the name of a directory", path)
         depth += 1
     directory = "/".join((str(root).rstrip("/"), *names[:depth]))
     for name in names[depth:]:  # whether it is too long

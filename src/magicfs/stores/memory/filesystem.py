@@ -44,9 +44,7 @@ class MemoryFileSystem(AsyncFileSystem):
 
     def __reduce__(self) -> Any:
         if self.world is not default_world():
-            raise UsageError(
-                "a memory filesystem of its own world cannot be pickled; use memory:// or a server"
-            )
+            raise UsageError("a separate in-memory filesystem cannot be pickled; use memory:// or a server")
         return super().__reduce__()
 
     @classmethod
@@ -185,7 +183,7 @@ class MemoryFileSystem(AsyncFileSystem):
     def _split(self, path: str) -> tuple[str, str]:
         bucket, _, key = self._strip_protocol(path).partition("/")
         if not bucket or not key:
-            raise UsageError(f"{path!r} names no object; write it as bucket/key")
+            raise UsageError(f"{path!r} does not name an object; write it as bucket/key")
         return bucket, key
 
 

@@ -75,10 +75,10 @@ async def copy(
         else:
             await _in_parts(store, head, destination, origin, limits)
     except PreconditionFailed as error:
-        problem = f"the source was replaced meanwhile ({error.problem})"
+        problem = f"the source was replaced during the copy ({error.problem})"
         raise Unavailable("copy", f"{store.bucket}/{source}", problem, hint="copy it again") from error
     except UploadNotFound as error:
-        problem = f"the copy's own upload was aborted meanwhile ({error.problem})"
+        problem = f"the copy's own upload was aborted ({error.problem})"
         raise Unavailable("copy", error.key, problem, hint="copy it again") from error
     return size
 
@@ -134,6 +134,6 @@ def completed_part(part: Part) -> dict[str, Any]:
 def believed(store: Requests, result: Mapping[str, Any] | None, destination: str) -> Mapping[str, Any]:
     """An answer of 200 begins before the copying, and may end with nothing; botocore finds errors in it."""
     if not result or not result.get("ETag"):
-        problem = "the answer does not say that anything was copied"
+        problem = "the answer does not confirm the copy"
         raise Unavailable("copy", f"{store.bucket}/{destination}", problem)
     return result

@@ -26,9 +26,7 @@ __all__ = ["CONFLICT", "check_range", "code_of", "kind_of", "translate", "transl
 CONFLICT = "ConditionalRequestConflict"
 """Two conditional requests met; S3 asks that the request be repeated."""
 
-_LIFECYCLE = (
-    "the store answered that the upload is unknown: aborted, expired by a lifecycle rule, or completed"
-)
+_LIFECYCLE = "the store does not know the upload: it was aborted, expired by a lifecycle rule, or completed"
 _CREDENTIALS = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or run with a role; "
     "pickled filesystems leave inline secrets behind"
@@ -158,7 +156,7 @@ def check_range(answer: Mapping[str, Any], start: int, operation: str, path: str
     """Raise Unavailable for an answer with other bytes of an object than those from a place on."""
     given = str(answer.get("ContentRange", "bytes 0-"))
     if not given.startswith(f"bytes {start}-"):
-        problem = f"the answer has {words(given)} where the bytes from {start} on were asked for"
+        problem = f"the answer has {words(given)} but the bytes from {start} on were requested"
         raise Unavailable(operation, path, problem, hint=REACH)
 
 

@@ -49,10 +49,12 @@ def check(options: Mapping[str, Any]) -> None:
     inner = of_client if isinstance(of_client, Mapping) else {}
     for endpoint in (options.get("endpoint_url"), inner.get("endpoint_url")):
         if not isinstance(endpoint, str | None):
-            raise UsageError(f"endpoint_url is {type(endpoint).__name__}, no text; write 'https://host'")
+            raise UsageError(f"endpoint_url is {type(endpoint).__name__}, not a string; write 'https://host'")
         if endpoint is not None and not endpoint.startswith(("http://", "https://")):
             shown = redacted(endpoint)
-            raise UsageError(f"endpoint_url={shown!r} is no URL; write 'http://{shown}' or 'https://{shown}'")
+            raise UsageError(
+                f"endpoint_url={shown!r} lacks a scheme; write 'http://{shown}' or 'https://{shown}'"
+            )
 
 
 def without_userinfo(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def _check_names(where: str, given: Any, known: Collection[str]) -> None:
     if given is None:
         return
     if not isinstance(given, Mapping):
-        raise UsageError(f"{where} is {type(given).__name__}, no dictionary; write {where}={{'name': value}}")
+        raise UsageError(f"{where} is {type(given).__name__}, not a dict; write {where}={{'name': value}}")
     for name in given:
         if name not in known:
             near = (
@@ -89,4 +91,4 @@ def _check_names(where: str, given: Any, known: Collection[str]) -> None:
                 else get_close_matches(str(name), known, 1, 0.7)
             )
             meant = f"write {near[0]}" if near else f"it knows {', '.join(sorted(known))}"
-            raise UsageError(f"s3fs knows no option {name!r}{f' in {where}' if where else ''}; {meant}")
+            raise UsageError(f"s3fs has no option {name!r}{f' in {where}' if where else ''}; {meant}")

@@ -54,7 +54,7 @@ _UPLOAD_OPTIONS = frozenset(
     }
 )
 _KEY = operator.attrgetter("key")
-_AGAIN = "S3 asks that all parts be uploaded again: abort the job and write the file anew"
+_AGAIN = "S3 asks to upload all parts again: abort the job and write the file again"
 
 
 class S3Store:

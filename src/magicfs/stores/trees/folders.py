@@ -87,7 +87,7 @@ class FolderTree:
                 try:
                     await self._folders.delete(destination)
                 except ObjectExists as error:
-                    problem = "a directory is there and is not empty"
+                    problem = "there is a directory that is not empty"
                     raise ObjectExists("rename", self._place(destination), problem) from error
         raise self._busy("rename", destination)
 
@@ -105,7 +105,7 @@ class FolderTree:
         try:
             return await self._folders.delete(path)
         except ObjectExists as error:
-            hint = "delete what lies in it first"
+            hint = "delete its contents first"
             raise StoreError("delete", self._place(path), "the directory is not empty", hint=hint) from error
 
     async def delete_tree(self, path: str) -> bool:

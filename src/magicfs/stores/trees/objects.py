@@ -99,7 +99,7 @@ class ObjectTree:
             there = True
             name, slash, _ = info.key[len(prefix) :].partition("/")
             if slash and not name:
-                problem = f"{info.key!r} has an empty element, so no path leads to it"
+                problem = f"{info.key!r} has an empty element, so it cannot be named by a path"
                 raise StoreError("entries", self._place(path), problem, hint="rename or delete that object")
             entry = Entry(f"{prefix}{name}", "directory") if slash else _entry(info)
             if name:
@@ -149,7 +149,7 @@ class ObjectTree:
             raise _stopped(
                 self._place(source),
                 f"stopped when {copied} of {len(keys)} objects had been copied, and nothing was deleted",
-                f"the source is whole; delete the tree {destination!r}, then rename again",
+                f"the source is complete; delete the tree {destination!r}, then rename again",
                 error,
             ) from error
         try:
@@ -158,7 +158,7 @@ class ObjectTree:
             raise _stopped(
                 self._place(source),
                 f"all {len(keys)} objects were copied, but not all could be deleted at the source",
-                f"the destination is whole; delete the tree {source!r}",
+                f"the destination is complete; delete the tree {source!r}",
                 error,
             ) from error
 
@@ -166,7 +166,7 @@ class ObjectTree:
         if await self._file(destination):
             raise ObjectExists("rename", self._place(destination), "a file is there")
         if _children(destination, await self._below(destination, 2)):
-            raise ObjectExists("rename", self._place(destination), "a directory is there and is not empty")
+            raise ObjectExists("rename", self._place(destination), "there is a directory that is not empty")
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
         return await rename_one_by_one(self, files, concurrency)
@@ -179,7 +179,7 @@ class ObjectTree:
         below = await self._below(path, 2)
         if _children(path, below):
             problem = "the directory is not empty"
-            raise StoreError("delete", self._place(path), problem, hint="delete what lies in it first")
+            raise StoreError("delete", self._place(path), problem, hint="delete its contents first")
         await self._store.delete(below)
         return bool(below)
 
@@ -218,7 +218,7 @@ class ObjectTree:
         if not path and not whole_bucket:
             raise StoreError(operation, self._place(path), "this is the bucket itself", hint="name a path")
         if path and not all(path.split("/")):
-            problem = "a path has no empty element, and no slash at its ends"
+            problem = "a path must not have an empty element, or a slash at its ends"
             raise StoreError(operation, self._place(path), problem, hint="write the path without it")
 
     def _missing(self, path: str) -> ObjectNotFound:

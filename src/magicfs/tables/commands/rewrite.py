@@ -30,25 +30,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--rewrite",
         metavar="SIZE",
         type=_bytes,
-        help="put small Parquet files together, too, into files of about this size, such as 128M or 1G",
+        help="also merge small Parquet files into files of about this size, such as 128M or 1G",
     )
     parser.add_argument(
         "--partition",
         metavar="DIRECTORY",
         dest="partitions",
         action="append",
-        help="with --rewrite: only this directory relative to URL, such as day=2026-01-01; may be repeated",
+        help="with --rewrite: only this directory, relative to URL, such as day=2026-01-01; may be repeated",
     )
-    add_keeping(parser, "with --rewrite: how long to keep the old files, such as 7d; else they are deleted")
+    add_keeping(parser, "with --rewrite: how long to keep old files, such as 7d; by default not at all")
     parser.add_argument(
-        "--run-id", metavar="ID", help="with --rewrite: name of the run: a second rewrite of it does nothing"
+        "--run-id",
+        metavar="ID",
+        help="with --rewrite: name of the run; a second rewrite does nothing",
     )
 
 
 def _bytes(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write it as 64M or 1G")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write it as 64M or 1G")
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
@@ -56,7 +58,7 @@ def check(arguments: argparse.Namespace) -> None:
     """Raise UsageError if arguments lack that need others."""
     given = [name for name in _OPTIONS if getattr(arguments, name)]
     if arguments.rewrite is None and (given or "rewrite" in (arguments.only or ())):
-        raise UsageError("how large shall the files be? give --rewrite, such as --rewrite 128M")
+        raise UsageError("give the target file size with --rewrite, such as --rewrite 128M")
 
 
 def run(arguments: argparse.Namespace) -> Part | None:
@@ -81,11 +83,11 @@ def _part(report: RewriteReport, *, dry_run: bool, keep: str | None) -> Part:
         done, old, new = "would replace" if dry_run else "replaced", report.files, report.new_files
         line = f"{done} {old} files ({human_bytes(report.bytes)}) by {new} ({human_bytes(report.new_bytes)})"
     if report.published_before:
-        line = f"this run was rewritten before, by job {report.job_id}; nothing was rewritten now"
+        line = f"job {report.job_id} already made this rewrite; nothing was rewritten now"
     more = [
         ("job", report.job_id if report.files else ""),
         ("rows", report.rows),
-        ("left", f"{report.left} small files, whose schema pyarrow cannot write" if report.left else ""),
+        ("left", f"{report.left} small files with a schema that pyarrow cannot write" if report.left else ""),
         ("kept", f"the old files, for {keep}" if report.kept else ""),
         *(("warning", one) for one in report.warnings),
     ]

@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
     parser.add_argument(
-        "--input-format", choices=_INPUTS, help="what the files are, if their names do not say"
+        "--input-format", choices=_INPUTS, help="format of the files, if their names do not show it"
     )
     parser.add_argument("--format", choices=_OUTPUTS, default="parquet", help="what to write (parquet)")
     parser.add_argument("--compression", metavar="CODEC", help="such as zstd; by default the format's own")
@@ -62,10 +62,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--any-schema", action="store_true", help="write even if the columns do not match the existing data"
     )
-    parser.add_argument("--max-rows-per-file", metavar="N", type=int, help="at most so many rows in a file")
-    parser.add_argument("--max-bytes-per-file", metavar="N", type=int, help="about how many bytes in a file")
-    parser.add_argument("--tasks", metavar="N", type=int, default=1, help="how many threads write (1)")
-    parser.add_argument("--run-id", metavar="ID", help="name of the run: a second write of it does nothing")
+    parser.add_argument("--max-rows-per-file", metavar="N", type=int, help="maximum rows of a file")
+    parser.add_argument("--max-bytes-per-file", metavar="N", type=int, help="approximate bytes of a file")
+    parser.add_argument("--tasks", metavar="N", type=int, default=1, help="number of writing threads (1)")
+    parser.add_argument("--run-id", metavar="ID", help="name of the run; it is published only once")
     parser.add_argument(
         "--allow-empty", action="store_true", help="let input without rows replace existing data"
     )
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         how["check_schema"] = not arguments.any_schema
         report = write(data, arguments.url, storage_options=arguments.storage_options, **how)
     except pa.ArrowException as error:
-        raise UsageError(f"the files cannot be read: {error}; nothing is published") from error
+        raise UsageError(f"the files cannot be read: {error}; nothing was published") from error
     return print_job_report(report, as_json=arguments.json)
 
 

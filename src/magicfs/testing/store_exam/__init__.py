@@ -9,12 +9,11 @@
         def peek(self, key): ...
         def poke(self, key, body): ...
 
-The tests come in by subclassing. A store that cannot complete uploads on a condition takes
-``UnconditionalStoreExam``, one that ignores conditions
-``IgnoringStoreExam``, one whose uploads are blocks of their key ``BlockStoreExam``, a store of files,
-which can do less, ``FileStoreExam``, and one with another choice of ``suite.PARTS`` composes its own.
-``VersionsExam``, beside it, is that of buckets that keep versions.
-Fixtures of the subclass prepare the bucket, which must be empty when a test begins. Use it with
+Subclass it to get the tests. Use ``UnconditionalStoreExam`` for a store that cannot complete uploads
+conditionally, ``IgnoringStoreExam`` for one that ignores conditions, ``BlockStoreExam`` for one whose uploads
+are blocks of their key, and ``FileStoreExam`` for a store of files. For another choice of ``suite.PARTS``,
+compose your own class. ``VersionsExam`` is a separate exam, for buckets that keep versions.
+Fixtures of your subclass prepare the bucket, which has to be empty when a test starts. Use it with
 ``pytest_plugins = ["magicfs.testing.exam_summary"]``.
 """
 

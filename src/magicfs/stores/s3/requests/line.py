@@ -124,9 +124,9 @@ async def line_to(filesystem: S3FileSystem, client: Any, bucket: str, engine: En
             found = _Found(client, loop, None, f"the installed version lacks {reason}")
         lines[bucket] = found
         if found.reason:
-            _log.debug("requests to s3://%s are left to aiobotocore: %s", bucket, found.reason)
+            _log.debug("aiobotocore sends the requests to s3://%s: %s", bucket, found.reason)
     if found.line is None and engine == "own":
-        raise UsageError(f"s3://{bucket}: requests can be sent by aiobotocore alone: {found.reason}")
+        raise UsageError(f"s3://{bucket}: only aiobotocore can send the requests: {found.reason}")
     return found.line
 
 

@@ -197,7 +197,7 @@ def _moment(value: Any, form: str) -> str:
 def _metadata(prefix: str, given: Mapping[str, str]) -> list[Header]:
     for name, value in given.items():
         if not (name.isascii() and value.isascii()):
-            raise ValueError(f"metadata takes ASCII characters alone, and {name!r} has others")
+            raise ValueError(f"metadata allows only ASCII characters, and {name!r} has others")
         _check(name, name)
         _check(name, value)
     return [(f"{prefix}{name}", value) for name, value in given.items()]

@@ -249,7 +249,7 @@ class OwnRequests:
                 raise Malformed("nothing in the answer says where its body ends")
             is_whole = received.status == 200 and len(body) == made.get("ContentLength", -1)
             if is_whole and self.line.asks_sums and not is_as_told(received.headers, body):
-                raise Malformed("what was read is not what its checksum says")
+                raise Malformed("the data does not match its checksum")
             made["Body"] = body if size_max is None else body[:size_max]
         elif operation.method != "HEAD":
             if len(body) > DOCUMENT_BYTES_MAX:
