@@ -78,7 +78,7 @@ def test_small_files_are_said_at_the_end() -> None:
             task.filesystem.pipe({f"{task.path}/a": b"123", f"{task.path}/b": b"12345"})
         assert job.report is not None
         assert len(job.report.warnings) == warnings
-    assert "2 files of 4 B on average were published, less than warn_below" in job.report.warnings[0]
+    assert "2 published files have 4 B on average, less than warn_below" in job.report.warnings[0]
 
 
 class Ending(Extension):

@@ -17,6 +17,6 @@ class Sizes(Extension):
             return None
         mean = human_bytes(job.output.bytes // files)
         text = (
-            "%d files of %s on average were published, less than warn_below; every reader opens each of them"
+            f"{files} published files have {mean} on average, less than warn_below; every reader opens each"
         )
-        return [f"{text % (files, mean)}; write fewer and larger files, or merge them with rewrite"]
+        return [f"{text}; write fewer and larger files, or merge them with rewrite"]

@@ -1,6 +1,6 @@
 """Looking after a destination from any process: ``recover``, ``commit``, ``abort`` of jobs whose driver died.
 
-Each is in a module of its name. Names are loaded when they are first used.
+Names are loaded when they are first used.
 """
 
 from typing import TYPE_CHECKING, Final

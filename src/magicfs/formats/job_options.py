@@ -269,11 +269,8 @@ GIVEN: Final[Mapping[str, Given]] = {
     for name in [one.metadata.get("given")]
     if name
 }
-"""By the name that the caller uses."""
 
-_PLAIN: Final[Mapping[object, str]] = {
-    _FLAG: "true or false",
-    _TRUE: "true or false",
+_PLAIN: Final[Mapping[_Read, str]] = dict.fromkeys((_FLAG, _TRUE), "true or false") | {
     _SIZE: "a whole number above 0",
     _TEXT: "nothing: only shown",
 }
@@ -281,12 +278,10 @@ _PLAIN: Final[Mapping[object, str]] = {
 
 def plain_options() -> Iterator[tuple[str, str]]:
     """The options of the job object that are a truth value, a number or a text, and what they may be."""
-    groups = {one.default_factory: f"options.{one.name}." for one in fields(JobOptions)} | {
-        JobOptions: "options."
-    }
+    groups = {one.default_factory: f"{one.name}." for one in fields(JobOptions)}
     for kind, recorded in _RECORDED.items():
-        yield from ((groups[kind] + one.key, _PLAIN[one.read]) for one in recorded if one.read in _PLAIN)
+        place = f"options.{groups.get(kind, '')}"
+        yield from ((place + one.key, _PLAIN[one.read]) for one in recorded if one.read in _PLAIN)
 
 
 ALL_NEEDS: Final = frozenset(one.needs for group in _RECORDED.values() for one in group if one.needs)
-"""What options may need of whoever carries a job out."""

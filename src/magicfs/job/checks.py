@@ -396,6 +396,7 @@ def check_words(call: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 _Values: TypeAlias = dict[str, Any]
+_Given: TypeAlias = tuple[_Values, _Values, CommitterOptions]
 
 
 def with_defaults(job: Mapping[str, Any], **options: object) -> _Values:
@@ -403,9 +404,7 @@ def with_defaults(job: Mapping[str, Any], **options: object) -> _Values:
     return {**job, "options": {**options, **(job.get("options") or {})}}
 
 
-def given_options(
-    given: Mapping[str, object] | None, committer: str
-) -> tuple[_Values, _Values, CommitterOptions]:
+def given_options(given: Mapping[str, object] | None, committer: str) -> _Given:
     """What a caller gave in ``options``: what ``GIVEN`` names, all of ``OWN``, and the committer's.
 
     None stands for the default. Raises UsageError for a name that nothing has, and for a wrong truth value.
@@ -415,9 +414,8 @@ def given_options(
     own: _Values = {**OWN}
     rest: _Values = {one.name: None for one in fields(kind)}
     for name, value in (given or {}).items():
-        if not (
-            found := [group for names, group in ((GIVEN, asked), (OWN, own), (rest, rest)) if name in names]
-        ):
+        found = [group for names, group in ((GIVEN, asked), (OWN, own), (rest, rest)) if name in names]
+        if not found:
             raise _no_option(name, committer, {*GIVEN, *OWN, *rest})
         if value is not None:
             found[0][name] = value

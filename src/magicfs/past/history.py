@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -61,16 +61,18 @@ class History(list[Publication]):
 
     HEADER = ("PUBLISHED", "JOB", "MODE", "FILES", "SIZE", "KEEPS UNTIL", "TAGS", "RUN")
 
-    def rows(self) -> list[tuple[str, ...]]:
+    def rows(
+        self, shown: Callable[[datetime], str] = "{:%Y-%m-%d %H:%M:%S} UTC".format
+    ) -> list[tuple[str, ...]]:
         """What stands below ``HEADER``."""
         return [
             (
-                f"{one.published:%Y-%m-%d %H:%M:%S} UTC",
+                shown(one.published),
                 one.job_id,
                 one.mode if one.restores is None else "rollback",
                 str(one.files),
                 human_bytes(one.bytes),
-                f"{one.kept_until:%Y-%m-%d %H:%M:%S} UTC" if one.kept_until else "",
+                shown(one.kept_until) if one.kept_until else "",
                 " ".join(one.tags),
                 one.run_id or "",
             )

@@ -23,18 +23,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Show it; nothing is changed. Returns 0, also if nothing was published."""
     from magicfs.past.history import history
 
-    found = history(
-        arguments.url,
-        limit=arguments.limit,
-        storage_options=arguments.storage_options,
-    )
+    found = history(arguments.url, limit=arguments.limit, storage_options=arguments.storage_options)
     if arguments.json:
         print_json({"url": arguments.url, "publications": [one.to_dict() for one in found]})
     elif not found:
         write_line(f"nothing is published at {arguments.url}")
     else:
-        moments = [(one.published, one.kept_until) for one in found]
-        aged = [[human_moment(one.timestamp() * 1000) if one else "" for one in pair] for pair in moments]
-        rows = zip(aged, found.rows(), strict=True)
-        print_table(found.HEADER, [(published, *row[1:5], kept, *row[6:]) for (published, kept), row in rows])
+        print_table(found.HEADER, found.rows(lambda moment: human_moment(moment.timestamp() * 1000)))
     return 0
