@@ -209,9 +209,8 @@ def _refuse_quarantined(context: JobContext, job: JobObject) -> None:
     """Raise CommitDenied for a job in quarantine, which only somebody who accepts it may publish."""
     if job.is_quarantined:
         raise CommitDenied(
-            f"job {context.job} is in quarantine: {job.reason}; nothing was changed; magicfs commit "
-            f"{context.url} --job {context.job} --accept REASON publishes it anyway, magicfs abort discards "
-            "it"
+            f"job {context.job} is in quarantine: {job.reason}; nothing was changed; magicfs recover "
+            f"{context.url} --job {context.job} --commit --accept REASON publishes it, --abort discards it"
         )
 
 
@@ -234,8 +233,7 @@ def _refuse_unjudged(context: JobContext, job: JobObject) -> None:
         raise CommitDenied(
             f"job {context.job} has to pass {'; '.join(job.options.audit.rules)} before it is published, and "
             "the audit has not run; nothing was changed; commit it with its rules (audit=); or magicfs "
-            f"commit {context.url} --job {context.job} --accept REASON publishes it anyway, magicfs abort "
-            "discards it"
+            f"recover {context.url} --job {context.job} --commit --accept REASON publishes it, --abort discards it"
         )
 
 
