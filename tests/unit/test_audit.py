@@ -448,7 +448,7 @@ class TestNotJudged:
             left = recovered(scene)
             if left and left[0].action == "left":
                 ends.add(left[0].found)
-                with pytest.raises(UsageError, match="to be judged by"):
+                with pytest.raises(UsageError, match="has to pass .* before it is published"):
                     accept(scene, job, None)
                 again = magicfs.Job(
                     scene.url,
@@ -486,7 +486,7 @@ class TestNotJudged:
         assert (upload["quarantined"], upload["unjudged"]) == (False, True)
         there = max(Path(url).glob("__magic*/**/job*.json"))
         assert main(["show", str(there)]) == 0
-        assert "to be judged by" in capsys.readouterr().out
+        assert "has to pass .* before it is published" in capsys.readouterr().out
         assert main(["recover", "--commit", url, "--job", job.id]) == 2
         assert "--accept REASON" in capsys.readouterr().err
         assert (
@@ -520,7 +520,7 @@ class TestAbort:
 
     @pytest.mark.parametrize("committer", ["file", "direct"])
     def test_committers_without_footers_refuse(self, committer: str):
-        with pytest.raises(UsageError, match="footers stand in manifests"):
+        with pytest.raises(UsageError, match="footers are recorded in manifests"):
             magicfs.Job("memory://bucket/x", committer=committer, mode="append", audit=[Rows(1)])
 
 

@@ -233,7 +233,8 @@ def _refuse_unjudged(context: JobContext, job: JobObject) -> None:
         raise CommitDenied(
             f"job {context.job} has to pass {'; '.join(job.options.audit.rules)} before it is published, and "
             "the audit has not run; nothing was changed; commit it with its rules (audit=); or magicfs "
-            f"recover {context.url} --job {context.job} --commit --accept REASON publishes it, --abort discards it"
+            f"recover {context.url} --job {context.job} --commit --accept REASON publishes it, --abort "
+            "discards it"
         )
 
 
