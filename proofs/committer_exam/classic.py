@@ -206,7 +206,7 @@ class ClassicExam:
         commits = job.wrote(ONE)
         faulty = job.with_faults(Fault(Kind.ERROR_BEFORE, operation="list_uploads", times=None))
         (warning,) = faulty.commit(commits).warnings
-        assert "could not be looked for" in warning
+        assert "could not be listed" in warning
         assert memory.success() is not None
 
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])

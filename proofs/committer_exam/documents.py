@@ -111,7 +111,7 @@ class DocumentsExam(Examined):
         if wrong in {"other version", "cut short"}:
             # As Hadoop's ``loadAndCommit``, which aborts what it can read; the job is over for every driver.
             self.assert_ended(bench)
-            with pytest.raises(CommitDenied, match="has ended without being published"):
+            with pytest.raises(CommitDenied, match="was not published: another process"):
                 job.commit()
         else:
             # Read well, and refused: whoever handed it over may think again.

@@ -88,7 +88,7 @@ class ConflictsExam(Examined):
         report = job.commit(job.commits)
         assert report.files_deleted == {"overwrite": 2, "overwrite_partitions": 1}.get(mode, 0)
         lost = [warning.partition(":")[0] for warning in report.warnings]
-        told = ["1 partition is replaced by nothing, such as day=2"] if mode == "overwrite" else []
+        told = ["1 partition is deleted without new data, such as day=2"] if mode == "overwrite" else []
         assert (report.files, report.mode, lost) == (3, mode, told)
         self.assert_published(bench, job, mode)
 
@@ -141,7 +141,7 @@ class ConflictsExam(Examined):
             if "hour" in name:
                 task.commit()
                 continue
-            with pytest.raises(OutputExists, match=r"holds data already, such as .*old\.txt"):
+            with pytest.raises(OutputExists, match=r"already has data, such as .*old\.txt"):
                 task.commit()
         assert len(bench.pending()) == 1
         self.run_task(job, 1, "day=3/a.txt")
@@ -151,7 +151,7 @@ class ConflictsExam(Examined):
     @concerns("fail at setup")
     def test_fail_refuses_data_before_any_task_runs(self, bench: Bench) -> None:
         bench.write(f"{DESTINATION}/day=1/old.txt", b"old\n")
-        with pytest.raises(OutputExists, match=r"holds data already, such as .*old\.txt"):
+        with pytest.raises(OutputExists, match=r"already has data, such as .*old\.txt"):
             self.job(bench, mode="error")
         assert bench.listed() == [f"{DESTINATION}/day=1/old.txt"]
         assert not bench.pending()
@@ -230,7 +230,7 @@ class ConflictsExam(Examined):
         one.commit(one.commits)
         assert self.rows(bench) == rows_of(*((0, name) for name in OLD))
         if mode == "error":
-            with pytest.raises(OutputExists, match="holds data already"):
+            with pytest.raises(OutputExists, match="already has data"):
                 other.commit(other.commits)
             other.abort()
             assert self.rows(bench) == rows_of(*((0, name) for name in OLD))

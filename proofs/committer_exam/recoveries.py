@@ -87,7 +87,7 @@ class RecoveriesExam(ConflictsExam):
         assert self.state(bench) == before
         self.assert_nothing_left(bench)
         assert not self.recovered(bench).jobs
-        with pytest.raises(CommitDenied, match="has ended without being published"):
+        with pytest.raises(CommitDenied, match="was not published: another process"):
             job.commit(job.commits)
         job.abort()
         assert self.state(bench) == before
@@ -135,7 +135,7 @@ class RecoveriesExam(ConflictsExam):
         assert self.recovered(bench, abort=True).jobs[0].action == "aborted"
         assert self.state(bench) == before
         self.assert_nothing_left(bench, elsewhere=True)
-        with pytest.raises(CommitDenied, match="has ended without being published"):
+        with pytest.raises(CommitDenied, match="was not published: another process"):
             job.commit(job.commits)
         assert self.state(bench) == before
         self.assert_nothing_left(bench)
@@ -207,7 +207,7 @@ class RecoveriesExam(ConflictsExam):
 
         # After the last file: some servers answer 500 for a complete of an upload that was aborted.
         store = Overtaken(job.spec.store(), "complete_upload", rolled_back, "/more")
-        with pytest.raises(CommitDenied, match="without being published"):
+        with pytest.raises(CommitDenied, match="was not published: another process"):
             sync(job.spec.loop, driver_on(job, store, 1).commit_job, job.commits, job.found.driver)
         assert store.done
         self.assert_ended(bench)

@@ -61,7 +61,9 @@ def _with(module: Any, name: str, value: Any) -> Iterator[None]:
 def _sum_of_bytes() -> list[str]:
     output = JobOutput(bytes=2**63)
     taking = SimpleNamespace(output=output, _context=SimpleNamespace(job=_JOB), _keys=None, _statistics=[])
-    return _problem("2**63 bytes", lambda: Taking.finish(cast("Any", taking)), said="no store holds")
+    return _problem(
+        "2**63 bytes", lambda: Taking.finish(cast("Any", taking)), said="more than any store holds"
+    )
 
 
 def _unreadable_job() -> list[str]:
@@ -270,7 +272,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a job object is written unread",
         f"{_TRANSACTION}.record",
-        'JobObject.from_bytes(f"the object of job {job.job_id}, of which nothing was written", raw)',
+        'JobObject.from_bytes(f"the object of job {job.job_id}, which was not written", raw)',
         "pass",
         _unreadable_job,
     ),

@@ -91,7 +91,7 @@ class OnDenyingServer(OnServer):
             self.run_task(job, 0, "a.txt")
             self.leave(job, 1, {"lost.txt": b"lost\n"})
             (warning,) = job.commit(job.commits).warnings
-            assert "could not be looked for" in warning
+            assert "could not be listed" in warning
             # At setup, beside the last steps of the commit, and, as that look failed, in the sweep.
             assert proxy.counts["ListMultipartUploads"] == 3
         assert self.rows(bench) == rows_of((0, "a.txt"))
@@ -153,9 +153,9 @@ class Copies(Examined):
         job = self.job(bench, mode=mode)
         commits = [self.run_task(job, n, "p=1/a.txt") for n in range(3)]
         dying(job, commits, "complete_upload", finished)
-        with pytest.raises(CommitDenied, match="can only go forward"):
+        with pytest.raises(CommitDenied, match="can no longer be rolled back"):
             magicfs.Dataset(job.url, **bench.options()).recover(rollback=True)
-        with pytest.raises(CommitDenied, match="can only go forward"):
+        with pytest.raises(CommitDenied, match="can no longer be rolled back"):
             job.abort()
         (done,) = magicfs.Dataset(job.url, **bench.options()).recover().jobs
         assert done.action == "finished"

@@ -179,7 +179,7 @@ def test_files_whose_renames_were_not_answered_are_told_as_they_are_listed(
     report = job.commit([write(job, 5)])
     assert place.visible() == {"day=5/ä+%20.csv": b"5"}
     assert [one.partition(":")[0] for one in report.warnings] == [
-        "2 partitions are replaced by nothing, such as day=0, day=1"
+        "2 partitions are deleted without new data, such as day=0, day=1"
     ]
     assert magicfs.Dataset(job.url, **options).verify().ok
 

@@ -92,7 +92,7 @@ def test_modes_are_those_of_spark(
     assert not write(old, ministack, url, mode="ignore").skipped
     with FaultProxy(ministack.endpoint) as proxy:
         through = {"storage_options": ministack.storage_options() | {"endpoint_url": proxy.endpoint}}
-        with pytest.raises(OutputExists, match=r"holds data already.*, or mode='append' or 'overwrite'$"):
+        with pytest.raises(OutputExists, match=r"already has data.*, or mode='append' or 'overwrite'$"):
             write(new, ministack, url, mode="error", **through)
         skipped = write(new, ministack, url, mode="ignore", **through)
         assert uploads(proxy) == []

@@ -119,7 +119,7 @@ def test_what_cannot_be_right_is_refused_before_any_task(
     with FaultProxy(ministack.endpoint) as proxy:
         for options, message in (
             ({"maxopenfile": "3"}, r"UsageError: .*\(maxopenfile looks like maxOpenFiles\)"),
-            ({"mode": "error"}, "OutputExists: .* holds data already, such as d/old"),
+            ({"mode": "error"}, "OutputExists: .* already has data, such as d/old"),
         ):
             with pytest.raises(Exception, match=message):
                 save(spark.range(3), ministack, f"s3://{bucket}/d", endpoint=proxy.endpoint, **options)

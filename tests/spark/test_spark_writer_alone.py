@@ -226,7 +226,7 @@ def test_places_that_cannot_be_written_to_are_refused_before_any_task_runs(
 def test_data_is_found_before_any_task_runs() -> None:
     first = writer("failing")
     first.commit([committed(first, 0)])
-    with pytest.raises(OutputExists, match="holds data already"):
+    with pytest.raises(OutputExists, match="already has data"):
         writer("failing", mode="error")
 
 
@@ -246,7 +246,7 @@ def test_an_abort_after_a_commit_that_died_among_its_files_takes_them_back() -> 
     assert len(visible(chosen)) == 2
     pickle.loads(pickle.dumps(chosen)).abort(messages)
     assert there(chosen) == []
-    with pytest.raises(CommitDenied, match="has ended without being published"):
+    with pytest.raises(CommitDenied, match="was not published: another process"):
         chosen.commit(messages)
 
 

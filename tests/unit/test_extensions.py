@@ -98,7 +98,7 @@ def raising(_: Settling) -> None:
     [
         (lambda job: [f"{job.output.files} files"], "0 files"),
         (lambda _: None, None),
-        (raising, "the files are published, but Ending could not end: put of bucket/key: no answer"),
+        (raising, "the files are published, but Ending failed afterwards: put of bucket/key: no answer"),
     ],
 )
 def test_what_an_extension_says_at_the_end_is_a_warning(

@@ -174,7 +174,7 @@ def test_every_file_of_the_destination_is_looked_at_once_and_before_it_is_upload
 def test_a_file_that_has_outgrown_the_limit_lets_nothing_pass(scene: JobScene, tmp_path: Path):
     staged = Staged(scene, "magic", tmp_path)
     job = staged.job(FileCheck(unique), small_files=1000)
-    with pytest.raises(AuditFailed, match="could not be looked at: it is larger than small_files=1000"):
+    with pytest.raises(AuditFailed, match="could not be read: it is larger than small_files=1000"):
         staged.run(job, {"small.parquet": parquet(1), "large.parquet": parquet(*range(3000))})
     assert scene.data() == {}
 

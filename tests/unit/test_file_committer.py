@@ -425,7 +425,7 @@ class TestRecovery:
             with pytest.raises(UsageError, match="attempt 0"):
                 await driver.committer.recover_tasks()
             stranger = scene.process(algorithm, job=OTHER, attempt=1)
-            with pytest.raises(CommitDenied, match="has ended, or never began"):
+            with pytest.raises(CommitDenied, match="has ended or never started"):
                 await stranger.setup()
 
         run(go())
@@ -671,7 +671,7 @@ def test_copies_only_go_forward_and_renames_are_taken_back(scene: FileScene) -> 
 
         driver = scene.process(before=before, concurrency=1)
         with pytest.raises(
-            CommitFailed, match="taken back|removed again" if atomic else "can only go forward"
+            CommitFailed, match="taken back|removed again" if atomic else "can no longer be rolled back"
         ):
             await driver.committer.commit_job(commits)
         visible = await scene.visible()

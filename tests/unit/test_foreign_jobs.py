@@ -190,7 +190,7 @@ def test_published_file_that_cannot_be_told_from_others_is_no_leaving(bucket: Bu
     key = next(iter(job.files))
     asyncio.run(MemoryStore(bucket.name, default_world()).abort_upload(key, job._uploads[key][0]))
     bucket.put(key, b"other")  # of the same length
-    with pytest.raises(CommitDenied, match="cannot be told"):
+    with pytest.raises(CommitDenied, match="may or may not have been published"):
         abort(url, job=job.id, driver_is_dead=True)
     assert bucket.data(DESTINATION) == {key: b"other"}
     assert len(bucket.uploads()) == 3
@@ -270,7 +270,9 @@ def test_job_of_ours_whose_uploads_a_neighbour_purged_is_told_the_cause(bucket: 
 @pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
 def test_refusal_of_an_empty_job_says_what_it_would_do(url: str, mode: str) -> None:
     job = magicfs.Job(url, mode=mode).setup()
-    wanted = "would only delete what is there" if mode == "overwrite" else "has no partition to replace then"
+    wanted = (
+        "would only delete existing data" if mode == "overwrite" else "would have no partition to replace"
+    )
     with pytest.raises(UsageError, match=wanted):
         job.commit([])
     job.abort()

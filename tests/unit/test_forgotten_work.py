@@ -124,7 +124,7 @@ def test_a_run_that_is_skipped_says_so_at_setup_and_first_of_all(
 def test_a_run_that_must_not_be_run_again_fails_at_setup(scene: JobScene) -> None:
     one = run(scene, b"first", rerun="error")
     before = scene.everything()
-    with pytest.raises(OutputExists, match=f"was published at .* by job {one.id}, and rerun='error'"):
+    with pytest.raises(OutputExists, match=f"was already published at .* by job {one.id}, and rerun='error'"):
         run(scene, b"again", rerun="error")
     assert scene.everything() == before
 

@@ -18,7 +18,7 @@ from proofs.scenes.job_scene import JobScene
 
 OLD = {"a.csv": b"old a", "b.csv": b"old b"}
 NEW = {"a.csv": b"new a", "b.csv": b"new b"}
-BACK = r"removed again and the rest discarded; its upload is gone: a lifecycle rule has aborted it"
+BACK = r"removed again and the rest discarded; its upload is gone: it was aborted by a lifecycle rule"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def purge(scene: JobScene, *names: str) -> None:
 
 
 def half_way(scene: JobScene, *, replaced: int = 0) -> tuple[magicfs.Job, Sequence[TaskCommit]]:
-    """A job that says that it can only go forward, and whose driver died after so many replacements."""
+    """A job that can no longer be rolled back, and whose driver died after so many replacements."""
     job, commits = replacing(scene)
     crash = Fault(Kind.CRASH_BEFORE, operation="complete_upload", skip=replaced)
     assert scene.commit(job, commits, crash) is None
@@ -93,7 +93,7 @@ def test_recover_takes_it_back_and_says_so(scene: JobScene) -> None:
         magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(rollback=True, dry_run=True).jobs
     )
     assert would.action == "would revert"
-    with pytest.raises(CommitDenied, match="or recover --rollback to take it back"):
+    with pytest.raises(CommitDenied, match="or recover --rollback to undo it"):
         magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover(abort=True)
     assert scene.state(job) == "committing"
     [done] = magicfs.Dataset(scene.url, filesystem=scene.filesystem).recover().jobs
@@ -114,7 +114,7 @@ def test_a_commit_in_the_drivers_place_takes_it_back_too(scene: JobScene) -> Non
 def test_one_whose_uploads_are_all_there_still_goes_forward(scene: JobScene) -> None:
     job, _ = half_way(scene)
     before = scene.everything()
-    with pytest.raises(CommitDenied, match="can only go forward"):
+    with pytest.raises(CommitDenied, match="can no longer be rolled back"):
         scene.recover(rollback=True)
     assert scene.everything() == before
     scene.recover()
@@ -126,9 +126,9 @@ def test_one_that_has_replaced_a_file_is_never_taken_back(scene: JobScene) -> No
     _, __ = half_way(scene, replaced=1)
     purge(scene)
     before = scene.everything()
-    with pytest.raises(CommitDenied, match="can only go forward"):
+    with pytest.raises(CommitDenied, match="can no longer be rolled back"):
         scene.recover(rollback=True)
-    with pytest.raises(CommitFailed, match="nothing can finish the job: look at the files, remove"):
+    with pytest.raises(CommitFailed, match="nothing can finish the job: check the files, remove"):
         scene.recover()
     assert scene.everything() == before
     assert scene.data() == {"a.csv": b"new a", "b.csv": b"old b"}

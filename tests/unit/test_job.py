@@ -635,7 +635,7 @@ def test_commit_that_names_a_key_of_another_job_publishes_nothing(url: str) -> N
     with job.task(0) as task:
         write(task)
     forged = TaskCommit(job.commits[0].job_id, task.id, task.attempt_id, 1, 4, "elsewhere/x.pendingset", None)
-    with pytest.raises(CommitFailed, match=r"names 'elsewhere/x\.pendingset', which is none of job"):
+    with pytest.raises(CommitFailed, match=r"names 'elsewhere/x\.pendingset', which does not belong to job"):
         job.commit([forged])
 
 
@@ -648,7 +648,7 @@ def test_commit_whose_content_cannot_be_believed_publishes_nothing(url: str, con
     with pytest.raises(CommitFailed, match="is malformed or inconsistent: commit of task 000000"):
         job.commit([forged])
     assert (keys(url), uploads(url)) == ([], 0), "the job is aborted, the readable uploads with it"
-    with pytest.raises(CommitDenied, match="has ended without being published"):
+    with pytest.raises(CommitDenied, match="was not published: another process"):
         job.commit([forged])
 
 

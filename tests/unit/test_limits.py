@@ -58,7 +58,7 @@ def test_statistics_too_large_for_a_success_are_refused_before_the_commit_point(
     scene = JobScene()
     job, commits = made(scene, "append")
     monkeypatch.setattr("magicfs.transaction.prepare.SUCCESS_SIZE_LIMIT", 1024**2 + 50)
-    refused_and_aborted(scene, job, commits, "nothing was published; count fewer different things")
+    refused_and_aborted(scene, job, commits, "nothing was published; use fewer counters")
 
 
 @pytest.mark.parametrize("mode", MODES)

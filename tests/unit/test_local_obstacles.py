@@ -160,7 +160,7 @@ def test_append_deletes_nothing_in_the_place_of_a_file(
     (destination / "_SUCCESS").write_bytes(b"{}")
     written = {"a": b"0", "b": b"1"}
     kind = "file" if old == "b" else "directory"
-    why = f"b is a {kind} that was there before, and the job has a file"
+    why = f"b already exists as a {kind}, and the job has a file"
     if options.get("algorithm") != 2 and kind == "file":
         why = "names that are taken, such as .*b, and mode='append' replaces nothing"
     with pytest.raises((CommitFailed, OutputExists), match=why):
@@ -169,7 +169,7 @@ def test_append_deletes_nothing_in_the_place_of_a_file(
     assert (destination / "_SUCCESS").read_bytes() == b"{}"
     asked = {**options, "delete_obstacles": True}
     if kind == "directory":
-        with pytest.raises(CommitFailed, match="b is a directory that was there before"):
+        with pytest.raises(CommitFailed, match="b already exists as a directory"):
             run(destination, committer, asked, written, unique_names=False)
         assert files(destination)[old] == b"old data"
     else:
@@ -204,7 +204,7 @@ def test_tasks_of_one_job_do_not_take_each_others_places(tmp_path: Path, algorit
     destination = tmp_path / NAME
     tasks = [{"a": b"0", "d/x": b"0"}, {"a/b": b"1", "d": b"1"}]
     with pytest.raises(
-        CommitFailed, match=r"was there before|is a file of one task and a directory of another"
+        CommitFailed, match=r"already exists as|is a file of one task and a directory of another"
     ):
         run(destination, "file", {"algorithm": algorithm}, *tasks, unique_names=False)
     assert files(destination) == ({} if algorithm == 1 else tasks[0])

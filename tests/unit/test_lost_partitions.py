@@ -41,7 +41,7 @@ def test_partitions_that_are_replaced_by_nothing_are_told_before_they_are_gone(
 
     class Looks(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if "replaced by nothing" in record.getMessage():
+            if "deleted without new data" in record.getMessage():
                 told_after.append(len(completed))
 
     handler = Looks(logging.WARNING)
@@ -51,12 +51,16 @@ def test_partitions_that_are_replaced_by_nothing_are_told_before_they_are_gone(
     finally:
         logging.getLogger("magicfs").removeHandler(handler)
     [warning] = report.warnings
-    says = "4 partitions are replaced by nothing, such as day=50%25, day=e, day=x%2Fy, …: "
+    says = "4 partitions are deleted without new data, such as day=50%25, day=e, day=x%2Fy, …: "
     assert warning.startswith(says)
     assert "use mode='overwrite_partitions'" in warning
     assert [one.levelname for one in caplog.records if warning in one.getMessage()] == ["WARNING"]
     assert (told_after, bool(completed)) == ([0], True)
-    assert replace(url, ["ü"]).warnings[0].startswith("1 partition is replaced by nothing, such as day=a b: ")
+    assert (
+        replace(url, ["ü"])
+        .warnings[0]
+        .startswith("1 partition is deleted without new data, such as day=a b: ")
+    )
 
 
 @pytest.mark.parametrize(

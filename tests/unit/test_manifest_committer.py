@@ -159,7 +159,7 @@ def test_too_few_tasks_and_a_manifest_of_somebody_else_publish_nothing(scene: Ma
     before = scene.everything()
     with pytest.raises(ProtocolViolation):
         commit(scene, None, tasks=2)
-    with pytest.raises(CommitFailed, match="which is none of job"):
+    with pytest.raises(CommitFailed, match="which does not belong to job"):
         commit(scene, [replace(only, set_key="somewhere/else")])
     assert scene.everything() == before
     commit(scene, [only])
@@ -235,7 +235,7 @@ def test_a_published_job_cannot_be_aborted(scene: ManifestScene) -> None:
 def test_an_unknown_job_is_denied(tmp_path: Path) -> None:
     scene = ManifestScene(tmp_path)
     scene.destination.mkdir()
-    with pytest.raises(CommitDenied, match="has ended without being published"):
+    with pytest.raises(CommitDenied, match="was not published: another process"):
         commit(scene, [])
     scene.run(scene.driver().committer.abort_job(()))
     assert scene.run(scene.driver().committer.committed_tasks()) == []
@@ -443,7 +443,7 @@ def test_a_job_that_has_deleted_what_was_in_the_way_can_only_go_forward(tmp_path
     )
     with pytest.raises(Crash):
         commit(scene, [only], dead)
-    with pytest.raises(CommitDenied, match="can only go forward: old files have been replaced"):
+    with pytest.raises(CommitDenied, match="can no longer be rolled back: old files have been replaced"):
         scene.recover(rollback=True)
     assert [one.action for one in scene.recover().jobs] == ["finished"]
     assert scene.visible() == {"d/a": b"new", "b": b"b"}
@@ -455,7 +455,7 @@ def test_a_directory_in_the_place_of_a_file_is_refused_before_anything_is_change
     only = scene.commit_task(0, dict.fromkeys("abc", b"x"))
     (scene.destination / "b").mkdir()
     (scene.destination / "b" / "old").write_bytes(b"old")
-    with pytest.raises(CommitFailed, match="b is a directory that was there before"):
+    with pytest.raises(CommitFailed, match="b already exists as a directory"):
         commit(scene, [only])
     assert scene.visible() == {"b/old": b"old"}
     (scene.destination / "b" / "old").unlink()
@@ -536,7 +536,7 @@ def test_a_manifest_that_names_a_file_of_others_publishes_nothing(scene: Manifes
     foreign.write_bytes(b"of others")
     source = f"file://{scene.work_directory(only.attempt_id)}/a"
     path.write_text(path.read_text().replace(source, f"file://{foreign}"))
-    with pytest.raises(CommitFailed, match="no file of the job's tasks; nothing was published"):
+    with pytest.raises(CommitFailed, match="not a file of the job's tasks; nothing was published"):
         commit(scene, [only])
     assert foreign.read_bytes() == b"of others"
 

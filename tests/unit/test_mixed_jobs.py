@@ -168,7 +168,7 @@ def test_job_that_a_jvm_has_published_in_part_is_finished(
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"), [("append", "names that are taken"), ("error", "holds data already")]
+    ("mode", "told"), [("append", "names that are taken"), ("error", "already has data")]
 )
 def test_equal_file_of_somebody_else_is_no_file_of_the_job(bucket: Bucket, mode: str, told: str) -> None:
     job, [(key, _, _), *_], expected = half_published(bucket, 0, mode=mode, unique_names=False)

@@ -104,7 +104,7 @@ def test_where_uploads_may_not_be_listed_the_report_says_so(scene: JobScene) -> 
     assert report is not None
     assert report.files == 2
     assert "up to 25 hours ago" in report.warnings[0]
-    assert "could not be looked for" in report.warnings[0]
+    assert "could not be listed" in report.warnings[0]
 
 
 @pytest.mark.usefixtures("next_day")
@@ -125,7 +125,7 @@ def test_a_server_that_lists_one_page_of_uploads_refuses_no_job(
     monkeypatch.setattr(world, "capabilities", replace(world.capabilities, list_page_max=1))
     report = scene.commit(job, commits)
     assert report is not None
-    assert any("has listed one page of uploads" in warning for warning in report.warnings)
+    assert any("listed one page of uploads" in warning for warning in report.warnings)
     assert len(scene.data()) == len(FILES)
 
 

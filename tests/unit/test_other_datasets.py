@@ -285,9 +285,9 @@ def test_parent_that_may_not_be_listed_is_a_warning(lake: Lake) -> None:
     lake.publish("a/d", "old.txt")
     lake.denied = ("_", "a/_")
     report = lake.publish("a/d", "new.txt", mode="overwrite").report
-    assert sorted(one.partition(" is another")[0] for one in report.warnings) == [
-        "nobody could see whether memory://bucket",
-        "nobody could see whether memory://bucket/a",
+    assert sorted(one.partition(", and these")[0] for one in report.warnings) == [
+        "memory://bucket may be another dataset",
+        "memory://bucket/a may be another dataset",
     ]
     assert lake.data() == {"a/d/new.txt"}
 

@@ -131,7 +131,7 @@ def test_driver_of_a_store_that_fails_for_uploads_of_a_rolled_back_job_learns_it
     play = Play()
     traffic = play.before("complete_upload", "p=1", lambda: play.recover(rollback=True))
     traffic.faults = (Fault(Kind.ERROR_BEFORE, operation="complete_upload", times=None),)
-    with pytest.raises(CommitDenied, match="has ended without being published"):
+    with pytest.raises(CommitDenied, match="was not published: another process"):
         play.commit(traffic)
     assert play.happened == 1
     play.assert_old()
@@ -170,7 +170,9 @@ def test_two_commits_of_one_driver_at_once_publish_once() -> None:
             await copy.commit_job(play.commits, play.job.found.driver)
 
     traffic = play.before("put", "/job.json", lambda: play.scene.elsewhere(announces))
-    with pytest.raises(CommitDenied, match="was moved by another process, and is prepared; nothing was publ"):
+    with pytest.raises(
+        CommitDenied, match="was changed by another process, and is prepared; nothing was publ"
+    ):
         play.commit(traffic)
     assert play.scene.bodies() == [b"old"]
     report = play.commit(Traffic())
@@ -271,7 +273,7 @@ def test_undoing_that_fails_is_told_and_an_abort_finishes_it() -> None:
     del contents.uploads[play.scene.uploads()[1][1]]
     failing = Fault(Kind.ERROR_BEFORE, operation="abort_upload", times=None)
     with pytest.raises(
-        CommitFailed, match=r"is not published, and not all could be undone: .*call job\.abort"
+        CommitFailed, match=r"is not published, and could not be fully undone: .*call job\.abort"
     ) as caught:
         play.commit(Traffic([failing]))
     assert [len(caught.value.done), len(caught.value.failed), len(caught.value.not_started)] == [1, 1, 1]
@@ -311,9 +313,7 @@ def test_file_that_appears_again_and_again_stops_the_rollback() -> None:
         engine = play.scene.engine(Traffic(after=again))
         return await recover_jobs(engine, place, rollback=True)
 
-    with pytest.raises(
-        CommitFailed, match="appears again each time it is removed: a process is still publish"
-    ):
+    with pytest.raises(CommitFailed, match="reappears each time it is removed: a process is still publish"):
         play.scene.elsewhere(rolls_back)
     play.recover()
     play.assert_old()
@@ -423,7 +423,7 @@ def test_uploads_without_write_id_only_go_forward() -> None:
     play.scene.put(name.removeprefix("sales/"), json.dumps(whole).encode())
     before = play.scene.everything()
     for act in (lambda: play.recover(rollback=True), play.job.abort):
-        with pytest.raises(CommitDenied, match="can only go forward: its files carry no write id"):
+        with pytest.raises(CommitDenied, match="can no longer be rolled back: its files carry no write id"):
             act()
     assert play.scene.everything() == before
     play.recover()

@@ -67,7 +67,7 @@ def test_run_that_is_published_is_not_published_again(scene: JobScene, mode: str
 def test_another_run_still_minds_the_data_and_leaves_nothing(scene: JobScene) -> None:
     first(scene, "error")
     before = scene.objects()
-    with pytest.raises(OutputExists, match="holds data already"):
+    with pytest.raises(OutputExists, match="already has data"):
         again(scene, "error", run="another")
     assert scene.objects() == before
     assert_clean(scene)

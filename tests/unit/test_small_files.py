@@ -405,7 +405,7 @@ def test_a_bundle_that_is_gone_or_short_fails_the_commit_before_anything_is_visi
     commit = committed(job, 0, {"a.csv": b"row", "large.csv": b"x" * 200})
     [key] = bundles(scene)
     scene.put(key, b"ro")
-    with pytest.raises(CommitFailed, match="gone or cut short"):
+    with pytest.raises(CommitFailed, match="missing or cut short"):
         job.commit([commit])
     assert published(scene, job) == {}
 
@@ -525,7 +525,7 @@ def test_a_set_that_names_another_object_as_its_bundle_is_refused(scene: MemoryS
     assert pending.body is not None
     key = bundle.format(job=job.spec.work_layout.job_directory)
     other = replace(one, commits=(replace(pending, body=pending.body._replace(bundle=key)),))
-    with pytest.raises(CommitFailed, match="which is no bundle of job"):
+    with pytest.raises(CommitFailed, match="it is not a bundle of job"):
         job.commit([replace(commit, content=pack(other.to_bytes()))])
     assert published(scene, job) == {}
 

@@ -347,7 +347,7 @@ def test_commit_that_names_a_file_that_is_not_its_attempts_is_refused(
     job = scene.job()
     (commit,) = scene.wrote(job, {"a": b"1"})
     named = key and key.format(job=job.id, attempt=commit.attempt_id)
-    with pytest.raises(CommitFailed, match=r"carries no pending set and names .*, which is none of job"):
+    with pytest.raises(CommitFailed, match=r"has no pending set and names .*, which does not belong to job"):
         job.commit([replace(commit, content=None, set_key=named)])
 
 

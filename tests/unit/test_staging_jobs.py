@@ -86,7 +86,7 @@ def test_driver_that_the_engine_does_not_want_makes_no_request(
     before, traffic = scene.objects(), Traffic()
     fenced = registry.make(committer, job.spec.context, scene.engine(traffic))
     how = {"is_current_driver": lambda: False}
-    with pytest.raises(CommitDenied, match="does not want this driver"):
+    with pytest.raises(CommitDenied, match="has replaced this driver"):
         if call == "commit":
             scene.lived(lambda: fenced.commit_job(commits, job.found.driver, **how))
         else:
@@ -119,7 +119,7 @@ def test_fail_refuses_a_touched_partition_at_the_task_commit(partitioned: Staged
     before = partitioned.everything()
     task = Task(job.spec, job.task(0).id).setup()
     write(task.path, {"p=0/x.bin": b"x", **NEW})
-    with pytest.raises(OutputExists, match=rf"a partition of .* holds data already, such as sales/{there}"):
+    with pytest.raises(OutputExists, match=rf"a partition of .* already has data, such as sales/{there}"):
         task.commit()
     assert partitioned.everything() == before
     assert partitioned.local() == []
@@ -146,7 +146,7 @@ def test_fail_with_a_file_at_the_root_minds_the_whole_destination(
     job = partitioned.job("error")
     commits = partitioned.wrote(job, {"root.bin": b"new", **NEW})
     partitioned.put(there, b"old")
-    with pytest.raises(OutputExists, match="files at the root only where there is none at all"):
+    with pytest.raises(OutputExists, match="files at the root only if the destination is empty"):
         job.commit(commits)
     with pytest.raises(OutputExists):
         partitioned.wrote(job, {"root2.bin": b"new"})

@@ -250,7 +250,7 @@ def test_two_tasks_of_one_key_are_refused(scene: Scene) -> None:
 def test_a_commit_that_names_a_set_of_somebody_else_is_refused(scene: Scene) -> None:
     job = scene.job().setup()
     (commit,) = wrote(job, ONE)
-    with pytest.raises(CommitFailed, match="none of job"):
+    with pytest.raises(CommitFailed, match="does not belong to job"):
         job.commit([replace(commit, content=None, set_key="elsewhere")])
     assert scene.success() is None
 

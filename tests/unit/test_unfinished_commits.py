@@ -144,7 +144,7 @@ def test_a_rerun_finds_the_run_and_publishes_it_exactly_once(ground: Ground) -> 
     with pytest.raises(CommitUnfinished) as first:
         write(ground, 2, run_id="night")
     assert ground.rows == [1]
-    with pytest.raises(CommitUnfinished, match="the run 'night' was published before, and noth") as again:
+    with pytest.raises(CommitUnfinished, match="the run 'night' was already published, so noth") as again:
         write(ground, 2, run_id="night")
     assert again.value.report.published_before
     assert again.value.report.job_id == first.value.report.job_id

@@ -52,7 +52,7 @@ def not_looked_at(context: JobContext, key: str, why: str) -> Said | None:
     """The same of a file that nobody can read any more."""
     if _relative(context, key) is None:
         return None
-    return {str(one): f"could not be looked at: {why}" for one in context.file_checks}
+    return {str(one): f"could not be read: {why}" for one in context.file_checks}
 
 
 def with_said(pendings: Sequence[Pending], said: Mapping[str, Said]) -> list[Pending]:
@@ -113,7 +113,7 @@ async def load(
                 FormatError(
                     f"{bucket}/{key}",
                     "",
-                    "the marker has no .pending file: closing the file failed; write it again",
+                    "the marker has no .pending file, because closing the file failed; write it again",
                 )
             )
     written = (
@@ -198,9 +198,10 @@ def refuse_others(
         what = f"belongs to {' and '.join(sorted(whose))}" if whose else f"would be published as {key!r}"
         output.problems.append(
             UsageError(
-                f"{path} {what}, and attempt {attempt} of job {context.job}, with unique_names="
-                f"{context.options.unique_names}, makes {expected!r} of it; write it again through "
-                "task.filesystem, or give storage_options=task.storage_options beside task.url"
+                f"{path} {what}, but for attempt {attempt} of job {context.job}, with "
+                f"unique_names={context.options.unique_names}, its final name is {expected!r}; write it "
+                "again through task.filesystem, or give storage_options=task.storage_options together with "
+                "task.url"
             )
         )
         if whose or key != plain:

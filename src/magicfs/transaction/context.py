@@ -192,7 +192,7 @@ def crowded(url: str, jobs: int) -> str:
     if jobs <= MANY_JOBS:
         return ""
     return (
-        f"{jobs:,} jobs are unfinished at {url}, and every setup, recover and doctor reads the object of "
-        f"each; magicfs recover {url} --dry-run --json lists them, and magicfs recover {url} --job ID "
+        f"{jobs:,} jobs are unfinished at {url}, and every setup, recover and doctor reads all of their job "
+        f"objects; magicfs recover {url} --dry-run --json lists them, and magicfs recover {url} --job ID "
         "--abort ends one whose driver is dead"
     )

@@ -90,8 +90,8 @@ async def ended_elsewhere(
     manifests = await late_driver.manifests_of(engine, context, record)
     if not manifests:
         raise CommitDenied(
-            f"job {context.job} has ended without being published: another process aborted it or rolled it "
-            "back; run the job again"
+            f"job {context.job} was not published: another process aborted it or rolled it back; run the "
+            "job again"
         )
     shown = late_driver.published_by_manifests(manifests)
     warnings = late_driver.compare(context, expected, shown)
@@ -214,7 +214,7 @@ class JobTransaction:
             if done.unsettled is not None:
                 how = (context.url, context.options.committer, context.options.mode)
                 raise CommitUnfinished(
-                    f"the run {context.options.run_id!a} was published before, and nothing was published "
+                    f"the run {context.options.run_id!a} was already published, so nothing was published "
                     f"now: {outcome.unfinished(one.context, done.unsettled)}",
                     JobReport.before(other.job_id, *how),
                 ) from done.unsettled
@@ -222,8 +222,8 @@ class JobTransaction:
                 published = other.job_id
             elif done.end is JobEnd.ELSEWHERE:
                 raise CommitDenied(
-                    f"job {other.job_id} of the same run {context.options.run_id!r} was ended by another "
-                    "process just now; nothing was published here; run again"
+                    f"job {other.job_id} of the same run {context.options.run_id!r} was just ended by "
+                    "another process; nothing was published here; run again"
                 )
         return published
 
@@ -315,7 +315,7 @@ class JobTransaction:
             check_driver(self.context, version, driver)
             if version.job.state in BEFORE_COMMIT:
                 raise CommitDenied(
-                    f"job {self.context.job} was moved by another process, and is {version.job.state}; "
+                    f"job {self.context.job} was changed by another process, and is {version.job.state}; "
                     "nothing was published; commit again"
                 )
         return version

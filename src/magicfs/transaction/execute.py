@@ -130,22 +130,23 @@ class Executor:
             output = await facts.read_output(self.cleaner, self.context, version.job)
         except ObjectNotFound as error:
             await self._still_there(version, error)
-            raise JobMoved(f"job {self.context.job} was moved by another process meanwhile") from error
+            raise JobMoved(f"job {self.context.job} was changed by another process meanwhile") from error
         no_way_back = await in_place.no_way_back(
             self.cleaner, self.context, version.job, output, dry_run=dry_run
         )
         if no_way_back is not None:
             raise CommitDenied(
-                f"job {self.context.job} can only go forward: {no_way_back}; nothing was changed; run "
-                f"magicfs recover {self.context.url} to finish it"
+                f"job {self.context.job} can no longer be rolled back: {no_way_back}; nothing was changed; "
+                f"run magicfs recover {self.context.url} to finish it"
             )
         return version if dry_run else await self.record.move(version, JobState.REVERTING, reason=reason)
 
     async def _still_there(self, version: JobVersion, error: ObjectNotFound) -> JobVersion | None:
         if await self._is_unmoved(version):
             raise CommitFailed(
-                f"a fact of job {self.context.job}, which is {version.job.state}, is gone: {error}; nothing "
-                "was done with the job; restore the object, or look at the files and remove the job by hand"
+                f"a fact of job {self.context.job}, which is {version.job.state}, is missing: {error}; "
+                "nothing was done with the job; restore the object, or check the files and remove the job "
+                "by hand"
             ) from error
         return await self.record.read()
 
@@ -215,7 +216,7 @@ class Executor:
         if undecided is not None:
             with suppress(StoreError):
                 if not await self._is_unmoved(version):
-                    raise JobMoved(f"job {self.context.job} was moved meanwhile") from undecided.error
+                    raise JobMoved(f"job {self.context.job} was changed meanwhile") from undecided.error
             raise outcome.undecided_file(self.context, undecided, output.files, lists) from undecided.error
         first = result.failures[0].error
         no_way_back = await in_place.no_way_back(self.cleaner, self.context, version.job, output)
@@ -282,7 +283,7 @@ class Executor:
         check = partial(self.record.confirm, version)
         altered = await publish.delete_old(self.cleaner, conditions, settling.deleted, done.output, check)
         done.deleted = len(settling.deleted) - len(altered)
-        done.warnings += [f"{key} was written anew by somebody else and stays" for key in altered]
+        done.warnings += [f"{key} was rewritten by another program and stays" for key in altered]
         if job.options.success_marker:
             self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
         await publish.delete_parts_left(self.cleaner, context, conditions, done.output)

@@ -122,7 +122,7 @@ async def warnings_at_end(extensions: Sequence[Extension], job: Settling) -> lis
         try:
             warnings += await one.at_end(job) or []
         except MagicError as error:
-            warnings.append(f"the files are published, but {type(one).__name__} could not end: {error}")
+            warnings.append(f"the files are published, but {type(one).__name__} failed afterwards: {error}")
     return warnings
 
 

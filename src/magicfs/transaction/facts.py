@@ -232,7 +232,7 @@ async def _read_one(engine: Engine, context: JobContext, chunk: Chunk, size_limi
 async def _get(engine: Engine, context: JobContext, chunk: Chunk, size_max: int) -> bytes:
     path = f"{engine.store.bucket}/{chunk.key}"
     if not paths.is_under(chunk.key, context.layout.job_directory):
-        raise FormatError(path, "", f"is named by job {context.job}, and lies outside its directory")
+        raise FormatError(path, "", f"is named by job {context.job}, but is outside its directory")
     return await engine.store.get(chunk.key, size_max=size_max)
 
 
@@ -242,8 +242,8 @@ def _unaltered(engine: Engine, context: JobContext, chunk: Chunk, raw: bytes) ->
         raise FormatError(
             path,
             "",
-            f"was altered since job {context.job} wrote it (its SHA-256 differs); nothing is done with "
-            "it; find out who wrote it, then restore it or remove the job by hand",
+            f"was altered since job {context.job} wrote it (its SHA-256 differs); nothing was done; find "
+            "out who wrote it, then restore it or remove the job by hand",
         )
     return raw
 

@@ -33,7 +33,7 @@ async def looked_at(
     gone = await _first_gone(engine, context, _replacing(output, equal))
     if gone is None:
         return BatchResult()
-    problem = "it is gone, and the file that it was to replace is as it was"
+    problem = "it is missing, and the file that it should replace is unchanged"
     error = UploadNotFound("complete_upload", f"{engine.store.bucket}/{gone.destination_key}", problem)
     step = next(one for one in output.steps() if one.key == gone.destination_key)
     return BatchResult(failures=[Failure(step, Outcome.FAILED, error)])

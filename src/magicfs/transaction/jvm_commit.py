@@ -72,14 +72,14 @@ async def adopt(
         object_settings=object_settings.of_store(engine.store),
     )
     await chain.publish(engine.store, conditions, destination, manifest)
-    warnings = [f"Hadoop's {success.committer} committer has committed the job; its manifest was added"]
+    warnings = [f"Hadoop's {success.committer} committer committed the job; magicfs added its manifest"]
     if context.is_replacing:
-        warnings.append(f"it has appended, and not done what mode={context.options.mode!r} asks for")
+        warnings.append(f"it appended, although mode={context.options.mode!r} was given")
     left = success.statistics.counters.get(_COMMITTED, len(files)) - len(files)
     if left > 0:
         warnings.append(
-            f"{left} files of the job are not named in its manifest, for neither its tasks' commits nor "
-            f"_SUCCESS tell which they are; run magicfs adopt {context.url} when nobody writes there"
+            f"{left} files of the job are not in its manifest, because neither its tasks' commits nor "
+            f"_SUCCESS name them; run magicfs adopt {context.url} while no job writes there"
         )
     return Adopted(manifest, tuple(warnings))
 

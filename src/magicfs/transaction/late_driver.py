@@ -49,8 +49,8 @@ async def committed_files(
     found = Committed()
     if tasks is not None and commits is not None and len(commits) != tasks:
         raise ProtocolViolation(
-            f"{len(commits)} tasks of job {context.job} are committed and {tasks} are expected, and another "
-            "process has brought the job to its end; look at what is published"
+            f"{len(commits)} tasks of job {context.job} are committed and {tasks} are expected, but another "
+            "process has ended the job; check what was published"
         )
     if commits is None:
         for one in last_committed(await sets.listed()) if context.options.tracking == "store" else ():
@@ -132,18 +132,18 @@ def compare(
         more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         others = " (another attempt's file is there)" if any(one.key in published for one in lost) else ""
         raise CommitDenied(
-            f"job {context.job} was brought to its end by another process, which published {len(published)} "
-            f"files; {len(lost)} files that were committed, of tasks {', '.join(tasks)}, are not among them "
-            f"and will not be published: {named}{more}{others}; what is published stays; write the data of "
-            "these tasks again with another job",
+            f"job {context.job} was ended by another process, which published {len(published)} files. "
+            f"{len(lost)} committed files, of tasks {', '.join(tasks)}, are not among them and will not be "
+            f"published: {named}{more}{others}; published files stay; write the data of these tasks again "
+            "with another job",
             failed=[one.key for one in lost],
         )
     unknown = [task for task in committed.unknown if not _is_named(context, task, published)]
     if not unknown:
         return ()
     warning = (
-        f"it cannot be told whether files of tasks {', '.join(sorted(unknown))} were published, because "
-        "their pending sets are gone; compare the dataset with what they wrote"
+        f"files of tasks {', '.join(sorted(unknown))} may or may not have been published, because their "
+        "pending sets are gone; compare the dataset with what they wrote"
     )
     return (warning,)
 

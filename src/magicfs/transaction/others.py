@@ -108,18 +108,18 @@ class InTheWay:
         if self.datasets:
             urls = sorted(set(self.to_name))
             advice.append(
-                "choose another destination, or if this job may delete files of it, pass "
+                "choose another destination, or, if this job may delete those files, pass "
                 f"also_overwrite={urls[:_SHOWN]}{' and so on' if len(urls) > _SHOWN else ''}"
             )
         if self.jobs:
             urls = sorted(set(self.to_recover))
             commands = " and ".join(f"magicfs recover {url}" for url in urls[:_SHOWN])
             advice.append(
-                f"wait for the job, or if its driver is dead run {commands}" if urls else "try again"
+                f"wait for the job, or if its driver is dead, run {commands}" if urls else "try again"
             )
         return (
-            f"job {context.job} with mode={context.options.mode!r} would delete at {context.url} "
-            f"what may be somebody else's: {shown}{more}; {changed}; {'; '.join(advice)}"
+            f"job {context.job} with mode={context.options.mode!r} would delete data at {context.url} that "
+            f"may belong to another dataset or job: {shown}{more}; {changed}; {'; '.join(advice)}"
         )
 
     def denied(self, context: JobContext) -> CommitDenied:
@@ -190,7 +190,7 @@ def described(one: OtherJob) -> str:
         return f"the job object of job {one.job_id} cannot be read ({one.problem})"
     told = f"job {one.job_id} on {one.job.host or 'an unknown host'} is {one.job.state}"
     if one.visits is not None:
-        told += f", has its destination at {one.layout.destination or 'the bucket'}, and publishes here, too"
+        told += f", has its destination at {one.layout.destination or 'the bucket'}, and also publishes here"
     return told
 
 
@@ -225,7 +225,7 @@ class _Look:
             elif other.kind == "work":
                 self.found.jobs.append(
                     f"{self._url(other.directory)} is {other.what}, as {other.key} shows; remove that if no "
-                    "job is at work there"
+                    "job is running there"
                 )
             else:
                 self._dataset(other.directory, f"{other.what}, as {other.key} shows")
@@ -240,7 +240,7 @@ class _Look:
         if one is not None:
             self._job(one)
         elif ended_too and not await self._is_stale(other):
-            self.found.jobs.append(f"job {layout.job} at {self._url(other.directory)} has ended just now")
+            self.found.jobs.append(f"job {layout.job} at {self._url(other.directory)} has just ended")
 
     async def _is_stale(self, other: Other) -> bool:
         """Whether the location of a job is still there, although the job has ended."""
@@ -270,8 +270,8 @@ class _Look:
                 await self._parent(parent, manifests=manifests)
             except (PermissionDenied, Unsupported) as error:
                 self.found.warnings.append(
-                    f"nobody could see whether {self._url(parent)} is another dataset, because it may not be "
-                    f"listed: {error}"
+                    f"{self._url(parent)} may be another dataset, and these credentials cannot list it: "
+                    f"{error}"
                 )
             return True
 
@@ -363,7 +363,7 @@ class _Look:
 
     def _job(self, one: OtherJob) -> None:
         place = self._url(one.layout.destination)
-        told = described(one).removesuffix(", and publishes here, too")
+        told = described(one).removesuffix(", and also publishes here")
         where = place if one.visits is None else self._url(one.visits)
         self.found.jobs.append(f"{told} (at {where})")
         self.found.to_recover.append(place)

@@ -54,7 +54,7 @@ class JobEnd(Enum):
 
 
 _PURGED = (
-    "its upload is gone: a lifecycle rule has aborted it, or a job of Hadoop's S3A that ended at the same "
+    "its upload is gone: it was aborted by a lifecycle rule, or by a Hadoop S3A job that ended at the same "
     "destination with fs.s3a.committer.abort.pending.uploads=true, its default; "
 )
 
@@ -82,32 +82,35 @@ def refusal(job: str, state: JobState) -> CommitDenied:
     if state is not JobState.COMMITTING:
         advice = "every file of it is visible; run recover to finish it"
     else:
-        advice = "files of it may be visible; run recover to finish it, or recover --rollback to take it back"
-    return CommitDenied(f"job {job} is {state} and stays so: {advice}; nothing was changed")
+        advice = (
+            "some of its files may be visible; run recover to finish it, or recover --rollback to undo it"
+        )
+    return CommitDenied(f"job {job} is {state} and was left so: {advice}; nothing was changed")
 
 
 def ended(url: str, job: str) -> CommitDenied:
     """Nothing is ever published for a job that has ended, whatever its tasks have left since."""
     return CommitDenied(
-        f"job {job} has ended, published or aborted, and cannot be committed again; nothing was changed; "
-        f"what its tasks have left since, once none of them runs any more, magicfs recover {url} --job {job} "
-        "--abort --driver-is-dead removes"
+        f"job {job} has already been published or aborted and cannot be committed again; nothing was "
+        f"changed; after its last task has ended, remove leftovers with magicfs recover {url} --job {job} "
+        "--abort --driver-is-dead"
     )
 
 
 def run_is_published(context: JobContext, job: str) -> OutputExists:
     """The error for ``rerun="error"``."""
     return OutputExists(
-        f"the run {context.options.run_id!a} was published at {context.url} by job {job}, and rerun='error' "
-        "publishes no run twice; nothing was changed; use another run_id for other data, or rerun='skip'"
+        f"the run {context.options.run_id!a} was already published at {context.url} by job {job}, and "
+        "rerun='error' publishes no run twice; nothing was changed; use another run_id for other data, or "
+        "rerun='skip'"
     )
 
 
 def has_no_files(context: JobContext) -> UsageError:
     """A job without files replaces nothing, unless ``allow_empty`` was given."""
-    would = "would only delete what is there"
+    would = "would only delete existing data"
     if context.options.mode == "overwrite_partitions":
-        would = "has no partition to replace then"
+        would = "would have no partition to replace"
     return UsageError(
         f"job {context.job} has no files, and mode={context.options.mode!r} {would}; nothing was "
         "changed; pass options={'allow_empty': True} if you mean it"
@@ -127,7 +130,7 @@ def published_by_jvm(url: str, job: str) -> ProtocolViolation:
     return ProtocolViolation(
         f"job {job} is published: a committer of Hadoop's has committed it, as {url}/_SUCCESS says; nothing "
         "was removed; commit it in its driver, which adds its manifest, or run "
-        f"magicfs.Dataset({url!r}).adopt() when nobody writes there; do not run the job again"
+        f"magicfs.Dataset({url!r}).adopt() while no job writes there; do not run the job again"
     )
 
 
@@ -153,9 +156,8 @@ def undecided_file(
 ) -> CommitOutcomeUnknown:
     """The store did not say what became of a file."""
     return CommitOutcomeUnknown(
-        f"{len(lists['done'])} of {files} files are published, and it is not known what became of "
-        f"{failure.step.key}; nothing was removed; commit again, or run magicfs recover "
-        f"{context.url}: {failure.error}",
+        f"{len(lists['done'])} of {files} files are published, and the state of {failure.step.key} is "
+        f"unknown; nothing was removed; commit again, or run magicfs recover {context.url}: {failure.error}",
         **lists,
     )
 
@@ -169,8 +171,8 @@ def not_published(context: JobContext, outcome: JobOutcome) -> CommitFailed | Co
     done, failed = outcome.lists["done"], outcome.lists["failed"]
     why = _PURGED if isinstance(outcome.failure, UploadNotFound) else ""
     error = CommitFailed(
-        f"{failed[0]} could not be published; the {len(done)} files that had become visible were removed "
-        f"again and the rest discarded; {why}run the job again: {outcome.failure}",
+        f"{failed[0]} could not be published; the {len(done)} visible files were removed again and the rest "
+        f"discarded; {why}run the job again: {outcome.failure}",
         **outcome.lists,
     )
     error.__cause__ = outcome.failure
@@ -182,11 +184,11 @@ def stuck(context: JobContext, no_way_back: str, error: Exception, lists: BatchL
     advice = f"fix the cause and run magicfs recover {context.url}"
     if isinstance(error, UploadNotFound):
         advice = (
-            f"{_PURGED}so nothing can finish the job: look at the files, remove what lies under "
+            f"{_PURGED}so nothing can finish the job: check the files, remove everything under "
             f"{context.layout.job_directory}, and publish the data again"
         )
     return CommitFailed(
-        f"{lists['failed'][0]} could not be published, and job {context.job} can only go forward: "
+        f"{lists['failed'][0]} could not be published, and job {context.job} can no longer be rolled back: "
         f"{no_way_back}; nothing was removed; {advice}: {error}",
         **lists,
     )
@@ -194,9 +196,9 @@ def stuck(context: JobContext, no_way_back: str, error: Exception, lists: BatchL
 
 def not_undone(context: JobContext, outcome: JobOutcome, error: MagicError) -> CommitFailed:
     """The job could neither be published nor taken back whole."""
-    why = outcome.failure or "another process is taking it back"
+    why = outcome.failure or "another process is rolling it back"
     failed = CommitFailed(
-        f"job {context.job} is not published, and not all could be undone: {why}; call job.abort, or run "
+        f"job {context.job} is not published, and could not be fully undone: {why}; call job.abort, or run "
         f"magicfs recover {context.url}",
         **outcome.lists,
     )

@@ -139,8 +139,8 @@ class JobOutput:
         if not self.unread_footers:
             return []
         warning = (
-            f"{self.unread_footers} files are published without rows, schema and statistics: what their "
-            "tasks recorded of them cannot be read; find out what wrote those records"
+            f"{self.unread_footers} files are published without rows, schema and statistics, because the "
+            "records of their tasks cannot be read; find out what wrote those records"
         )
         return [warning]
 
@@ -298,8 +298,8 @@ def _set_key(context: JobContext, sets: TaskSets, commit: TaskCommit) -> str:
     """Where a commit's set is stored, which must be among the job's own files."""
     if (key := sets.key_of(commit)) is None:
         raise CommitFailed(
-            f"the commit of task {commit.task_id} carries no pending set and names {commit.set_key!r}, which "
-            f"is none of job {context.job}; nothing was published; pass what task.commit returned"
+            f"the commit of task {commit.task_id} has no pending set and names {commit.set_key!r}, which "
+            f"does not belong to job {context.job}; nothing was published; pass what task.commit returned"
         )
     return key
 
@@ -348,9 +348,9 @@ class Taking:
         output = self.output
         if output.bytes > LONG_MAX:
             raise CommitFailed(
-                f"the files of job {self._context.job} have {output.bytes} bytes as its tasks say, which "
-                "no store holds; nothing was published; find out which pending set something else wrote, and "
-                "run its task again"
+                f"the files of job {self._context.job} have {output.bytes} bytes according to its tasks, "
+                "more than any store holds; nothing was published; find out which pending set something "
+                "else wrote, and run its task again"
             )
         self._keys.finish(lambda: ((n, step.key) for n, steps in output.steps_by_set() for step in steps))
         output.statistics = Statistics.aggregate(self._statistics)
@@ -375,8 +375,8 @@ def _check(name: str, files: SetFiles, context: JobContext, keys: LateKeyCheck) 
             _check_source(name, step, work if renames else None)
         if isinstance(step, Put) and not (_is_bundle(context, step.bundle) and step.write_id):
             raise CommitFailed(
-                f"{name} names {step.bundle!a} as what holds {step.key}, which is no bundle of job "
-                f"{context.job}, or gives the file no write id; nothing was published; find out who wrote it"
+                f"{name} names {step.bundle!a} as the bundle of {step.key}, but it is not a bundle of job "
+                f"{context.job}, or the file has no write id; nothing was published; find out who wrote it"
             )
 
 
@@ -389,8 +389,8 @@ def _check_source(name: str, step: Publication, work: str | None) -> None:
     source = step.source if isinstance(step, Rename) else None
     if work is None or source is None or not paths.can_be_a_file(source) or not source.startswith(work):
         raise CommitFailed(
-            f"{name} names {source and source!a} as what becomes {step.key}, which is no "
-            "file of the job's tasks; nothing was published; find out who wrote it",
+            f"{name} names {source and source!a} as the source of {step.key}, which is not a file of the "
+            "job's tasks; nothing was published; find out who wrote it",
             failed=[step.key],
         )
 

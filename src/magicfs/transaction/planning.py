@@ -69,15 +69,14 @@ def _output_exists(context: JobContext, key: str) -> OutputExists:
     """The error for ``mode="error"`` where a key is data already."""
     if context.is_partition_scoped:
         return OutputExists(
-            f"a partition of {context.url} that job {context.job} writes to holds data already, such as "
-            f"{key}, and mode='error' of committer={context.options.committer!r} publishes only into "
-            "partitions "
-            "without any, and files at the root only where there is none at all; nothing was changed; "
+            f"a partition of {context.url} that job {context.job} writes to already has data, such as "
+            f"{key}, and mode='error' of committer={context.options.committer!r} publishes only into empty "
+            "partitions, and files at the root only if the destination is empty; nothing was changed; "
             "choose another destination, or mode='append' or 'overwrite_partitions'"
         )
     return OutputExists(
-        f"{context.url} holds data already, such as {key}, and mode='error' publishes only where there is "
-        "none; nothing was changed; choose another destination, or mode='append' or 'overwrite'"
+        f"{context.url} already has data, such as {key}, and mode='error' publishes only to an empty "
+        "destination; nothing was changed; choose another destination, or mode='append' or 'overwrite'"
     )
 
 
@@ -183,7 +182,7 @@ def _refuse_directory(key: str, found: Replacement) -> None:
     place = next((one for one in paths.parents(key) if one in found.ours), None) if found.ours else None
     if place is not None:
         raise CommitFailed(
-            f"{place} is a directory that was there before, and the job has a file of that name; nothing was "
+            f"{place} already exists as a directory, and the job has a file of that name; nothing was "
             "published; move it away and commit again, or use other names",
             failed=[place],
         )
@@ -400,7 +399,7 @@ class _Named(Overwrite):
         self._chosen = self._choice(await self.look.view()) if self.look.seen is not None else {}
         if not self._chosen:
             raise CommitDenied(
-                f"the files of {context.url} that job {context.job} was to {context.options.mode} were "
+                f"the files of {context.url} that job {context.job} should {context.options.mode} were "
                 "replaced by other jobs meanwhile; nothing was changed; call again"
             )
         partitions = partitions_of(self._chosen)
@@ -418,7 +417,7 @@ class _Named(Overwrite):
             if not is_file(info, self._chosen[paths.relative_to(one.key, self.look.destination)]):
                 raise CommitDenied(
                     f"{bucket}/{one.key} was overwritten since it was published; nothing was changed; run "
-                    f"magicfs verify {self.look.context.url}, and remove or restore what is altered"
+                    f"magicfs verify {self.look.context.url}, and remove or restore altered files"
                 )
             return True
 
@@ -482,7 +481,7 @@ class Plan:
         more = ", …" if len(lost) > _SHOWN else ""
         count = "1 partition is" if len(lost) == 1 else f"{len(lost):,} partitions are"
         warning = (
-            f"{count} replaced by nothing, such as {', '.join(lost[:_SHOWN])}{more}: mode='overwrite' "
+            f"{count} deleted without new data, such as {', '.join(lost[:_SHOWN])}{more}: mode='overwrite' "
             "deletes the whole dataset; use mode='overwrite_partitions' to replace only the partitions "
             "that you write"
         )

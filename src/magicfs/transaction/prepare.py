@@ -83,7 +83,7 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
     known = [one for one in ours if one.created_ms]
     _refuse_if_going(engine, context, known, age_ms, warnings)
     written = f"files were written up to {age_ms // (3600 * 1000)} hours ago"
-    unknown = f"{written}, and whether a lifecycle rule has aborted their uploads could not be looked for"
+    unknown = f"{written}, and their uploads could not be listed, so a lifecycle rule may have aborted them"
     try:
         there, is_whole = await listed(engine, context)
     except PermissionDenied as error:
@@ -93,14 +93,14 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
     if gone and not engine.store.capabilities.uploads.apart:
         gone = await _free(engine, gone)
     if gone and not is_whole:
-        warnings.append(f"{unknown}: the store has listed one page of uploads, and perhaps has more")
+        warnings.append(f"{unknown}: the store listed one page of uploads and may have more")
     elif gone:
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
         raise CommitFailed(
             f"{len(gone)} of {output.files} uploads of job {context.job} are gone, of "
-            f"{', '.join(gone[:_NAMED])}{more}: the {written}, and a lifecycle rule, or somebody, has "
-            "aborted them since; nothing was published; abort the job and run it again, and let the rule "
-            "wait longer",
+            f"{', '.join(gone[:_NAMED])}{more}: the {written}, and a lifecycle rule or another program has "
+            "aborted them since; nothing was published; abort the job, run it again, and let the rule wait "
+            "longer",
             failed=gone,
         )
 
@@ -112,9 +112,9 @@ def _refuse_if_going(
     if days is None or age_ms < days * _DAY_MS - _WARNED_BEFORE_MS:
         return
     hours = age_ms // (3600 * 1000)
-    told = f"files were written up to {hours} hours ago, and the store keeps uploads {days} days"
+    told = f"files were written up to {hours} hours ago, and the store keeps uploads for {days} days"
     if age_ms < days * _DAY_MS - _REFUSED_BEFORE_MS:
-        warnings.append(f"{told}: commit such a job sooner")
+        warnings.append(f"{told}: commit such jobs sooner")
         return
     oldest = now_ms() - days * _DAY_MS + _REFUSED_BEFORE_MS
     going = [one.destination_key for one in known if one.created_ms <= oldest]
@@ -191,7 +191,7 @@ def check_manifests(
     if size > MANIFEST_SIZE_LIMIT:
         raise UsageError(
             f"the manifest of job {context.job} would have up to {size:,} bytes, for {output.files:,} files "
-            f"and {len(deleted):,} replaced ones, and at most {MANIFEST_SIZE_LIMIT:,} are read; nothing was "
+            f"and {len(deleted):,} replaced ones, and the limit is {MANIFEST_SIZE_LIMIT:,}; nothing was "
             "published; publish fewer or larger files by each job"
         )
 
@@ -200,8 +200,8 @@ def check_manifests(
     if values > MANIFEST_VALUE_LIMIT:
         raise UsageError(
             f"the manifest of job {context.job} would have up to {values:,} values, for {output.files:,} "
-            f"files and {len(deleted):,} replaced ones, and at most {MANIFEST_VALUE_LIMIT:,} are read; "
-            "nothing was published; publish fewer or larger files by each job"
+            f"files and {len(deleted):,} replaced ones, and the limit is {MANIFEST_VALUE_LIMIT:,}; nothing "
+            "was published; publish fewer or larger files by each job"
         )
 
 
@@ -210,9 +210,8 @@ def check_success(context: JobContext, output: JobOutput) -> None:
     size = len(render(output.statistics.to_document()))
     if size > SUCCESS_SIZE_LIMIT - _NAMES:
         raise UsageError(
-            f"what the tasks of job {context.job} have counted takes {size:,} bytes, and at most "
-            f"{SUCCESS_SIZE_LIMIT - _NAMES:,} fit into a _SUCCESS that is read; nothing was published; count "
-            "fewer different things"
+            f"the counters of job {context.job} take {size:,} bytes, and at most "
+            f"{SUCCESS_SIZE_LIMIT - _NAMES:,} fit into _SUCCESS; nothing was published; use fewer counters"
         )
 
 
@@ -304,9 +303,8 @@ async def _announced(
     urls = sorted(set(in_the_way.to_recover)) or [context.url]
     raise CommitDenied(
         f"job {context.job} with mode={context.options.mode!r} cannot be published now: "
-        f"{'; '.join(in_the_way.jobs)}; "
-        "nothing was published; wait for it, or if its driver is dead run magicfs recover "
-        f"{' and '.join(urls)}, then commit again"
+        f"{'; '.join(in_the_way.jobs)}; nothing was published; wait for it, or if its driver is dead, run "
+        f"magicfs recover {' and '.join(urls)}, then commit again"
     )
 
 

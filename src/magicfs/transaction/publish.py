@@ -266,7 +266,7 @@ async def write_success(
             return None
         with suppress(PreconditionFailed):
             return (await store.put(key, raw, mode=conditions.update(etag))).etag
-    raise Unavailable("put", f"{store.bucket}/{key}", "other jobs wrote it each time")
+    raise Unavailable("put", f"{store.bucket}/{key}", "other jobs changed it each time")
 
 
 async def withdraw_late_success(

@@ -58,7 +58,7 @@ async def require_current_driver(is_current_driver: IsCurrentDriver | None, job:
     A fencing check: a driver that was cut off may have been replaced. If the engine cannot be reached the
     answer is no, and ``CommitDenied`` is raised.
     """
-    advice = "nothing was changed; the job is left to the driver that the engine has started in its place"
+    advice = "nothing was changed; the job belongs to the driver that the engine started instead"
     if is_current_driver is None:
         return
     try:
@@ -66,7 +66,7 @@ async def require_current_driver(is_current_driver: IsCurrentDriver | None, job:
     except Exception as error:
         raise CommitDenied(f"job {job}: no contact with the engine ({error!r}); {advice}") from error
     if not wanted:
-        raise CommitDenied(f"job {job}: the engine does not want this driver any more; {advice}")
+        raise CommitDenied(f"job {job}: the engine has replaced this driver; {advice}")
 
 
 def check_driver(context: JobContext, version: JobVersion, driver: str | None) -> None:
@@ -74,7 +74,7 @@ def check_driver(context: JobContext, version: JobVersion, driver: str | None) -
     if driver is not None and version.job.driver != driver:
         raise CommitDenied(
             f"job {context.job} was taken over by another driver, attempt {version.job.attempt} on "
-            f"{version.job.host}; nothing was changed; leave it to that one"
+            f"{version.job.host}; nothing was changed; leave the job to that driver"
         )
 
 
@@ -254,8 +254,8 @@ class JobRecord:
                 entry = await self._register.swap(version.entry, moved.to_bytes())
         except (PreconditionFailed, ObjectExists) as error:
             raise JobMoved(
-                f"job {moved.job_id} was moved by another process while this one tried to make it {state}; "
-                "nothing was changed here; look with magicfs recover --dry-run"
+                f"job {moved.job_id} was changed by another process while this one tried to make it "
+                f"{state}; nothing was changed here; check with magicfs recover --dry-run"
             ) from error
         self._silence.heard(moment)
         self.keeps_versions = bool(entry.version)
@@ -276,7 +276,7 @@ class JobRecord:
             return
         if now is None or now.job.nonce != version.job.nonce:
             raise JobMoved(
-                f"job {version.job.job_id} was moved by another process while this one stood still"
+                f"job {version.job.job_id} was changed by another process while this one was paused"
             )
 
     async def remove(self, version: JobVersion) -> None:
@@ -284,7 +284,7 @@ class JobRecord:
         try:
             await self._register.remove(version.entry)
         except PreconditionFailed as error:
-            raise JobMoved(f"job {version.job.job_id} was moved by another process at its end") from error
+            raise JobMoved(f"job {version.job.job_id} was changed by another process at its end") from error
 
     async def clear(self, *, tried: bool = False) -> None:
         """Delete what is left of the object of a job that has ended, where it has numbered versions.
@@ -369,8 +369,8 @@ def _check_size(job: JobObject) -> None:
         job.to_bytes(),
         JOB_OBJECT_SIZE_LIMIT - ROOM,
         f"the object of job {job.job_id}, which names {len(job.partitions or ()):,} partitions and "
-        f"{len(job.equal_keys):,} files that would be written over,",
+        f"{len(job.equal_keys):,} files that would be overwritten,",
         "nothing was published; publish fewer partitions by each job, use unique_names=True, or "
         "mode='overwrite' without equal names",
     )
-    JobObject.from_bytes(f"the object of job {job.job_id}, of which nothing was written", raw)
+    JobObject.from_bytes(f"the object of job {job.job_id}, which was not written", raw)

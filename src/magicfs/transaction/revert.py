@@ -85,7 +85,7 @@ async def _restore_success(
         with suppress(PreconditionFailed):
             await store.put(key, fenced, metadata=rights, mode=conditions.update(old.etag))
             return
-    raise Unavailable("put", f"{store.bucket}/{key}", "other processes moved it each time")
+    raise Unavailable("put", f"{store.bucket}/{key}", "other processes changed it each time")
 
 
 async def remove_files(engine: Engine, conditions: Conditions, output: JobOutput) -> list[MagicError]:
@@ -101,8 +101,8 @@ async def remove_files(engine: Engine, conditions: Conditions, output: JobOutput
         await remove_matching(engine.store, conditions, ours, engine.concurrency)
     return [
         CommitFailed(
-            f"{ours[0][0]} appears again each time it is removed: a process is still publishing the job; "
-            "stop it, then run magicfs recover --rollback"
+            f"{ours[0][0]} reappears each time it is removed: a process is still publishing the job; stop "
+            "that process, then run magicfs recover --rollback"
         )
     ]
 

@@ -157,7 +157,7 @@ class StoreSets:
                 return await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
             except StoreError as error:
                 raise Unavailable(
-                    "get", self.where(key), f"the set is there and cannot be read: {error}"
+                    "get", self.where(key), f"the set exists but cannot be read: {error}"
                 ) from error
         return raw
 
@@ -299,8 +299,8 @@ async def recovered(context: JobContext, sets: TaskSets) -> list[TaskCommit]:
     """See ``Committer.recover_tasks``."""
     if context.layout.attempt == 0:
         raise UsageError(
-            f"job {context.job}, attempt 0, has no earlier attempt whose tasks could be recovered; give the "
-            "number of this job attempt, or run the tasks"
+            f"job {context.job}, attempt 0, has no earlier attempt to recover tasks from; give the number "
+            "of this job attempt, or run the tasks"
         )
     chosen = last_committed(await sets.earlier())
     named = iter(chosen)

@@ -122,11 +122,11 @@ async def _take_back(
 
 def _refused(context: JobContext, error: StoreError, left: Sequence[str]) -> StoreError:
     problem = (
-        f"{error.problem}; a job has to write over its own objects and to delete them, so job {context.job} "
-        f"was not set up; nothing else was changed, and these of its objects stay: {', '.join(left)}"
+        f"{error.problem}; a job has to overwrite and delete its own objects, so job {context.job} was not "
+        f"set up; nothing else was changed, and these of its objects stay: {', '.join(left)}"
     )
     command = f"magicfs recover {context.url} --job {context.job} --abort"
-    hint = f"{error.hint}; remove what is left, once that is allowed, with {command}"
+    hint = f"{error.hint}; once you have the permissions, remove the rest with {command}"
     return type(error)(error.operation, error.key, problem, hint=hint)
 
 
@@ -150,9 +150,9 @@ async def _claimed(
         if created is not None:
             await record.remove(created)
         raise UsageError(
-            f"the store {store.name!r} ignores conditional writes, so two drivers of one job could not be "
-            "told apart; use another store, or pass options={'single_driver': True} if nothing else "
-            "will ever move this job or publish here at the same time"
+            f"the store {store.name!r} ignores conditional writes, so it cannot keep two drivers of a job "
+            "apart; use another store, or pass options={'single_driver': True} if no other process will "
+            "change this job or publish here at the same time"
         )
     if context.options.places.extra:
         await _put_job_location(engine, context, record, created)
@@ -188,7 +188,7 @@ def _check_extra_destinations(context: JobContext, job: JobObject) -> None:
     known = job.options.places.extra
     if known != context.options.places.extra:
         raise UsageError(
-            f"job {context.job} was set up with extra_destinations {list(known)}, and not with "
+            f"job {context.job} was set up with extra_destinations {list(known)}, not with "
             f"{list(context.options.places.extra)}; nothing was changed; give the same in every attempt"
         )
 
@@ -204,8 +204,8 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
     ):
         if old != new:
             raise UsageError(
-                f"job {context.job} was set up with {name}={old!r}, and not with {new!r}; nothing was "
-                f"changed; give {name}={old!r} in every attempt, or take another job id"
+                f"job {context.job} was set up with {name}={old!r}, not with {new!r}; nothing was changed; "
+                f"give {name}={old!r} in every attempt, or use another job id"
             )
 
 
@@ -214,9 +214,9 @@ def _check_object_settings(engine: Engine, job: JobObject) -> None:
     known, told = job.object_settings, object_settings.of_store(engine.store)
     if known and known != told:
         raise UsageError(
-            f"job {job.job_id} was told to write objects with {_listed(known)}, and not with "
-            f"{_listed(told)}; nothing was changed; give the same s3_additional_kwargs in every attempt, "
-            "or take another job id"
+            f"job {job.job_id} was set up to write objects with {_listed(known)}, not with {_listed(told)}; "
+            "nothing was changed; give the same s3_additional_kwargs in every attempt, or use another job "
+            "id"
         )
 
 
@@ -226,7 +226,7 @@ def _listed(settings: ObjectSettings) -> str:
 
 def _to_take_over(context: JobContext, version: JobVersion | None) -> JobVersion:
     if version is None or version.job.state not in BEFORE_COMMIT:
-        how = "has ended, or never began" if version is None else f"is {version.job.state}"
+        how = "has ended or never started" if version is None else f"is {version.job.state}"
         raise CommitDenied(
             f"job {context.job} {how}; nothing was changed; run magicfs recover {context.url}, or use "
             "another job id"
@@ -325,8 +325,8 @@ async def _refuse_table(engine: Engine, directory: str, place: str) -> None:
                 return
             path = paths.Location("", store.bucket, directory).path
             raise UsageError(
-                f"{path} is a table of {table}, as {info.key} shows; files published here would "
-                "bypass its catalogue; write through the table format, or choose another destination"
+                f"{path} is a table of {table}, as {info.key} shows; files published here would bypass its "
+                "catalog; write through the table format, or choose another destination"
             )
 
 

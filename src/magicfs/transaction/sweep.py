@@ -97,8 +97,8 @@ async def delete_recorded_obstacles(
         raise FormatError(
             f"{engine.store.bucket}/{version.entry.key}",
             "equalKeys[]",
-            f"{min(stray)!a} is neither one of the job's files nor above one; nothing was deleted; find "
-            "out who wrote it, then remove the job by hand",
+            f"{min(stray)!a} is neither a file of the job nor a directory above one; nothing was deleted; "
+            "find out who wrote it, then remove the job by hand",
         )
     old = await facts.read_deletions(engine, context, version.job)
     there = [(one.key, one.etag) for one in old if one.key in obstacles]
@@ -167,7 +167,7 @@ async def keep_manifests(engine: Engine, context: JobContext) -> str | None:
     if context.options.committer not in RENAMING or directory is None:
         return None
     if not directory:
-        return "the manifests could not be kept: the directory lies in another store; name one of this one"
+        return "the manifests could not be kept: the directory is in another store; use one in this store"
     tree, manifests = tree_of(engine.store), context.temporary.manifests_directory
     target = paths.join(directory, context.job)
     try:

@@ -88,7 +88,7 @@ class Places:
         prefix = f"{self.scheme}://{self.bucket}/"
         key = text[len(prefix) :].rstrip("/")
         if not text.startswith(prefix) or not key:
-            raise UsageError(f"{text!r} does not lie in {prefix}; find out who wrote the manifest")
+            raise UsageError(f"{text!r} is not in {prefix}; find out who wrote the manifest")
         elements = f"/{key}/"
         if "//" in elements or "/./" in elements or "/../" in elements:
             raise UsageError(f"{text!r} is a malformed path; find out who wrote the manifest")
@@ -100,7 +100,7 @@ class Places:
         """
         key = self.key(uri)
         if not paths.is_under(key, self.destination) or is_reserved(paths.relative_to(key, self.destination)):
-            raise UsageError(f"{key!r} is no place for data of {self.destination!r}; write below it")
+            raise UsageError(f"{key!r} is not a place for data of {self.destination!r}; write below it")
         return key
 
 
@@ -279,7 +279,7 @@ class TaskManifests:
                     self.obstacles.add(key)
             files = tuple([self._file(manifest.job_id, attempt, one) for one in manifest.files])
         except UsageError as error:
-            raise FormatError(name, "", f"names what is not the job's: {error}") from error
+            raise FormatError(name, "", f"names files that do not belong to the job: {error}") from error
         return PendingSet(
             job_id=manifest.job_id,
             commits=files,
@@ -314,6 +314,6 @@ class TaskManifests:
     def _denied(self, manifest: TaskManifest) -> CommitDenied:
         where = self.where(self._context.temporary.job_directory)
         return CommitDenied(
-            f"task {manifest.task_id} comes too late: job {manifest.job_id}, whose work lies at {where}, has "
-            "ended, or was never set up; nothing was committed"
+            f"task {manifest.task_id} comes too late: job {manifest.job_id}, whose work lies at {where}, "
+            "has ended or was never set up; nothing was committed"
         )

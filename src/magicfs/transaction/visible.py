@@ -82,8 +82,8 @@ class Bundles:
             raise FormatError(
                 f"{self._store.bucket}/{step.bundle}",
                 "",
-                f"was altered since its task wrote it (the SHA-256 of {step.key} differs); that file was not "
-                "put; find out who wrote the object, then restore it",
+                f"was altered since its task wrote it (the SHA-256 of {step.key} differs); that file was "
+                "not published; find out who wrote the object, then restore it",
             )
         return body
 
@@ -117,8 +117,8 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput)
     await drained(output.bundles.items(), look, engine.concurrency)
     if gone:
         raise CommitFailed(
-            f"{len(gone)} of {len(output.bundles)} bundles of small files of job {context.job} are gone or "
-            f"cut short, such as {', '.join(sorted(gone)[:_NAMED])}: somebody removed or replaced them; "
+            f"{len(gone)} of {len(output.bundles)} bundles of small files of job {context.job} are missing "
+            f"or cut short, such as {', '.join(sorted(gone)[:_NAMED])}: somebody removed or replaced them; "
             "nothing was published; abort the job and run it again"
         )
 
