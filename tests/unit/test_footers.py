@@ -213,7 +213,7 @@ class TestTravel:
 
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct", "stocator", "task-completing"])
     def test_committers_without_manifests_or_uploads_refuse(self, tmp_path: Path, committer: str):
-        with pytest.raises(UsageError, match="footers stand in manifests"):
+        with pytest.raises(UsageError, match="footers are recorded in manifests"):
             magicfs.Job(f"file://{tmp_path}/x", committer=committer, mode="append", options={"footers": True})
 
     def test_other_processes_read_it_from_the_job_object(self, plain: JobScene):
