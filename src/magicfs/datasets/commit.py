@@ -212,7 +212,7 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
         raise UsageError(
             f"job {job.job_id} has to pass {'; '.join(job.options.audit.rules)} before it is published, and "
             f"the audit has not run; nothing was changed; create its Job again with job_id={job.job_id!r}, "
-            f"options={{'attempt': {job.attempt}}} and these rules, and call setup() and commit(), which runs "
+            f"options={{'attempt': {job.attempt}}} and these rules, and call setup() and commit() to run "
             "the audit; or pass accept= (--accept REASON) to publish it without the audit; or run "
             f"magicfs recover {location.url} --job {job.job_id} --abort"
         )
