@@ -9,7 +9,6 @@ import numpy as np
 from safetensors.numpy import load, save
 
 import magicfs
-from proofs.scenes.manifests import manifest_of
 
 RANKS = 4
 
@@ -25,8 +24,10 @@ def save_all(url: str, layers: list[dict[str, np.ndarray]]) -> None:
 def load_newest(url: str) -> dict[str, np.ndarray]:
     """Read the files of the newest whole checkpoint."""
     found: dict[str, np.ndarray] = {}
-    for published in manifest_of(url).files:
-        with fsspec.open(f"{url}/{published.key}", "rb") as file:
+    dataset = magicfs.Dataset(url)
+    [newest] = dataset.history(limit=1)
+    for published in dataset.files(job=newest.job_id):
+        with fsspec.open(published.url, "rb") as file:
             found |= load(file.read())
     return found
 

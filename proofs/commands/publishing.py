@@ -41,7 +41,7 @@ async def append(engine: Engine, place: Place) -> None:
     await _job(engine, place, "append", _APPENDED)
 
 
-async def replace(engine: Engine, place: Place) -> None:
+async def overwrite(engine: Engine, place: Place) -> None:
     await _job(engine, place, "overwrite", _REPLACING)
 
 
@@ -178,7 +178,7 @@ async def _uploaded(engine: Engine, key: str, body: bytes, job: ids.JobId) -> Pe
 
 PUBLISHING: Final = (
     append,
-    replace,
+    overwrite,
     overwrite_partitions,
     keep,
     rewrite,

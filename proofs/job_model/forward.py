@@ -117,7 +117,7 @@ def _complete(me: Actor, rules: Rules) -> list[Move]:
         def answered(answer: Value) -> Actor:
             if answer == OK:
                 return _one_done(me, upload)
-            return go(me, "head", upload) if rules.read_back else go(me, "error")
+            return go(me, "head", upload) if rules.read_back else go(me, "fail")
 
         return Move(Request("complete", upload), answered)
 
@@ -130,7 +130,7 @@ def _head(me: Actor, _rules: Rules) -> list[Move]:
     return [
         Move(
             Request("get", upload[:2]),
-            lambda found: _one_done(me, upload) if found == upload else go(me, "error"),
+            lambda found: _one_done(me, upload) if found == upload else go(me, "fail"),
         )
     ]
 

@@ -26,11 +26,11 @@ __all__ = ["BREAKS", "broken", "main", "replay", "run"]
 
 BREAKS: Final = {
     "swap": "append+driver+recover+rollback",
-    "delete_last": "replace+driver",
+    "delete_last": "overwrite+driver",
     "abort_first": "append+driver+rollback+late",
-    "announce_first": "replace and replace",
+    "announce_first": "overwrite and overwrite",
     "pointer_match": "append and append",
-    "pointer_again": "append and replace",
+    "pointer_again": "append and overwrite",
     "walk_always": "append and append",
     "read_back": "append+driver+recover+late",
     "object_last": "append+driver",
@@ -38,7 +38,7 @@ BREAKS: Final = {
     "fence_success": "append+driver+rollback+late",
     "restore_again": "append+driver+rollback+late",
     "hide_any": "append and append",
-    "head_success": "append and replace+rollback",
+    "head_success": "append and overwrite+rollback",
     "success_first": "append+driver",
     "success_last": "append+driver",
     "setup_fenced": "append+driver+rollback+late setup",
@@ -47,9 +47,9 @@ BREAKS: Final = {
     "tidy_passed": "append+driver+adopt+compact+compact+by hand",
     "adopt_looks": "append+driver+adopt+by hand",
     "adopt_list_again": "append+driver+rollback+adopt+by hand",
-    "below_counts": "replace around append",
-    "jobs_above": "append around replace",
-    "named_above": "append around replace",
+    "below_counts": "overwrite around append",
+    "jobs_above": "append around overwrite",
+    "named_above": "append around overwrite",
 }
 """For every rule a scene that goes wrong without it."""
 

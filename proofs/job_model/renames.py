@@ -165,7 +165,7 @@ def _commit_point(world: World, me: Actor, rules: RenameRules) -> _Next:
 def _rename(world: World, me: Actor, rules: RenameRules) -> _Next:
     key = me.left[0]
     if f"{me.facts}{key}" not in world.sources:
-        return world, me._replace(at="read-back" if rules.read_back else "error")
+        return world, me._replace(at="read-back" if rules.read_back else "fail")
     return _one_done(_made_visible(world, me.facts, key), me)
 
 
@@ -174,7 +174,7 @@ def _read_back(world: World, me: Actor, _: RenameRules) -> _Next:
     """A copy is told by its length alone."""
     there = world.shows(me.left[0])
     is_there = there == me.facts or (world.kind.copies and there not in {"", "old"})
-    return _one_done(world, me) if is_there else (world, me._replace(at="error"))
+    return _one_done(world, me) if is_there else (world, me._replace(at="fail"))
 
 
 def _one_done(world: World, me: Actor) -> _Next:

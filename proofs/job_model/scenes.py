@@ -163,7 +163,7 @@ def _maintained() -> Iterator[Scene]:
         yield _kept(mode, "adopt", "compact", by_hand=True)
         yield _kept(mode, "rollback", "adopt", by_hand=True)
     yield _kept("append", "adopt", "compact", "compact", by_hand=True)
-    yield Scene("append and replace+compact", (("A", "append"), ("B", "overwrite")), _BESIDE)
+    yield Scene("append and overwrite+compact", (("A", "append"), ("B", "overwrite")), _BESIDE)
     yield Scene("append and append+compact", (("A", "append"), ("B", "append")), _BESIDE)
 
 
@@ -225,10 +225,10 @@ QUICK = frozenset(
             )
         ),
         "append and append",
-        "append and replace",
-        "replace and append",
-        "replace and replace",
-        "fail and fail",
+        "append and overwrite",
+        "overwrite and append",
+        "overwrite and overwrite",
+        "error and error",
         *(one.name for one in _maintained() if len(one.jobs) == 1),
         *(one.name for one in _touching() if len(one.actors) == 2),
     }

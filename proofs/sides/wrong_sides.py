@@ -66,7 +66,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     ),
     SideMutant(
         "a job that is published in spite of Ctrl-C says that it is open",
-        "Ctrl-C: magic, replace",
+        "Ctrl-C: magic, overwrite",
         "magicfs.job.commit",
         "if call.succeeded:",
         "if call.succeeded and not call.interrupted:",

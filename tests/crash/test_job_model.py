@@ -147,7 +147,7 @@ def test_code_that_does_not_read_a_rename_back_is_noticed(monkeypatch: pytest.Mo
 
 @pytest.mark.sample
 @pytest.mark.parametrize("way", ["completes", "file"])
-@pytest.mark.parametrize("name", ["append+driver+rollback+late", "replace and replace"])
+@pytest.mark.parametrize("name", ["append+driver+rollback+late", "overwrite and overwrite"])
 def test_the_code_reaches_every_end(name: str, way: Way) -> None:
     replayer, ends = Replayer(SCENES[name], way=way), set()
     for trace in check(SCENES[name], Rules()).finals:
@@ -168,7 +168,7 @@ def test_interleavings_drawn_by_chance(some: Some) -> None:
 
 
 def test_a_replay_is_the_same_each_time() -> None:
-    scene = SCENES["replace and replace+rollback"]
+    scene = SCENES["overwrite and overwrite+rollback"]
     trace, _, die = walk(scene, Rules(), "same")
     assert Replayer(scene).play(trace, die=die) == Replayer(scene).play(trace, die=die)
 
@@ -277,7 +277,7 @@ def test_code_without_a_rule_of_the_other_sides_is_noticed(rule: str) -> None:
 @pytest.mark.nightly
 def test_figures(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     far = {"append+driver+compact", "append around append"}
-    monkeypatch.setattr("proofs.job_model.main.QUICK", {"append+driver", "replace+driver"} | far)
+    monkeypatch.setattr("proofs.job_model.main.QUICK", {"append+driver", "overwrite+driver"} | far)
     rules = ("delete_last", "sum_match", "jobs_above")
     monkeypatch.setattr("proofs.job_model.main.BREAKS", {rule: BREAKS[rule] for rule in rules})
     figures = job_model.run(0, 1)

@@ -144,7 +144,7 @@ def test_every_type_that_is_not_refused_reads_back_equal(
     session: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
     frame = kept(session, file_format)
-    write(frame, tmp_path / "d", format=file_format)
+    write(frame, tmp_path / "d", file_format=file_format)
     found = read(session, tmp_path / "d", file_format, frame)
     assert found.dtypes == frame.dtypes
     expected, rows = frame.collect(), found.collect()
@@ -154,7 +154,7 @@ def test_every_type_that_is_not_refused_reads_back_equal(
 
 def test_arrow_files_hold_the_types_of_sparks_batches(session: SparkSession, tmp_path: Path) -> None:
     frame = kept(session, "arrow")
-    write(frame, tmp_path / "d", format="arrow", compression="zstd", row_group_size=3)
+    write(frame, tmp_path / "d", file_format="arrow", compression="zstd", row_group_size=3)
     [path] = (tmp_path / "d").rglob("*.zstd.arrow")
     with pa.ipc.open_file(path) as file:
         table = file.read_all()
@@ -198,7 +198,7 @@ def test_days_before_the_gregorian_calendar_are_kept(session: SparkSession, tmp_
 
 def test_csv_of_empty_text_reads_back_as_that_of_spark_does(session: SparkSession, tmp_path: Path) -> None:
     frame = session.range(0, 3, 1, 1).selectExpr("id", "if(id = 0, '', if(id = 1, null, 'x')) name")
-    write(frame, tmp_path / "ours", format="csv")
+    write(frame, tmp_path / "ours", file_format="csv")
     frame.write.csv(str(tmp_path / "sparks"), header=True)
     ours, sparks = [read(session, tmp_path / place, "csv", frame).collect() for place in ("ours", "sparks")]
     assert ours == sparks
@@ -231,7 +231,7 @@ def test_a_type_of_the_users_reads_back(session: SparkSession, tmp_path: Path) -
     assert found.schema == frame.schema
     assert found.collect() == frame.collect()
     with pytest.raises(UsageError, match=r"column point has type .* cannot be written as json"):
-        write(frame, tmp_path / "json", format="json")
+        write(frame, tmp_path / "json", file_format="json")
 
 
 def test_the_format_hands_its_options_to_the_files(session: SparkSession, tmp_path: Path) -> None:

@@ -111,7 +111,8 @@ import json, sys
 import magicfs
 from magicfs.spark import late_writers
 late_writers.LATE_WRITERS_SECONDS = 0.5
-job = magicfs.Job(sys.argv[1], mode="append", tracking="memory", storage_options=json.loads(sys.argv[2]))
+job = magicfs.Job(sys.argv[1], mode="append", storage_options=json.loads(sys.argv[2]),
+                  options={"tracking": "memory"})
 late = magicfs.Task(job.spec, job.setup().task(7).id)
 job.abort()
 late_writers.sweep_late(job, "background")

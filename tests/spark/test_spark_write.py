@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -30,11 +31,12 @@ def save(
     *,
     endpoint: str | None = None,
     mode: str = "append",
+    given: Mapping[str, str] = MappingProxyType({}),
     **options: str,
 ) -> None:
     storage = server.storage_options() | ({"endpoint_url": endpoint} if endpoint else {})
     write = frame.write.format("magic").mode(mode).option("storageOptions", json.dumps(storage))
-    write.options(**options).save(url)
+    write.options(**options, **given).save(url)
 
 
 def rows(frame: DataFrame) -> Counter[str]:
@@ -122,7 +124,7 @@ def test_what_cannot_be_right_is_refused_before_any_task(
             ({"mode": "error"}, "OutputExists: .* already has data, such as d/old"),
         ):
             with pytest.raises(Exception, match=message):
-                save(spark.range(3), ministack, f"s3://{bucket}/d", endpoint=proxy.endpoint, **options)
+                save(spark.range(3), ministack, f"s3://{bucket}/d", endpoint=proxy.endpoint, given=options)
         assert not proxy.counts["CreateMultipartUpload"]
     assert ministack.all_keys(bucket) == ["d/old"]
 
