@@ -98,7 +98,7 @@ _OF_PATHS: Final[dict[int, Behaviour]] = {
     9: _by("what stands before a magic element", f"{_HERE}test_007_to_010_parents_and_children"),
     10: _by("several elements on both sides", f"{_HERE}test_007_to_010_parents_and_children"),
     11: _by(
-        "the last element; there is none of an empty path",
+        "the last element; there is not one of an empty path",
         f"{_HERE}test_011_last_element",
         f"{_PATHS}test_magic_path_without_a_child_names_no_file",
     ),

@@ -98,9 +98,11 @@ class Simulation(Watched):
         kind, _, rest = seed.rpartition("@")
         committer, _, rest = rest.rpartition(".")
         if (committer := committer or "magic") not in DRIVEN:
-            raise ValueError(f"{committer!r} is none of {', '.join(DRIVEN)}, whose jobs are simulated")
+            raise ValueError(f"{committer!r} is not one of {', '.join(DRIVEN)}, whose jobs are simulated")
         if (kind := kind or "s3") not in KINDS:
-            raise ValueError(f"{kind!r} is none of {', '.join(KINDS)}, the stores that there are models of")
+            raise ValueError(
+                f"{kind!r} is not one of {', '.join(KINDS)}, the stores that there are models of"
+            )
         chances = Chances.of(seed, rest.partition("-")[0] if "-" in rest else "")
         jobs = draw_jobs(chances, committer, kind)
         keep_small_files(random.Random(f"small {seed}"), jobs)  # noqa: S311 - no secret

@@ -39,7 +39,7 @@ def _footers_after_the_commit_point() -> list[str]:
     found += returns("half a character", lambda: _listed(said, r'[["\ud800","int64",0,0]]'), nothing)
     found += returns("a schema that is no list", lambda: _listed(said, "{}"), nothing)
     found += returns("a deep footer", lambda: _listed(said | {"x": nested(90)}, "[]"), nothing)
-    found += returns("no fingerprint", lambda: _listed(said | {"schema": ""}, "[]"), nothing)
+    found += returns("not a schema fingerprint", lambda: _listed(said | {"schema": ""}, "[]"), nothing)
     return found + returns("many nulls", lambda: _listed(said | {"columns": [[2**63]]}, "[]"), nothing)
 
 

@@ -175,7 +175,7 @@ class TestManifest:
         before = scene.everything()
         assert changes_nothing(adopt(scene))
         scene.put("stranger.bin", b"?")
-        with pytest.raises(UsageError, match=r"may have named 1 files .*stranger\.bin.*nothing was changed"):
+        with pytest.raises(UsageError, match=r"may have listed 1 files .*stranger\.bin.*nothing was changed"):
             adopt(scene)
         scene.delete("stranger.bin")
         assert scene.everything() == before

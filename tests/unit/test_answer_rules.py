@@ -90,5 +90,5 @@ class Drip:
 
 def test_body_that_comes_too_slowly_is_given_up() -> None:
     assert asyncio.run(bounded_response.read(Drip(), 3)) == b"aaa"
-    with pytest.raises(TimeoutError, match=r"it takes too long: \d+ bytes have come"):
+    with pytest.raises(TimeoutError, match=r"the answer is too slow: \d+ bytes arrived"):
         asyncio.run(bounded_response.read(Drip(), 10_000, silence_s=0.01))

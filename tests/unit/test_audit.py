@@ -448,7 +448,7 @@ class TestNotJudged:
             left = recovered(scene)
             if left and left[0].action == "left":
                 ends.add(left[0].found)
-                with pytest.raises(UsageError, match=r"has to pass .* before it is published"):
+                with pytest.raises(UsageError, match="has to pass"):
                     accept(scene, job, None)
                 again = magicfs.Job(
                     scene.url,

@@ -70,7 +70,7 @@ def test_what_a_lost_and_replaced_manifest_may_have_named_is_not_adopted() -> No
     scene.published({"r.bin": b"new"}, mode="overwrite")
     scene.put("stranger.bin", b"?")
     before = scene.objects()
-    with pytest.raises(UsageError, match=r"may have named 1 files of .*stranger\.bin.*nothing was changed"):
+    with pytest.raises(UsageError, match=r"may have listed 1 files of .*stranger\.bin.*nothing was changed"):
         magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert scene.objects() == before
 

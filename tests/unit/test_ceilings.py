@@ -52,7 +52,7 @@ CEILINGS: Final = {
     "functions above complexity 17": 0,
     "lines with Any": 1023,
     "literal tuples that are unpacked where they stand": 60,
-    "lines with words of the budget": 543,
+    "lines with words of the budget": 541,
 }
 
 

@@ -285,7 +285,7 @@ class TestVerifying:
         assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify().ok, "no listing shows it"
         report = verified(scene)
         assert list(report.damaged) == [key]
-        assert "as written" in report.damaged[key]
+        assert "when written" in report.damaged[key]
         assert not report.ok
         assert "rollback" in " ".join(report.advice)
         assert (report.by_store, report.read) == ((4, 0) if telling else (0, 4))

@@ -84,7 +84,7 @@ def test_what_cannot_be_is_refused_with_what_can() -> None:
             {"committer": "directory", "mode": "overwrite_partitions"},
             "committers that have it: magic, part",
         ),
-        ({"committer": "manifest"}, "best here is committer='magic'"),
+        ({"committer": "manifest"}, "use committer='magic'"),
         ({"committer": "file", "committer_options": {"algoritm": 2}}, "did you mean 'algorithm'?"),
         ({"committer": "magic", "committer_options": {"threads": 2}}, "no option 'threads'"),
         ({"committer": "file", "committer_options": {"algorithm": 3}}, "choose 1 or 2"),

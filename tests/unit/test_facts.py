@@ -85,7 +85,9 @@ def test_damaged_chunk_stops_the_recovery_before_anything_is_done(
         (warning,) = recovered.warnings
         assert "could not be finished" in warning
     else:
-        with pytest.raises((FormatError, CommitFailed), match=r"is gone.*by hand|SHA-256 differs.*by hand"):
+        with pytest.raises(
+            (FormatError, CommitFailed), match=r"is missing.*by hand|SHA-256 differs.*by hand"
+        ):
             scene.recover(**how)
     assert (scene.data(), scene.uploads(), scene.success()) == files
     assert scene.state(job) in {state, "reverting"}
@@ -138,7 +140,7 @@ def test_key_outside_the_destination_is_never_deleted() -> None:
     before = scene.data(), scene.objects()["sales10/a.bin"]
     report = scene.recover()
     (warning,) = report.jobs[0].warnings
-    assert "'sales10/a.bin' lies outside the destination" in warning
+    assert "'sales10/a.bin' is outside the destination" in warning
     assert (scene.data(), scene.objects()["sales10/a.bin"]) == before
 
 

@@ -223,7 +223,7 @@ def test_aborted_job_leaves_what_was_there(
         left = {name: body for name, body in (await scene.keys()).items() if JOB not in name}
         assert left == before
         assert (await scene.visible() == {"old.txt": b"old"}) == (algorithm == 1)
-        with pytest.raises(CommitDenied, match="has ended"):
+        with pytest.raises(CommitDenied, match="was not published"):
             await driver.commit([commit])
 
     with caplog.at_level(logging.WARNING, logger="magicfs"):

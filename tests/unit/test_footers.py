@@ -549,7 +549,7 @@ class TestCraftedRecords:
             {FOOTER: '{"rows":1,"format":"csv","x":' + "[" * 5000 + "]" * 5000 + "}"},
             {FOOTER: f'{{"rows":1,"format":"csv","columns":[[{2**70}]]}}'},
         ],
-        ids=["deep schema", "half a character", "no fingerprint", "deep footer", "many nulls"],
+        ids=["deep schema", "half a character", "not a schema fingerprint", "deep footer", "many nulls"],
     )
     def test_a_job_is_finished_without_what_cannot_be_read(self, plain: JobScene, extra: dict[str, str]):
         job, commits = self.crafted(plain, **extra)
@@ -561,7 +561,7 @@ class TestCraftedRecords:
 
     def test_a_record_that_is_too_long_fails_the_job_before_its_commit_point(self, plain: JobScene):
         job, commits = self.crafted(plain, **{FOOTER: " " * 20_000})
-        with pytest.raises(CommitFailed, match="20000 characters, and at most 16384 are read"):
+        with pytest.raises(CommitFailed, match="20000 characters, and the limit is 16384"):
             job.commit(commits)
         assert (plain.work(), plain.data()) == ([], {})
 

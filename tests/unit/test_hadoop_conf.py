@@ -267,7 +267,7 @@ def test_flag_that_is_none_is_refused(name: str, value: str) -> None:
     conf = {NAME: "directory", name: value}
     if committer == "manifest":
         conf[FACTORY] = "org.apache.hadoop.fs.azurebfs.commit.AzureManifestCommitterFactory"
-    refused(conf, f"{name}={value} is neither true nor false")
+    refused(conf, f"{name}={value} is not true or false")
 
 
 def test_number_that_is_none_is_refused() -> None:

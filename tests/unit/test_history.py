@@ -61,12 +61,12 @@ class TestHistory:
     def test_the_command_shows_it(self, tmp_path, capsys: pytest.CaptureFixture[str]):
         url = str(tmp_path / "sales #1")
         assert main(["log", url]) == 0
-        assert "nothing was published" in capsys.readouterr().out
+        assert "nothing is published" in capsys.readouterr().out
         with magicfs.Job(url, run_id="monday") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.csv", b"12")
         assert main(["log", url]) == 0
         row = capsys.readouterr().out.splitlines()[1].split()
-        assert row[5:] == [job.id, "error", "1", "2", "B", "monday"]
+        assert row[3:] == [job.id, "error", "1", "2", "B", "monday"]
         assert main(["log", url, "--json", "--limit", "3"]) == 0
         [one] = json.loads(capsys.readouterr().out)["publications"]
         assert (one["job_id"], one["files"]) == (job.id, 1)

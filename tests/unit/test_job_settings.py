@@ -207,7 +207,7 @@ def test_job_object_that_was_copied_from_elsewhere_is_refused(scene: MemoryScene
     task = job.task(0).setup()
     forget_job(job)
     scene.put(job.spec.work_layout.job_object_key, scene.objects()[other.spec.work_layout.job_object_key])
-    with pytest.raises(FormatError, match="somebody copied it here"):
+    with pytest.raises(FormatError, match="it was copied here"):
         scene.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
 
 

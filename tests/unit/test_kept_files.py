@@ -446,7 +446,7 @@ class TestTags:
             one.job_id: one.tags for one in magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()
         }
         assert tags == {first.id: ("same", "v1"), second.id: ("newest",)}
-        with pytest.raises(UsageError, match=r"names job .* already"):
+        with pytest.raises(UsageError, match=r"already names job"):
             tag("v1", second.id)
         assert tag("v1", second.id, move=True) == second.id
         assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).untag("v1")

@@ -182,7 +182,7 @@ def test_silence_at_the_commit_point_is_an_unknown_outcome(mode: str, writes: in
     with pytest.raises(CommitOutcomeUnknown, match="commit again, or run magicfs recover"):
         job.commit(job.commits)
     assert repr(job).endswith("undecided>")
-    with pytest.raises(ProtocolViolation, match="the store did not say whether it is published"):
+    with pytest.raises(ProtocolViolation, match="the store did not report whether it is published"):
         _ = job.report
     files.silent = False
     assert job.commit(job.commits).files == 1

@@ -138,7 +138,7 @@ def own_paths(scene: MemoryScene, path: str, message: str, error: type[Exception
 
 
 def test_ordinary_path_is_refused(scene: MemoryScene) -> None:
-    own_paths(scene, "memory://bucket/sales", "is no magic path")
+    own_paths(scene, "memory://bucket/sales", "is not a magic path")
 
 
 def test_empty_path_is_refused(scene: MemoryScene) -> None:

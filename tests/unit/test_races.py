@@ -462,7 +462,9 @@ def test_what_is_no_job_object_is_none(name: str) -> None:
 def test_missing_or_surplus_tasks_publish_nothing(tasks: int, listed: bool) -> None:
     play = Play()
     before = play.scene.everything()
-    with pytest.raises(ProtocolViolation, match=f"3 tasks of job .* are committed and {tasks} are expected"):
+    with pytest.raises(
+        ProtocolViolation, match=f"3 tasks of job .* were committed, but {tasks} were expected"
+    ):
         play.job.commit(None if listed else play.commits, tasks=tasks)
     assert play.scene.everything() == before
     assert play.job.commit(None if listed else play.commits, tasks=3).tasks == 3

@@ -88,10 +88,10 @@ def test_two_jobs(
     ("changes", "said"),
     [
         ({"format": "magicfs.job/9"}, "use a newer magicfs"),
-        ({"state": "undecided"}, "none of open"),
+        ({"state": "undecided"}, "not one of open"),
         ({"destination": "elsewhere"}, "it was moved"),
         ({"bucket": "elsewhere"}, "it was moved"),
-        ({"jobId": "elsewhere"}, "somebody copied it here"),
+        ({"jobId": "elsewhere"}, "it was copied here"),
     ],
 )
 @pytest.mark.parametrize("command", [["recover"], ["recover", "--rollback"]])

@@ -58,7 +58,7 @@ def test_run_that_is_published_is_not_published_again(scene: JobScene, mode: str
     job = again(scene, mode)
     report = job.report
     assert (report.published_before, report.job_id, report.files) == (True, one.id, 0)
-    assert "published before" in str(report)
+    assert "already published" in str(report)
     assert job.found.published == one.id
     assert scene.objects() == before
     assert_clean(scene)

@@ -180,7 +180,7 @@ def test_options_pickle_without_secrets() -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".x"])
 def test_cluster_user_is_one_safe_name(name: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a directory"):
+    with pytest.raises(UsageError, match="is not a valid directory name"):
         StagingOptions(cluster_user=name)
 
 

@@ -173,7 +173,7 @@ def test_an_upload_that_is_gone_fails_the_task_and_takes_back_the_others(scene: 
             await scene.store.abort_upload(upload.key, upload.upload_id)
 
     scene.run(lose)
-    with pytest.raises(CommitFailed, match="was removed") as caught:
+    with pytest.raises(CommitFailed, match="files were removed") as caught:
         task.commit()
     assert [len(one) for one in (caught.value.done, caught.value.failed, caught.value.not_started)] == [1] * 3
     assert caught.value.failed == (f"sales/b-000000-{job.id}.csv",)

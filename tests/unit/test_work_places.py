@@ -110,7 +110,7 @@ class TestDirectoryOfAnAttempt:
         job = Job(f"{tmp_path}/sales", committer=committer).setup()
         tasks = Path(f"/{job.spec.context.temporary.tasks_directory}")
         tasks.symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(StoreError, match=r"a symbolic link is there.*remove it, then try again"):
+        with pytest.raises(StoreError, match=r"there is a symbolic link .*remove it, then try again"):
             job.task(0).setup()
         assert list((tmp_path / "elsewhere").iterdir()) == []
         tasks.unlink()

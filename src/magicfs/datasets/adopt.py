@@ -44,7 +44,7 @@ _LOGGER = logging.getLogger("magicfs")
 
 @dataclass(frozen=True, slots=True)
 class AdoptReport(Report):
-    """What was adopted and mended, and what is lost.
+    """The result of ``adopt``.
 
     Attributes:
         url: The destination.
@@ -52,8 +52,8 @@ class AdoptReport(Report):
         manifest: URL of the manifest that was published; None if none was needed, or with ``dry_run``.
         files: How many files the dataset has.
         bytes: Their size.
-        adopted: Those of them that no manifest named, as far as manifests can be read.
-        kept: Those of the adopted files that a job has replaced and keeps: readers see them again.
+        adopted: Files that were in no manifest, as far as manifests can be read.
+        kept: Adopted files that a job has replaced and keeps: readers see them again.
         lost: What could not be recovered.
     """
 

@@ -52,12 +52,12 @@ _TRIED: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        subject: What, in a word or two.
-        verdict: How it is.
-        told: What was seen.
+        subject: What was checked, in a word or two.
+        verdict: The result.
+        told: What was found.
         advice: What to do; empty if nothing.
         error: Name of the error of the store; empty if there was none.
     """
@@ -71,11 +71,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport(Report):
-    """What ``doctor`` has seen.
+    """The result of ``doctor``.
 
     Attributes:
         url: The destination.
-        findings: In the order in which they were looked at.
+        findings: The checks, in the order in which they ran.
     """
 
     url: str

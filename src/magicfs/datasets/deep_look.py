@@ -150,7 +150,7 @@ def _difference(found: Mapping[str, str], stored: Mapping[str, str], written: tu
     if not other:
         return ""
     name, value = min(other)
-    and_what = f"the store says {value}" if written is None else f"was {value} as written"
+    and_what = f"the store says {value}" if written is None else f"was {value} when written"
     return f"its {name} is {found[name]}, and {and_what}"
 
 

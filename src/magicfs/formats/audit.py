@@ -29,7 +29,7 @@ Said = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one rule said.
+    """The result of one rule.
 
     Attributes:
         rule: The rule, as it was given.
@@ -45,13 +45,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What all rules of a job said.
+    """The results of all rules of a job.
 
     Attributes:
         verdicts: In the order of the rules.
-        against: The job published before, that the rules compared with; None if there was none.
-        audited_ms: When that was, in milliseconds since the epoch.
-        accepted: Why somebody has published the job although it had failed; None if nobody has.
+        against: The previous job, which the rules compared with; None if there was none.
+        audited_ms: When the audit ran, in milliseconds since the epoch.
+        accepted: Why the job was published although its audit failed; None if it was not.
     """
 
     verdicts: tuple[Verdict, ...]

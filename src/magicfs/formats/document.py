@@ -95,9 +95,9 @@ def parse_list(path: str, raw: bytes, *, size_limit: int, value_limit: int = VAL
 def check_limits(path: str, raw: bytes, size_limit: int, value_limit: int) -> None:
     """Raise FormatError for a document that is too large to be read."""
     if len(raw) > size_limit:
-        raise FormatError(path, "", f"{len(raw)} bytes, and at most {size_limit} are read")
+        raise FormatError(path, "", f"{len(raw)} bytes, and the limit is {size_limit}")
     if has_more_values(raw, value_limit):
-        raise FormatError(path, "", f"more than {value_limit} values, which is the most that is read")
+        raise FormatError(path, "", f"more than the limit of {value_limit} values")
 
 
 def _parsed(path: str, raw: bytes, size_limit: int, value_limit: int) -> Any:
@@ -348,5 +348,5 @@ def _moment(milliseconds: int) -> datetime:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         raise UsageError(
-            f"{milliseconds} ms is no time within the years 1 to 9999; pass milliseconds since the epoch"
+            f"{milliseconds} ms is not in the years 1 to 9999; pass milliseconds since the epoch"
         ) from None

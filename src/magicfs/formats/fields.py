@@ -244,11 +244,16 @@ def check_format(fields: Fields, expected: str, known: Collection[str] = ()) -> 
     found, name = fields.required_text("format"), expected.rpartition("/")[0]
     if found != expected:
         if re.fullmatch(rf"{re.escape(name)}/[0-9]{{1,9}}", found):
-            raise fields.error("format", f"{found}, and this magicfs reads {expected}; use a newer magicfs")
+            raise fields.error(
+                "format", f"{found}, but this version of magicfs reads {expected}; use a newer magicfs"
+            )
         raise fields.error("format", f"{shown(found)}, where {expected} is understood")
     requires = frozenset(fields.texts("requires"))
     if unknown := sorted(requires.difference(known)):
-        raise fields.error("requires", f"{shown(unknown[0])}, which this magicfs lacks; use a newer magicfs")
+        raise fields.error(
+            "requires",
+            f"{shown(unknown[0])}, which this version of magicfs does not support; use a newer magicfs",
+        )
     return requires
 
 

@@ -225,7 +225,7 @@ class Footer:
         """Read the JSON object."""
         schema = fields.nullable_text("schema")
         if schema is not None and not _IS_FINGERPRINT.fullmatch(schema):
-            raise fields.error("schema", f"{shown(schema)} is no fingerprint of a schema")
+            raise fields.error("schema", f"{shown(schema)} is not a schema fingerprint")
         columns = fields.elements("columns") if fields.has("columns") else ()
         values = tuple(_values(fields, place, one) for place, one in enumerate(columns))
         return cls(

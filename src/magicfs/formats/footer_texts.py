@@ -65,5 +65,5 @@ def check_carried(path: str, extra: Mapping[str, str]) -> bool:
         return False
     for name, said, most in ((FOOTER, text, TEXT_MAX), (SCHEMA, extra.get(SCHEMA, ""), SCHEMA_MAX)):
         if len(said) > most:
-            raise FormatError(path, name, f"{len(said)} characters, and at most {most} are read")
+            raise FormatError(path, name, f"{len(said)} characters, and the limit is {most}")
     return True

@@ -53,7 +53,7 @@ def choice(choices: tuple[str, ...], found: Fields, name: str) -> str:
     """One of some texts. Raises FormatError for another."""
     text = found.required_text(name)
     if text not in choices:
-        raise found.error(name, f"{shown(text)} is none of {', '.join(choices)}")
+        raise found.error(name, f"{shown(text)} is not one of {', '.join(choices)}")
     return text
 
 

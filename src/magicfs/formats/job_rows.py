@@ -41,9 +41,7 @@ def _destination(job: JobObject, place: Place) -> str | None:
 
 def _job_id(job: JobObject, place: Place) -> str | None:
     whose = place.whose
-    return (
-        None if job.job_id == whose else f"belongs to job {job.job_id}, not {whose}; somebody copied it here"
-    )
+    return None if job.job_id == whose else f"belongs to job {job.job_id}, not {whose}; it was copied here"
 
 
 def _layout(job: JobObject, place: Place) -> str | None:
@@ -58,7 +56,7 @@ def _attempt(job: JobObject, _: Place) -> str | None:
 
 
 def _committer(job: JobObject, _: Place) -> str | None:
-    return None if ids.is_job_id(job.options.committer) else "is no name of a committer"
+    return None if ids.is_job_id(job.options.committer) else "is not the name of a committer"
 
 
 def _sum(said: Callable[[JobObject], int], of_chunk: Callable[[Chunk], int]) -> Problem:
@@ -76,7 +74,7 @@ def _facts(chunks: Callable[[JobObject], Iterable[str]], allowed: Callable[[JobO
             return f"a job of committer {job.options.committer!a} and mode {job.options.mode!a} names none"
         wrong = (key for key in named if not (paths.is_under(key, directory) and paths.can_be_a_file(key)))
         key = next(wrong, None)
-        return None if key is None else f"{key!a} lies outside {directory!a}, where the job keeps its facts"
+        return None if key is None else f"{key!a} is outside {directory!a}, where the job keeps its files"
 
     return problem
 
@@ -108,13 +106,13 @@ def _partitions(job: JobObject, _: Place) -> str | None:
 
 def _wrong_partition(partitions: Iterable[str]) -> str | None:
     wrong = next((one for one in partitions if one.startswith("/") or has_dots(one)), None)
-    return None if wrong is None else f"{wrong!a} is no directory below the destination"
+    return None if wrong is None else f"{wrong!a} is not a directory below the destination"
 
 
 def _pointer(job: JobObject, _: Place) -> str | None:
     if job.pointer is None or (ids.is_job_id(job.pointer.job) and job.pointer.job != job.job_id):
         return None
-    return f"{job.pointer.job!a} is no other job"
+    return f"{job.pointer.job!a} is not another job"
 
 
 def _old_success(job: JobObject) -> Iterable[str]:
@@ -126,7 +124,7 @@ def _equal_keys(job: JobObject, place: Place) -> str | None:
         if (problem := old_problem(key, place.destination)) is not None:
             return problem
         if not paths.can_be_a_file(key):
-            return f"{key!a} is no key of a file"
+            return f"{key!a} is not the key of a file"
     return None
 
 
@@ -138,7 +136,7 @@ def _extra_destinations(job: JobObject, place: Place) -> str | None:
     met = [place.destination]
     for one in job.options.places.extra:
         if not paths.can_be_a_file(one) or is_reserved(one):
-            return f"{one!a} is no directory of data"
+            return f"{one!a} is not a data directory"
         if any(_overlap(one, other) for other in met):
             return f"{one!a} overlaps the destination or another one"
         met.append(one)
@@ -174,7 +172,7 @@ def _own_path(job: JobObject, place: Place) -> str | None:
         )
     except UsageError:
         leads_here = False
-    return None if leads_here else f"{job.options.places.own_path!a} is no magic path of this destination"
+    return None if leads_here else f"{job.options.places.own_path!a} is not a magic path of this destination"
 
 
 def _also_overwrite(job: JobObject, place: Place) -> str | None:
@@ -215,7 +213,7 @@ def _begun_by(job: JobObject, _: Place) -> str | None:
     return (
         None
         if job.options.hadoop.begun_by in _BEGUN_BY
-        else f"{job.options.hadoop.begun_by!a} is no committer of Hadoop's"
+        else f"{job.options.hadoop.begun_by!a} is not a Hadoop committer"
     )
 
 

@@ -103,12 +103,11 @@ def within(raw: bytes, size_limit: int, what: str, advice: str, *, value_limit: 
     """The bytes of a file, if it may be so large. Raises UsageError if nobody would read it."""
     if len(raw) > size_limit:
         raise UsageError(
-            f"{what} would have {len(raw):,} bytes, and at most {size_limit:,} are read; it was not written; "
+            f"{what} would have {len(raw):,} bytes, and the limit is {size_limit:,}; it was not written; "
             f"{advice}"
         )
     if has_more_values(raw, value_limit):
         raise UsageError(
-            f"{what} would have more than the {value_limit:,} values that are read; it was not written; "
-            f"{advice}"
+            f"{what} would have more than the limit of {value_limit:,} values; it was not written; {advice}"
         )
     return raw

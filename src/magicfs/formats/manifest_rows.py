@@ -37,12 +37,12 @@ def _kept_until(one: Manifest, _: Place) -> str | None:
 
 def _deleted(one: Manifest, _: Place) -> str | None:
     wrong = next((key for key in one.deleted if has_dots(key)), None)
-    return None if wrong is None else f"{wrong!a} is no key below the destination"
+    return None if wrong is None else f"{wrong!a} is not a key below the destination"
 
 
 def _partitions(one: Manifest, _: Place) -> str | None:
     wrong = next((key for key in one.partitions or () if has_dots(key)), None)
-    return None if wrong is None else f"{wrong!a} is no directory below the destination"
+    return None if wrong is None else f"{wrong!a} is not a directory below the destination"
 
 
 def _restores(one: Manifest, _: Place) -> str | None:

@@ -105,12 +105,12 @@ class Pending:
 
     def __post_init__(self) -> None:
         if (self.body or self.source) and (self.upload_id or self.parts or (self.body and self.source)):
-            raise UsageError("a file is an upload, a body or a rename; pass one of the three")
+            raise UsageError("a file is either an upload, a body or a rename; pass one of the three")
         if not self.upload_id and self.is_upload:
             raise UsageError("a pending upload needs an upload id; pass what the store returned")
         if not self.destination_key or self.destination_key.startswith("/"):
             raise UsageError(
-                f"{self.destination_key!a} is no destination key; pass a key without a leading slash"
+                f"{self.destination_key!a} is not a destination key; pass a key without a leading slash"
             )
         if not self.parts and self.is_upload:
             raise UsageError(
@@ -173,13 +173,15 @@ class Pending:
     def to_bytes(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> bytes:
         """The whole file, fields in the order in which Hadoop emits them."""
         what = f"the record of the upload of {self.destination_key}"
-        advice = "write the file in fewer, larger parts"
+        advice = "write the file in fewer and larger parts"
         return within(render(self.to_document(etag_format)), PENDING_SIZE_LIMIT, what, advice)
 
     def to_document(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> dict[str, object]:
         """The JSON object. An upload with checksums, which cannot be completed without, has them always."""
         if etag_format not in _ETAG_FORMATS:
-            raise UsageError(f"no etag format {etag_format!r}; use one of {', '.join(get_args(EtagFormat))}")
+            raise UsageError(
+                f"unknown etag format {etag_format!r}; use one of {', '.join(get_args(EtagFormat))}"
+            )
         if self.source is not None:
             return with_unknown(self._renamed(self.source), self.unknown)
         as_text = etag_format == "string" and not any(part.checksum for part in self.parts)

@@ -36,7 +36,7 @@ def _old_keys(objects: Iterable[OldObject], place: Place) -> str | None:
 def _location(one: JobLocation, _: Place) -> str | None:
     key = one.destination
     fits = not key or (paths.can_be_a_file(key) and not is_reserved(key))
-    return None if fits else f"{key!a} is no directory of data"
+    return None if fits else f"{key!a} is not a data directory"
 
 
 def _location_of(one: JobLocation, place: Place) -> str | None:

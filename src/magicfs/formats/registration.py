@@ -90,11 +90,11 @@ def differs(one: Registration, name: str) -> tuple[str, str] | None:
     """
     kind = _KINDS.get(one.catalog)
     if kind is None:
-        return "catalog", f"{shown(one.catalog)} is no kind of catalog that magicfs registers"
+        return "catalog", f"{shown(one.catalog)} is not a catalog that magicfs supports"
     if len(one.table) > _TABLE_LENGTH_MAX or not one.table.isprintable():
-        return "table", f"{shown(one.table)} is no name of a table"
+        return "table", f"{shown(one.table)} is not a table name"
     if not kind.table.fullmatch(one.table):
-        return "table", f"{shown(one.table)} is no table of {one.catalog}"
+        return "table", f"{shown(one.table)} is not a table of {one.catalog}"
     if (found := _differs_in_options(kind, one.options)) is not None:
         return found
     if name != one.name:
@@ -122,9 +122,9 @@ def _differs_in_options(kind: _Kind, options: Mapping[str, str] | None) -> tuple
     checks = {**kind.required, **kind.optional}
     for option, value in options.items():
         if option not in checks:
-            return "options", f"{shown(option)} is no option of this catalog"
+            return "options", f"{shown(option)} is not an option of this catalog"
         if not checks[option](value):
-            return f"options.{option}", f"{shown(value)} is not what magicfs writes there"
+            return f"options.{option}", f"{shown(value)} is not a value that magicfs writes there"
     missing = kind.required.keys() - options.keys()
     return (f"options.{min(missing)}", "missing") if missing else None
 

@@ -84,14 +84,14 @@ def old_problem(key: str, destination: str, also: Sequence[str] | None = ()) -> 
     """
     prefix = paths.prefix_of(destination)
     if not key.startswith(prefix) or len(key) == len(prefix):
-        return f"{key!a} lies outside the destination"
+        return f"{key!a} is outside the destination"
     relative = key[len(prefix) :]
     if is_plain(relative):
         return None
     if has_dots(relative):
         return f"{key!a} has an element '.' or '..'"
     if relative == SUCCESS or (is_reserved(relative) and not _is_given_up(key, destination, also)):
-        return f"{key!a} is a record, or work of a job, which no job replaces"
+        return f"{key!a} is a record, or work of a job, which jobs never replace"
     return None
 
 

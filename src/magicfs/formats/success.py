@@ -100,7 +100,9 @@ class SuccessData:
         """Read what either of Hadoop's committers, or magicfs, wrote. An empty file is a FormatError."""
         if not raw:
             raise FormatError(
-                path, "", "No data: the classic FileOutputCommitter wrote it, and says only that it ended"
+                path,
+                "",
+                "No data: the classic FileOutputCommitter wrote it, which only marks the end of the job",
             )
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
@@ -151,7 +153,7 @@ class SuccessData:
             "state": self.state,
             "stage": self.stage,
         }
-        what, advice = f"_SUCCESS of job {self.job_id}", "count fewer different things in its tasks"
+        what, advice = f"_SUCCESS of job {self.job_id}", "use fewer counters in its tasks"
         return within(render(with_unknown(document, self.unknown)), SUCCESS_SIZE_LIMIT, what, advice)
 
 
@@ -182,6 +184,4 @@ def manifest_success(success: SuccessData) -> bytes:
 
 
 def _small_enough(raw: bytes, job: str) -> bytes:
-    return within(
-        raw, SUCCESS_SIZE_LIMIT, f"_SUCCESS of job {job}", "count fewer different things in its tasks"
-    )
+    return within(raw, SUCCESS_SIZE_LIMIT, f"_SUCCESS of job {job}", "use fewer counters in its tasks")

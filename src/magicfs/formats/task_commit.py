@@ -24,7 +24,7 @@ _Packed = bytes
 
 @dataclass(frozen=True, slots=True)
 class TaskCommit:
-    """One committed task attempt. Pickles; give all of a job's to ``Job.commit``.
+    """One committed task attempt. You can pickle it; pass all of a job's to ``Job.commit``.
 
     Attributes:
         job_id: The job.
@@ -34,7 +34,7 @@ class TaskCommit:
         bytes: Their size.
         set_key: Key of its pending set in the store, or its name below ``cluster_directory``; None if only
             this value holds it.
-        content: The packed pending set; None if it is too large to travel.
+        content: The packed pending set; None if it is too large to be sent along.
         rows: How many rows it wrote; None if it did not count them.
     """
 

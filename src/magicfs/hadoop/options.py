@@ -112,7 +112,7 @@ def text(_: str, value: str) -> str:
 def flag(name: str, value: str) -> bool:
     """A truth value. Raises UsageError for neither ``true`` nor ``false``, in any case."""
     if value.lower() not in {"true", "false"}:
-        raise UsageError(f"{name}={value} is neither true nor false")
+        raise UsageError(f"{name}={value} is not true or false")
     return value.lower() == "true"
 
 

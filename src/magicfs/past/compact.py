@@ -43,16 +43,16 @@ _MERGING_TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class CompactReport(Report):
-    """What a compaction did.
+    """The result of ``compact``.
 
     Attributes:
         url: The destination.
-        manifest: URL of the manifest that sums the older ones up; None if there was nothing to sum up. With
-            ``dry_run`` one that could: its name ends in random characters.
-        manifests: How many older manifests it stands for, sums among them.
+        manifest: URL of the compacted manifest; None if there was nothing to merge. With ``dry_run``, the URL
+            it could have: the name ends in random characters.
+        manifests: How many older manifests it replaces, including compacted ones.
         files: How many files the dataset has.
         bytes: Their size.
-        runs: How many published runs its log tells of.
+        runs: How many published runs its log records.
     """
 
     url: str | PathLike[str]

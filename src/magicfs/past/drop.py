@@ -47,19 +47,19 @@ _NAMED_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class DropReport(Report):
-    """What was dropped.
+    """The result of ``drop``.
 
     Attributes:
         url: The destination.
-        job_id: The job that dropped it; None if there was nothing to drop, or with ``dry_run``.
-        files: How many files are no part of the dataset any more.
+        job_id: The job that dropped the files; None if there was nothing to drop, or with ``dry_run``.
+        files: How many files are no longer part of the dataset.
         bytes: Their size.
         keys: The first 100 of them, relative to the destination.
-        kept: Whether they stay where they are for a time, as ``keep`` says.
-        published_before: Whether a job of the same ``run_id`` had dropped before, and nothing was done now.
-        warnings: What could not be done once they were dropped; ``magicfs recover`` finishes it.
-        effects: The same as was found before anything was changed, with the publications whose files these
-            are, and with what is deleted for good; empty if nothing was to be done.
+        kept: Whether they are kept for a time, according to ``keep``.
+        published_before: Whether an earlier job with this ``run_id`` made this drop; this call did nothing.
+        warnings: Problems after the files were dropped; ``magicfs recover`` finishes the rest.
+        effects: The planned changes, with the publications that added these files, and the files that are
+            deleted for good; empty if there was nothing to do.
     """
 
     url: str | PathLike[str]

@@ -92,13 +92,13 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a rollback or a drop changes, as it was found before.
+    """The planned changes of a rollback or a drop.
 
     Attributes:
-        publications: The publications that it takes back, in a drop those whose files go: the newest 100.
-        gone: The files that are no part of the dataset any more.
-        back: The files that are part of it again.
-        lost: The files that are deleted and that nobody keeps.
+        publications: The newest 100 publications that a rollback takes back, or whose files a drop removes.
+        gone: The files that are no longer part of the dataset.
+        back: The files that become part of it again.
+        lost: The files that are deleted for good.
     """
 
     publications: tuple[Publication, ...] = ()

@@ -62,17 +62,16 @@ _PAUSE_MAX_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ExpireReport(Report):
-    """What was deleted, and what is still kept.
+    """The result of ``expire``.
 
     Attributes:
         url: The destination.
-        jobs: The jobs whose time is over, in the order in which they were published.
-        files: How many files were deleted that they had replaced.
+        jobs: The jobs whose kept files have expired, in the order in which they were published.
+        files: How many of their replaced files were deleted.
         bytes: Their size.
-        altered: Keys that hold another object by now, which stays.
+        altered: Keys that now have another object, which stays.
         keeping: How many jobs keep files for longer.
-        next_ms: When the time of the first of these is over, in milliseconds since the epoch; None if none
-            does.
+        next_ms: When the first of these expires, in milliseconds since the epoch; None if there are none.
     """
 
     url: str | PathLike[str]

@@ -21,15 +21,15 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """A file of a dataset, as its manifest has it.
+    """A file of a dataset, according to its manifest.
 
     Attributes:
         url: Its URL.
         key: Its key, relative to the destination.
-        size: Its bytes.
-        rows: Its rows; None if nobody counted them.
-        etag: Its ETag, as the store gave it; empty if nobody saw it.
-        checksum: That of its task, as ``algorithm:base64``; None if the job stored none.
+        size: Its size in bytes.
+        rows: Its number of rows; None if they were not counted.
+        etag: Its ETag, as the store returned it; empty if it is not known.
+        checksum: The checksum of its task, as ``algorithm:base64``; None if the job recorded none.
         partition: The values of its Hive partitions by name, as text; None for null.
     """
 

@@ -31,12 +31,12 @@ class Publication(Report):
         job_id: The job.
         run_id: Name of its run; None without one.
         published: When it was published, by the clock of its driver, in UTC.
-        mode: What it did about the data that was there; ``adopt`` for files that no job had brought.
-        files: How many files it brought.
+        mode: What it did about existing data; ``adopt`` for files that no job published.
+        files: How many files it added.
         bytes: Their size.
         tags: The tags that name it.
-        restores: Of a rollback the job whose state it published again; None for all others.
-        kept_until: Until when the files that it replaced are kept; None if it kept none.
+        restores: For a rollback, the job whose state it published again; None otherwise.
+        kept_until: When the files that it replaced expire; None if it kept none.
     """
 
     job_id: str

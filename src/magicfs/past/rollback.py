@@ -37,8 +37,8 @@ class RollbackReport(JobReport):
     """A rollback that was published, or with ``dry_run`` would be.
 
     Attributes:
-        effects: Which publications it takes back, which files go and come back, and which are deleted for
-            good; empty if the run was published before.
+        effects: The publications that it takes back, and the files that it removes, restores, or deletes for
+            good; empty if the run was already published.
         dry_run: Whether nothing was changed.
     """
 
@@ -53,7 +53,7 @@ class RollbackReport(JobReport):
 
     @property
     def published(self) -> bool:
-        """Whether this call has published the rollback."""
+        """Whether this call published the rollback."""
         return not (self.dry_run or self.published_before)
 
     def to_dict(self) -> dict[str, Any]:

@@ -60,20 +60,20 @@ _BATCH_ROWS: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RewriteReport(Report):
-    """What was rewritten.
+    """The result of ``rewrite``.
 
     Attributes:
         url: The destination.
         job_id: The job that did it; None if there was nothing to rewrite, or with ``dry_run``.
         files: How many files were replaced.
         bytes: Their size.
-        new_files: How many files came in their place.
-        new_bytes: Their size; with ``dry_run`` as the old ones.
-        rows: How many rows they hold; None with ``dry_run``.
+        new_files: How many files replaced them.
+        new_bytes: Their size; with ``dry_run``, the size of the old files.
+        rows: How many rows they have; None with ``dry_run``.
         left: How many small files stay because pyarrow cannot write the same schema.
-        kept: Whether the old files stay where they are for a time, as ``keep`` says.
-        published_before: Whether a job of the same ``run_id`` had rewritten before, and nothing was done now.
-        warnings: What could not be done once they were replaced; ``magicfs recover`` finishes it.
+        kept: Whether the old files are kept for a time, according to ``keep``.
+        published_before: Whether an earlier job with this ``run_id`` made this rewrite, and this one nothing.
+        warnings: Problems after the files were replaced; ``magicfs recover`` finishes the rest.
     """
 
     url: str | PathLike[str]

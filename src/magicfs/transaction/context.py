@@ -49,7 +49,7 @@ class StagedFile:
         return partition_of(self.key)
 
     def open(self) -> BinaryIO:
-        """The file, to be read; opened anew by each call, and closed when the checks have ended."""
+        """Open the file for reading. Each call opens it again, and all are closed after the checks."""
         return self._open()
 
 

@@ -1499,7 +1499,7 @@ def test_a_newer_version_asks_for_a_newer_magicfs(one: Format) -> None:
     name = str(one.own).rpartition("/")[0]
     newest = max(str(other.own) for other in OWN if str(other.own).rpartition("/")[0] == name)
     newer = f"{name}/12"
-    told = rf"{re.escape(newer)}, and this magicfs reads {re.escape(newest)}; use a newer magicfs"
+    told = f"{re.escape(newer)}, but this version of magicfs reads {re.escape(newest)}; use a newer magicfs"
     assert_refused(one, "format", newer, told)
     if one.kind is not None:
         assert detect("x.json", changed(one.document, ("format",), newer)) == one.kind
@@ -1592,6 +1592,6 @@ def test_what_no_reader_would_take_is_not_written(one: Format, monkeypatch: pyte
     monkeypatch.setattr(module, limit, len(one.raw))
     assert one.write(one.value) == one.raw
     monkeypatch.setattr(module, limit, len(one.raw) - 1)
-    told = f"would have {len(one.raw):,} bytes, and at most {len(one.raw) - 1:,} are read; it was not written"
+    told = f"would have {len(one.raw):,} bytes, and the limit is {len(one.raw) - 1:,}; it was not written"
     with pytest.raises(UsageError, match=re.escape(told)):
         one.write(one.value)
