@@ -151,7 +151,7 @@ BAD_PENDING: dict[str, Callable[[bytes], bytes]] = {
     "another value": lambda raw: b"[]",
     "no upload id": without("uploadId"),
     "no bucket": without("bucket"),
-    "not a destination": without("destinationKey"),
+    "no destination": without("destinationKey"),
     "no etags": without("etags"),
     "no length": without("length"),
     "empty etags": changed(etags=[]),
