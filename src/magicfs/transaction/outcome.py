@@ -85,7 +85,7 @@ def refusal(job: str, state: JobState) -> CommitDenied:
         advice = (
             "some of its files may be visible; run recover to finish it, or recover --rollback to undo it"
         )
-    return CommitDenied(f"job {job} is {state} and was left so: {advice}; nothing was changed")
+    return CommitDenied(f"job {job} is {state} and stays so: {advice}; nothing was changed")
 
 
 def ended(url: str, job: str) -> CommitDenied:
