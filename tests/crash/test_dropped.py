@@ -121,14 +121,14 @@ def _has_waited(seed: str) -> bool:
     ("hours", "upload_days", "committing", "warnings", "is_wrong"),
     [
         (30, 7, True, (), False),
-        (30, 7, True, ("the store keeps uploads 7 days",), True),
-        (121, 7, True, ("the store keeps uploads 7 days",), False),
+        (30, 7, True, ("the store keeps uploads for 7 days",), True),
+        (121, 7, True, ("the store keeps uploads for 7 days",), False),
         (121, 7, True, (), True),
         (121, 7, True, None, False),
         (157, 7, False, None, False),
         (157, 7, True, None, True),
         (200, None, True, (), False),
-        (200, None, True, ("the store keeps uploads 7 days",), True),
+        (200, None, True, ("the store keeps uploads for 7 days",), True),
     ],
 )
 def test_what_must_become_of_a_job_that_waits(

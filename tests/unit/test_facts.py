@@ -124,7 +124,7 @@ def test_chunk_outside_the_job_is_refused() -> None:
     forged(scene, job, "chunks", "sales/elsewhere.json", raw)
     before = scene.everything()
     with pytest.raises(
-        FormatError, match=r"chunks\[\]\.key: 'sales/elsewhere\.json' lies outside '.*/facts', where the job"
+        FormatError, match=r"chunks\[\]\.key: 'sales/elsewhere\.json' is outside '.*/facts', where the job"
     ):
         scene.recover()
     assert scene.everything() == before

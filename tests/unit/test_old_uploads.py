@@ -147,7 +147,7 @@ def test_a_store_that_keeps_uploads_seven_days_warns_after_five(
     kept_seven_days(scene, monkeypatch, hours=hours)
     report = scene.commit(job, commits)
     assert report is not None
-    said = [warning for warning in report.warnings if "keeps uploads 7 days" in warning]
+    said = [warning for warning in report.warnings if "keeps uploads for 7 days" in warning]
     assert len(said) == warns
     assert len(scene.data()) == len(FILES)
 

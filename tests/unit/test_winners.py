@@ -77,7 +77,7 @@ def test_no_sets_give_no_winners() -> None:
     ],
 )
 def test_key_outside_the_destination_is_refused_by_name(bucket: str, key: str) -> None:
-    with pytest.raises(CommitFailed, match="lies outside bucket/dataset1; nothing was published") as caught:
+    with pytest.raises(CommitFailed, match="is outside bucket/dataset1; nothing was published") as caught:
         KeyCheck("bucket", "dataset1").add(bucket, key, "set of task 7")
     assert caught.value.failed == (key,)
     assert "set of task 7" in str(caught.value)
