@@ -223,7 +223,7 @@ open_file.write(b"half")
 def at_exit(store: str = "s3") -> Iterator[int]:
     """An interpreter that ends amid a job comes to its end, and publishes nothing of it."""
     for options in _JOBS[:: len(_JOBS) - 1]:
-        code = _LEFT.replace("world_of()", f"world_of({store!r})").replace("{})", f"**{options!r})")
+        code = _LEFT.replace("world_of()", f"world_of({store!r})").replace("{})", f"options={options!r})")
         command = [sys.executable, "-W", "ignore", "-c", code]
         # Whoever runs this may have gone to another directory than that to which relative paths lead.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

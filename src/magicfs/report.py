@@ -47,9 +47,7 @@ class Report:
         return html_table(self._rows())
 
     def _rows(self) -> Iterable[tuple[str, object]]:
-        return [
-            (name, value) for name, value in self.to_dict().items() if value not in (None, "", [], (), {})
-        ]
+        return [one for one in self.to_dict().items() if one[1] not in (None, "", [], (), {})]
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class TestHistory:
             task.filesystem.pipe_file(f"{task.path}/a.csv", b"12")
         assert main(["log", url]) == 0
         row = capsys.readouterr().out.splitlines()[1].split()
-        assert row[3:] == [job.id, "error", "1", "2", "B", "monday"]
+        assert row[5:] == [job.id, "error", "1", "2", "B", "monday"]
         assert main(["log", url, "--json", "--limit", "3"]) == 0
         [one] = json.loads(capsys.readouterr().out)["publications"]
         assert (one["job_id"], one["files"]) == (job.id, 1)

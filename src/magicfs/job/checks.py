@@ -405,9 +405,8 @@ def with_defaults(job: Mapping[str, Any], **options: object) -> _Values:
 
 
 def given_options(given: Mapping[str, object] | None, committer: str) -> _Given:
-    """What a caller gave in ``options``: what ``GIVEN`` names, all of ``OWN``, and the committer's.
-
-    None stands for the default. Raises UsageError for a name that nothing has, and for a wrong truth value.
+    """What a caller gave: what ``GIVEN`` names, all of ``OWN``, and the committer's. None is the default.
+    Raises UsageError for a name that nothing has.
     """
     kind = committer_info(committer).options
     asked: _Values = {}
