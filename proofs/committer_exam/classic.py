@@ -176,7 +176,7 @@ class ClassicExam:
         for one in given:
             with pytest.raises(ProtocolViolation):
                 job.commit(one)
-        with pytest.raises(ProtocolViolation, match="3 are expected"):
+        with pytest.raises(ProtocolViolation, match="3 were expected"):
             job.commit(commits, tasks=3)
         with pytest.raises(CommitFailed, match="run its task again"):
             job.commit([_changed(commits[0], content=b"x")])

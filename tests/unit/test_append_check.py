@@ -176,8 +176,8 @@ def test_other_types(there: Any, comes: Any, says: str) -> None:
 @pytest.mark.parametrize(
     ("text", "zone", "says"),
     [
-        ("2026-10-25 00%3A30%3A00", "Europe/Berlin", ["is named in UTC with a Z"]),
-        ("2026-10-25 00%3A30%3A00.5Z", None, ["is named without a zone"]),
+        ("2026-10-25 00%3A30%3A00", "Europe/Berlin", ["would be written in UTC with a Z"]),
+        ("2026-10-25 00%3A30%3A00.5Z", None, ["would be written without a zone"]),
         ("2026-10-25 00%3A30%3A00.5Z", "UTC", []),
         ("2026-10-25 00%3A30%3A00", None, []),
         ("__HIVE_DEFAULT_PARTITION__", "UTC", []),

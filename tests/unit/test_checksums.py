@@ -269,7 +269,7 @@ class TestTravel:
 
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct"])
     def test_committers_that_keep_none_refuse(self, committer: str, tmp_path: Path):
-        with pytest.raises(UsageError, match="checksums stand in manifests"):
+        with pytest.raises(UsageError, match="checksums are recorded in manifests"):
             magicfs.Job(
                 f"file://{tmp_path}/x", committer=committer, mode="append", options={"checksums": True}
             )

@@ -180,7 +180,7 @@ def test_file_that_needs_too_many_parts_fails_before_data_is_lost(recorded: Reco
 
 def test_file_that_outgrows_the_largest_object_fails(recorded: Recorded) -> None:
     store = make_store(object_max=50)
-    with pytest.raises(UsageError, match="grows beyond 50 bytes"), open_file(store, recorded) as file:
+    with pytest.raises(UsageError, match="would exceed 50 bytes"), open_file(store, recorded) as file:
         file.write(bytes(1000))
     assert pending(store) == []
     assert recorded.uploads == []

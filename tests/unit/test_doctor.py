@@ -233,7 +233,7 @@ class TestUploads:
         engine = Engine(CountingStore(scene.plain, counts), 8)
         shares = asyncio.run(shares_of(engine, parse_url(scene.url)))
         assert counts.total() < 150, counts
-        assert "1000 and more pending of nobody" in shares[0].sentence
+        assert "1000 and more pending of unknown programs" in shares[0].sentence
 
 
 def test_ages_are_told_as_people_say_them(scene: JobScene) -> None:

@@ -116,7 +116,7 @@ def test_listing_publishes_every_committed_task_once(scene: FileScene, algorithm
         await scene.process(algorithm).task(1, {})
         if algorithm == 1:
             await scene.process(algorithm).task(0, {"z.txt": b"later"}, "1")
-        with pytest.raises(ProtocolViolation, match=r"2 tasks .* 3 are expected"):
+        with pytest.raises(ProtocolViolation, match=r"2 tasks .* 3 were expected"):
             await driver.commit(None, tasks=3)
         report = await driver.commit(None, tasks=2)
         assert report.tasks == 2
@@ -175,7 +175,7 @@ def test_other_attempt_cannot_commit_a_task_that_is_visible(scene: FileScene) ->
     async def go() -> None:
         driver = await scene.process(2).setup()
         good = await scene.process(2).task(0, FILES, "a")
-        with pytest.raises(CommitDenied, match="is committed by attempt-000000-a already"):
+        with pytest.raises(CommitDenied, match="was already committed by attempt-000000-a"):
             await scene.process(2).task(0, {"c.txt": b"zombie"}, "z")
         await driver.commit([good])
         assert await scene.visible() == NAMES

@@ -217,7 +217,7 @@ def test_task_is_committed_once(url: str) -> None:
     job = make(url).setup()
     with job.task(0) as task:
         write(task)
-    with pytest.raises(ProtocolViolation, match="task 000000 is committed already"):
+    with pytest.raises(ProtocolViolation, match="task 000000 is already committed"):
         task.commit()
     assert len(job.commits) == 1
 

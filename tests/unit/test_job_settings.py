@@ -271,7 +271,7 @@ def test_task_commit_refuses_a_file_that_lacks_its_unique_name_and_says_what_to_
     with pytest.raises(CommitFailed) as caught:
         task.commit()
     assert "would be published as 'sales/a.csv'" in str(caught.value)
-    assert f"makes 'sales/a-000000-{job.id}.csv' of it" in str(caught.value)
+    assert f"its final name is 'sales/a-000000-{job.id}.csv'" in str(caught.value)
     assert "storage_options=task.storage_options" in str(caught.value)
     assert published(scene) == {}
 

@@ -556,7 +556,7 @@ def test_the_limit_stands_in_the_job_object_and_a_second_attempt_must_give_the_s
     job = job_on(scene)
     raw = scene.objects()[job.spec.work_layout.job_object_key]
     assert JobObject.from_bytes("", raw).options.small_files == LIMIT
-    with pytest.raises(UsageError, match="was set up with small_files=100, and not with None"):
+    with pytest.raises(UsageError, match="was set up with small_files=100, not with None"):
         job_on(scene, job_id=job.id, small_files=None)
 
 

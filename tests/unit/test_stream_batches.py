@@ -148,7 +148,7 @@ def test_a_replay_of_a_published_batch_changes_nothing_and_leaves_nothing(
         assert report.published_before
         assert scene.everything() == before
     assert report.job_id != first.job_id
-    assert "batch 0 of sink clicks/día was published before" in caplog.text
+    assert "batch 0 of sink clicks/día was already published" in caplog.text
     assert listed(scene) == [0, 1]
 
 

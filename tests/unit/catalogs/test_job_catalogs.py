@@ -52,7 +52,7 @@ def test_a_catalog_that_fails_is_a_warning_of_a_job_that_is_published(scene: Job
     assert broken.asked == [scene.url]
     first, second = job.report.warnings
     assert "nobody answers; call Dataset.register again" in first
-    assert "deltalake knows no memory://" in second
+    assert "deltalake does not support memory://" in second
     assert manifests(scene).count(job.id) == 1, "the others are registered with all the same"
     assert scene.bodies() == [b"1"]
 
