@@ -38,7 +38,7 @@ class AbortsExam(Examined):
         task.abort()
         task.abort()
         self.assert_only_set_up(bench, job)
-        with pytest.raises(ProtocolViolation, match="aborted already"):
+        with pytest.raises(ProtocolViolation, match="already aborted"):
             task.commit()
 
     @pytest.mark.parametrize("stage", _JOB_STAGES)

@@ -165,7 +165,7 @@ def test_on_azure_a_driver_that_dies_while_it_tries_conditions_leaves_no_upload(
 def test_a_seed_is_drawn_for_its_store_alone(kind: str) -> None:
     assert {job.setting.store for job in Simulation.of(f"{kind}@directory.names-3").jobs} == {kind}
     assert {job.setting.store for job in Simulation.of("names-3").jobs} <= set(KINDS["s3"])
-    with pytest.raises(ValueError, match="none of s3, gcs, azure, local"):
+    with pytest.raises(ValueError, match="not one of s3, gcs, azure, local"):
         Simulation.of("nowhere@3")
 
 

@@ -96,7 +96,7 @@ def test_the_url_may_name_the_account(azurite: Azurite, container: str) -> None:
     assert len(names_of(azurite, container)) == len(NAMES)
     filesystem = magicfs.MagicFileSystem(target_protocol="az", target_options=azurite.storage_options())
     assert len(filesystem.find(f"magic::{url}")) >= len(NAMES)
-    with pytest.raises(UsageError, match="'another' was asked for"):
+    with pytest.raises(UsageError, match="the URL names the account 'another'"):
         magicfs.Job(
             f"abfs://{container}@another.dfs.core.windows.net/x", storage_options=azurite.storage_options()
         )

@@ -494,7 +494,9 @@ def test_upload_that_was_aborted_behind_our_back_undoes_the_job_and_nothing_else
     (victim,) = (u for u in place.pending() if f"part-1-000001-{job.id}" in u[0])
     place.client.abort_multipart_upload(Bucket=place.bucket, Key=victim[0], UploadId=victim[1])
     before = place.pending()
-    with pytest.raises(CommitFailed, match=r"part-1-000001.* could not be published; the 1 files") as caught:
+    with pytest.raises(
+        CommitFailed, match=r"part-1-000001.* could not be published; the 1 visible files"
+    ) as caught:
         job.commit(job.commits)
     assert caught.value.failed == (victim[0],)
     assert place.data() == [OLD]

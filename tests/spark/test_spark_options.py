@@ -128,7 +128,7 @@ def test_mode_and_option_go_together(overwrite: bool, given: dict[str, str], mod
         (
             True,
             {"partitioncols": "year"},
-            "two meanings: say option.'mode', 'overwrite'. to .* or option.'mode', 'overwrite_partitions'",
+            "is ambiguous: write option.'mode', 'overwrite'. to .* or option.'mode', 'overwrite_partitions'",
         ),
         (
             True,
@@ -161,7 +161,7 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"foo": "1"}, r"unknown option foo; format\('magic'\) knows partitionCols, mode, runId"),
+        ({"foo": "1"}, r"unknown option foo; format\('magic'\) supports partitionCols, mode, runId"),
         ({"maxopenfile": "1"}, "unknown option maxopenfile .maxopenfile looks like maxOpenFiles."),
         ({"b": "1", "a": "1"}, "unknown options a, b;"),
         ({"partitioncols": "day"}, "'day', which is not a column of the frame; the columns are id, year"),

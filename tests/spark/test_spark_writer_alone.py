@@ -170,7 +170,7 @@ def test_two_writers_never_share_a_job() -> None:
 def test_a_commit_without_the_message_of_a_task_publishes_nothing() -> None:
     chosen = writer("missing message")
     message = committed(chosen, 0)
-    with pytest.raises(ProtocolViolation, match="gives 1 messages of 2 tasks; nothing was published"):
+    with pytest.raises(ProtocolViolation, match="with only 1 messages of 2 tasks; nothing was published"):
         chosen.commit([message, None])
     assert visible(chosen) == []
 
