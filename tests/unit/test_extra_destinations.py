@@ -337,7 +337,7 @@ def test_tasks_of_an_earlier_attempt_are_recovered_with_their_files_elsewhere(sc
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"extra_destinations": EXTRA}, "is a string; give a list of URLs"),
+        ({"extra_destinations": EXTRA}, "expected a list, found text"),
         ({"extra_destinations": [f"memory://{BUCKET}"]}, "must be a directory in the bucket"),
         ({"extra_destinations": [f"memory://{BUCKET}/a/__magic/b"]}, "and not one where jobs keep"),
         ({"extra_destinations": [f"memory://{BUCKET}/dataset1"]}, "overlaps bucket/dataset1"),

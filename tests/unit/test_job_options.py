@@ -57,7 +57,12 @@ def test_none_is_the_default() -> None:
             {"options": {"footer": True}},
             "committer='magic' has no option 'footer'; nothing was changed; did you mean 'footers'",
         ),
-        ({"options": {"footers": "no"}}, "options={'footers': 'no'} is not a boolean; write True or False"),
+        ({"options": {"footers": "no"}}, "options={'footers': 'no'}: expected true or false, found text"),
+        ({"options": {"part_size": "64M"}}, "{'part_size': '64M'}: expected an integer, found text"),
+        ({"options": {"part_size": True}}, "expected an integer, found true or false; nothing was changed"),
+        ({"options": {"warn_below": -5}}, "{'warn_below': -5}: outside 1 to"),
+        ({"options": {"label": 5}}, "{'label': 5}: expected text, found a number"),
+        ({"options": {"extra_destinations": 5}}, "expected a list, found a number"),
         ({"options": {"audit_failure": "stop"}}, "audit_failure='stop' is unknown; choose one of"),
         (
             {"options": {"mode": "append"}},

@@ -344,7 +344,7 @@ def test_location_of_a_job_that_has_ended_is_in_nobodys_way(lake: Lake) -> None:
     ("also", "mode", "told"),
     [
         (["memory://bucket/d/sub"], "append", "deletes none"),
-        ("memory://bucket/d/sub", "overwrite", "give a list"),
+        ("memory://bucket/d/sub", "overwrite", "expected a list, found text"),
         (["memory://other/d/sub"], "overwrite", "is outside"),
         (["memory://bucket/e"], "overwrite", "neither below"),
         (["memory://bucket/d"], "overwrite", "neither below"),

@@ -536,7 +536,7 @@ def test_a_set_that_names_another_object_as_its_bundle_is_refused(scene: MemoryS
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"small_files": 0}, "small_files=0 is out of range; choose 1 to 8388608"),
+        ({"small_files": 0}, "'small_files': 0}: outside 1 to"),
         ({"small_files": 2**23 + 1}, "is out of range"),
         ({"tracking": "store"}, "use tracking='memory', or leave small_files out"),
         ({"committer": "task-completing"}, "use committer='magic', or leave small_files out"),

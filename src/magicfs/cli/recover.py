@@ -28,11 +28,8 @@ __all__ = ["HELP", "PLACE", "POINTS", "configure", "run"]
 POINTS = "magicfs.recover"
 HELP = "finish, publish, discard or roll back a job whose driver died"
 PLACE = ("repair", 1)
-_NEEDS = {
-    "commit": ("tasks", "allow_empty", "accept"),
-    "commit or --abort": ("driver_is_dead",),
-}
-"""Options that go with others only."""
+_OF_COMMIT = ("tasks", "allow_empty", "accept")
+_NEEDS = dict.fromkeys(_OF_COMMIT, ("commit",)) | {"driver_is_dead": ("commit", "abort")}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     how: dict[str, Any] = {"job": arguments.job, "cluster": cluster, "storage_options": options}
     promise = {"driver_is_dead": arguments.driver_is_dead}
     if arguments.commit:
-        asked = {name: getattr(arguments, name) for name in _NEEDS["commit"]}
+        asked = {name: getattr(arguments, name) for name in _OF_COMMIT}
         if arguments.dry_run:
             return _print_listed(arguments, datasets.preview_commit(arguments.url, **how, **asked, **promise))
         report = datasets.commit(arguments.url, **how, **asked, **promise)
@@ -108,12 +105,10 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--commit needs --job ID; nothing was changed; magicfs recover {arguments.url} lists the jobs"
         )
-    for needed, names in _NEEDS.items():
-        is_there = any(getattr(arguments, one.lstrip("-")) for one in needed.split(" or "))
-        for name in names:
-            if getattr(arguments, name) not in (None, False) and not is_there:
-                option = name.replace("_", "-")
-                raise UsageError(f"--{option} requires --{needed}; nothing was changed; add it")
+    for name, ends in _NEEDS.items():
+        if getattr(arguments, name) not in (None, False) and not any(getattr(arguments, one) for one in ends):
+            needed = " or ".join(f"--{one}" for one in ends)
+            raise UsageError(f"--{name.replace('_', '-')} requires {needed}; nothing was changed; add it")
 
 
 def _print_listed(arguments: argparse.Namespace, listed: ListedJob) -> int:

@@ -2,8 +2,7 @@
 
 ``job.json`` holds it under the names of its declaration, in camel case. An option that equals its default is
 left out of the file, so a default is never changed. To add an option, declare it here, let its feature read
-it, and describe it in ``docs/job-object.md``. ``docs/job-options.md`` says what
-those mean that a caller gives.
+it, and describe it in ``docs/job-object.md`` and ``docs/job-options.md``.
 """
 
 # ruff: noqa: RUF009 - the calls make fields, as ``dataclasses.field`` does
@@ -15,7 +14,6 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
-from magicfs.errors import UsageError
 from magicfs.formats.document import shown, with_unknown
 from magicfs.formats.fields import Fields
 from magicfs.formats.pending import EtagFormat
@@ -81,18 +79,19 @@ def _read(kind: type[_T], found: Fields) -> _T:
     return kind(**values, unknown=found.rest())
 
 
-def _option(default: Any, read: _Read | None, *, needs: str = "", given: str = "") -> Any:
+def _option(default: Any, read: _Read, *, needs: str = "", given: str = "", recorded: bool = True) -> Any:
     """An option of a job.
 
     Args:
         default: What it is if nobody asks for it.
-        read: Reads it from its group in the job object; None keeps it out of that, in this process.
+        read: Reads it from its group in the job object, and checks what a caller gives.
         needs: What an older magicfs has to know to carry out a job that asks for it; see ``requires``.
         given: Its name in ``Job(options={…})``; empty if no caller gives it there.
+        recorded: Whether the job object has it; otherwise it stays in this process.
     """
     return field(
         default=default,
-        metadata={"read": read, "needs": needs, "given": given},
+        metadata={"read": read if recorded else None, "needs": needs, "given": given, "check": read},
     )
 
 
@@ -188,15 +187,15 @@ class JobOptions(_Group):
     run_id: str | None = _option(None, _TEXT)  # name of the run, by which a second one finds the first
     rerun: Rerun = _option("skip", _one_of(get_args(Rerun)))  # what to do if that run is published already
     label: str = _option("", _TEXT, given="label")  # what people read who find the job unfinished
-    allow_empty: bool = _option(False, None, given="allow_empty")
+    allow_empty: bool = _option(False, _FLAG, given="allow_empty", recorded=False)
     success_marker: bool = _option(True, _TRUE, given="success_marker")
-    single_driver: bool = _option(False, None, given="single_driver")
+    single_driver: bool = _option(False, _FLAG, given="single_driver", recorded=False)
     unique_names: bool = _option(True, _TRUE, given="unique_names")
     tracking: Tracking = _option("store", _one_of(get_args(Tracking)), given="tracking")
     part_size: int = _option(DEFAULT_PART_SIZE, _SIZE, given="part_size")
     small_files: int | None = _option(None, _SIZE, given="small_files")
     warn_below: int | None = _option(None, _SIZE, needs="sizes", given="warn_below")  # mean bytes of a file
-    inline_limit: int | None = _option(None, None)
+    inline_limit: int | None = _option(None, _SIZE, recorded=False)
     """Bytes of the largest pending set inside a task commit; None for the default."""
 
     keep: Keep = _group(Keep)
@@ -211,15 +210,10 @@ class JobOptions(_Group):
         """What a caller gave by the names of ``GIVEN``, and fields of this class, which come first."""
         groups: dict[type[_Group], dict[str, Any]] = {}
         for name, value in given.items():
-            one = GIVEN[name]
-            if type(value) is not bool and type(one.default) is bool:
-                raise UsageError(f"options={{{name!r}: {value!r}}} is not a boolean; write True or False")
-            groups.setdefault(one.group, {})[one.field] = value
+            groups.setdefault(GIVEN[name].group, {})[GIVEN[name].field] = value
         own = groups.pop(cls, {})
-        of_groups = {
-            one.name: one.default_factory for one in fields(cls) if one.default_factory is not MISSING
-        }
-        made = {name: kind(**groups[kind]) for name, kind in of_groups.items() if kind in groups}
+        places = {one.default_factory: one.name for one in fields(cls)}
+        made = {places[kind]: kind(**values) for kind, values in groups.items()}
         return cls(**made | own | named)
 
     @classmethod
@@ -260,10 +254,11 @@ class Given(NamedTuple):
     group: type[_Group]
     field: str
     default: object
+    check: _Read
 
 
 GIVEN: Final[Mapping[str, Given]] = {
-    name: Given(kind, one.name, one.default)
+    name: Given(kind, one.name, one.default, one.metadata["check"])
     for kind in _RECORDED
     for one in fields(kind)
     for name in [one.metadata.get("given")]

@@ -8,9 +8,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from magicfs.committers.registry import CommitterOptions, StagingOptions, committer_info, committers
-from magicfs.errors import UsageError
+from magicfs.errors import FormatError, UsageError
 from magicfs.formats.audit import OnFailure
-from magicfs.formats.job_options import GIVEN, Hadoop, JobOptions, Keep, Rerun, Tracking
+from magicfs.formats.fields import Fields
+from magicfs.formats.job_options import GIVEN, Hadoop, JobOptions, Keep, Rerun
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.protocol.hadoop_release import HadoopRelease
 from magicfs.protocol.ids import JobId
@@ -171,7 +172,6 @@ def check_options(asked: JobOptions, committer_options: CommitterOptions) -> Non
     check_footers(asked.collect.footers, asked.committer)
     if asked.collect.checksums:
         _check_kept("checksums", "checksums", asked.committer)
-    check_choice("tracking", asked.tracking, get_args(Tracking))
     _check_rerun(asked)
     _check_keep(asked)
 
@@ -351,13 +351,10 @@ def _driven() -> list[str]:
     return [name for name, other in committers().items() if other.driven]
 
 
-OWN: Final[Mapping[str, object]] = {
-    "attempt": 0,
-    "audit_failure": "quarantine",
-    "hadoop": None,
-    "is_current_driver": None,
-}
-"""Options that ``JobOptions`` does not hold, and their defaults."""
+OWN: Final[Mapping[str, object]] = {"attempt": 0, "audit_failure": "quarantine"} | dict.fromkeys(
+    ("hadoop", "is_current_driver")
+)
+"""Options that ``JobOptions`` does not hold: and their defaults."""
 
 _MODE: Final = "write mode='error', 'append', 'overwrite' or 'overwrite_partitions'"
 _PARTITIONS: Final = "say partition_by=['day']"
@@ -418,10 +415,26 @@ def given_options(given: Mapping[str, object] | None, committer: str) -> _Given:
             raise _no_option(name, committer, {*GIVEN, *OWN, *rest})
         if value is not None:
             found[0][name] = value
+    if asked:
+        _check_values(asked)
     check_choice("audit_failure", own["audit_failure"], get_args(OnFailure))
     options = kind(**{name: value for name, value in rest.items() if value is not None})
     committer_info(committer, options)
     return asked, own, options
+
+
+def _check_values(asked: _Values) -> None:
+    """Raise UsageError for a value that a reader of the job object would refuse."""
+    for name, value in asked.items():
+        try:
+            if value != GIVEN[name].default or type(value) is not type(GIVEN[name].default):
+                GIVEN[name].check(
+                    Fields("options", {name: [*value] if isinstance(value, tuple) else value}), name
+                )
+        except FormatError as error:
+            raise UsageError(
+                f"options={{{name!r}: {value!r}}}: {error.problem}; nothing was changed"
+            ) from None
 
 
 def _no_option(name: str, committer: str, known: Collection[str]) -> UsageError:

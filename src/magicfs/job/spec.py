@@ -70,8 +70,6 @@ def other_keys_of(urls: Sequence[str], location: Location, mode: WriteMode) -> t
 
     Raises UsageError if a URL cannot be right, or the job deletes nothing.
     """
-    if isinstance(urls, str):
-        raise UsageError("also_overwrite is a string; give a list of URLs")
     if not mode.startswith("overwrite"):
         raise UsageError(
             f"also_overwrite names datasets that the job may delete, but mode={mode!r} deletes none; leave "
@@ -104,8 +102,6 @@ def keys_of(
     ``uploads_found_by_name``: whether every upload of the job can be recognized by its name. Raises
     UsageError if a URL cannot be right, or the job cannot have any.
     """
-    if isinstance(urls, str):
-        raise UsageError("extra_destinations is a string; give a list of URLs")
     info = committer_info(committer)
     if not info.driven or info.writes == "work files":
         raise UsageError(
