@@ -45,10 +45,10 @@ def _many_values() -> list[str]:
     parsed = refused(
         "many values",
         lambda: document.parse(_PATH, raw, size_limit=len(raw)),
-        said="more than 4000000 values",
+        said="more than the limit of 4000000 values",
     )
     return parsed + refused(
-        "a set of many values", lambda: spool.read(_PATH, raw), said="more than 4000000 values"
+        "a set of many values", lambda: spool.read(_PATH, raw), said="more than the limit of 4000000 values"
     )
 
 

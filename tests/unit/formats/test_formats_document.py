@@ -46,7 +46,7 @@ def test_refuses_what_is_no_strict_object(raw: bytes, problem: str) -> None:
 
 def test_checks_the_size_before_anything_else() -> None:
     assert parse("p", b"{}", size_limit=2) == {}
-    with pytest.raises(FormatError, match="3 bytes, and at most 2"):
+    with pytest.raises(FormatError, match="3 bytes, and the limit is 2"):
         parse("p", b"\xff{}", size_limit=2)
 
 
