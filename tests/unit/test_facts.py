@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import magicfs
 from magicfs.errors import CommitFailed, FormatError
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.protocol.job_state import JobState
+from magicfs.stores.local.store import LocalStore
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind
 from magicfs.transaction import facts
@@ -198,3 +202,23 @@ def test_each_driver_writes_chunks_of_its_own() -> None:
     scene.commit(job, commits, traffic=Traffic())
     assert scene.bodies() == [b"1"]
     assert (scene.work(), seen) == ([], [])
+
+
+def test_success_that_another_job_deletes_in_this_moment_counts_as_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A local store looks at the marker a last time when it copies it, for its rights."""
+    url, frame = f"file://{tmp_path}/sales", pa.table({"n": [1]})
+    magicfs.write(frame, url, mode="overwrite", run_id="old")
+    marker = tmp_path / "sales" / "_SUCCESS"
+    assert marker.exists()
+    put_like = LocalStore._put_like
+
+    def late(store: LocalStore, key: str, body: Any, if_absent: bool, source: str) -> Any:
+        marker.unlink()
+        return put_like(store, key, body, if_absent, source)
+
+    monkeypatch.setattr(LocalStore, "_put_like", late)
+    magicfs.write(pa.table({"n": [2]}), url, mode="overwrite", run_id="new")
+    assert marker.exists()
+    assert magicfs.Dataset(url).to_arrow().to_table().to_pydict() == {"n": [2]}

@@ -120,10 +120,11 @@ async def copy_success(engine: Engine, context: JobContext, nonce: str) -> OldSu
     try:
         etag = (await store.head(key)).etag
         raw = await store.get(key, size_max=SUCCESS_SIZE_LIMIT)
+        copy = _chunk(context, nonce, "_SUCCESS", raw, 1, len(raw))
+        # A local store looks at the marker once more, for its rights.
+        await store.put(copy.chunk.key, raw, metadata=rights_of(engine, key))
     except ObjectNotFound:
         return None
-    copy = _chunk(context, nonce, "_SUCCESS", raw, 1, len(raw))
-    await store.put(copy.chunk.key, raw, metadata=rights_of(engine, key))
     return OldSuccess(copy.chunk.key, copy.chunk.sha256, etag)
 
 
