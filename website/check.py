@@ -1,7 +1,7 @@
 """``python -m website.check SITE``: every page in a real Chromium, every link and anchor, no other host.
 
-Chromium can reach nothing but the loopback address. So what a page asks of another host is an error in its
-console, as is what the site does not have.
+The site is one of ``website.versions``. Chromium can reach nothing but the loopback address. So what a page asks
+of another host is an error in its console, as is what the site does not have.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import ClassVar
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from website.searches import asking, lost
+from website.versions import LATEST, VERSION
 
 _PICTURES = ("index.html", "spark.html", "recovery.html", "api/job.html")
 _WIDTHS = (1280, 390)
@@ -54,7 +55,7 @@ def broken(site: Path) -> list[str]:
     pages = {path.relative_to(site).as_posix(): Page(path.read_text()) for path in site.rglob("*.html")}
     wrong = []
     for name, page in pages.items():
-        if name == "404.html":  # its links begin at the root of a host
+        if name.endswith("404.html"):  # its links begin at the root of a host
             continue
         for target in [*page.links, *page.loads]:
             if urlsplit(target).scheme or target.startswith("//"):
@@ -76,7 +77,7 @@ class _Site(SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/asking":
-            self._answer(asking().encode(), "text/html")
+            self._answer(asking(f"/{LATEST}/index.html").encode(), "text/html")
         elif self.path == "/held":
             self.asked.wait(100)
             self._answer(b"", "image/png")
@@ -99,13 +100,13 @@ class _Site(SimpleHTTPRequestHandler):
         pass
 
 
-def seen(browser: str, url: str, *options: str) -> list[str]:
-    """What Chromium's console says of a page."""
+def seen(browser: str, url: str, *options: str) -> tuple[list[str], str]:
+    """What Chromium's console says of a page, and the page as its scripts have made it."""
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     command += [f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {_HOST}", "--enable-logging=stderr"]
     command += [*options, url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
-    return _CONSOLE.findall(done.stderr)
+    return _CONSOLE.findall(done.stderr), done.stdout
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("site", type=Path)
     parser.add_argument("--pictures", type=Path, metavar="DIRECTORY", help="of four pages, in two widths")
     given = parser.parse_args(arguments)
-    wrong = broken(given.site)
+    wrong, newest = broken(given.site), given.site / VERSION
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         sys.exit("no chromium is here: apt install chromium")
@@ -122,9 +123,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ThreadingHTTPServer((_HOST, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         home = f"http://{_HOST}:{server.server_port}"
-        pages = sorted(path.relative_to(given.site).as_posix() for path in given.site.rglob("*.html"))
-        for page in pages:
-            wrong += [f"{page}: {line}" for line in seen(browser, f"{home}/{page}", _TIME, "--dump-dom")]
+        pages = sorted(f"{VERSION}/{path.relative_to(newest).as_posix()}" for path in newest.rglob("*.html"))
+        for page in ["index.html", f"{LATEST}/index.html", *pages]:
+            said, made = seen(browser, f"{home}/{page}", _TIME, "--dump-dom")
+            wrong += [f"{page}: {line}" for line in said]
+            if "md-version__link" not in made and not page.endswith("404.html"):
+                wrong.append(f"{page} offers no other version")
         seen(browser, f"{home}/asking", "--dump-dom")
         wrong += lost(_Site.found)
         for page in _PICTURES if given.pictures else ():
@@ -132,7 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 file = (
                     given.pictures.resolve() / f"{page.replace('/', '-').removesuffix('.html')}-{width}.png"
                 )
-                seen(browser, f"{home}/{page}", _TIME, f"--screenshot={file}", f"--window-size={width},1600")
+                seen(
+                    browser,
+                    f"{home}/{VERSION}/{page}",
+                    _TIME,
+                    f"--screenshot={file}",
+                    f"--window-size={width},1600",
+                )
         server.shutdown()
     for line in wrong:
         print(f"WRONG: {line}")  # noqa: T201

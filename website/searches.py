@@ -30,7 +30,7 @@ SEARCHES = {
 }
 _FIRST = 5
 _PAGE = """<!doctype html><meta charset="utf-8">
-<iframe id="site" src="/index.html" width="1280" height="900"></iframe>
+<iframe id="site" src="FIRST" width="1280" height="900"></iframe>
 <img src="/held"><script>
 const wait = ms => new Promise(done => setTimeout(done, ms));
 async function ask() {
@@ -58,9 +58,13 @@ ask().catch(error => ({"": [String(error)]})).then(found =>
 </script>"""
 
 
-def asking() -> str:
-    """A page that asks, and sends what it found to ``/found``; it is loaded when ``/held`` is answered."""
-    return _PAGE.replace("QUERIES", json.dumps(list(SEARCHES)))
+def asking(first: str) -> str:
+    """A page that asks the site with this first page, and sends what it found to ``/found``.
+
+    It is loaded when ``/held`` is answered.
+    """
+    page = _PAGE.replace("FIRST", first)
+    return page.replace("QUERIES", json.dumps(list(SEARCHES)))
 
 
 def lost(found: dict[str, list[str]]) -> list[str]:

@@ -102,7 +102,7 @@ def test_a_driver_that_knows_how_many_tasks_there_are_is_not_told_of_fewer(scene
     job = scene.job()
     commits = scene.wrote(job, *FILES[:2])
     operator_commits(scene, job)
-    with pytest.raises(ProtocolViolation, match=r"2 tasks of job .* are committed and 3 were expected"):
+    with pytest.raises(ProtocolViolation, match=r"2 tasks of job .* are committed and 3 are expected"):
         job.commit(commits, tasks=3)
 
 

@@ -110,7 +110,7 @@ def test_workflows_run_environments_that_tox_has() -> None:
     ("lock", "environments"),
     [
         ("ci", "lint types imports docs"),
-        ("tools", "dist sbom public-types workflows"),
+        ("tools", "dist sbom public-types workflows site"),
     ],
 )
 def test_what_tox_installs_in_ci_is_pinned(lock: str, environments: str) -> None:
@@ -120,7 +120,10 @@ def test_what_tox_installs_in_ci_is_pinned(lock: str, environments: str) -> None
         re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements" / f"{lock}.txt").read_text(), re.MULTILINE)
     )
     for environment in environments.split():
-        wanted = re.findall(r"^([\w-]+)", tox[f"testenv:{environment}"]["deps"], re.MULTILINE)
+        made = tox[f"testenv:{environment}"]
+        wanted = re.findall(r"^([\w-]+)", made["deps"], re.MULTILINE)
+        for extra in re.findall(r"[\w-]+", made.get("extras", "")):
+            wanted += [re.split(r"[\[>=]", one)[0] for one in PROJECT["optional-dependencies"][extra]]
         missing = {name.lower() for name in wanted} - pinned
         assert not missing, f"add {missing} to requirements/tools.in, and run: tox run -e constraints"
     needed = PROJECT["optional-dependencies"]["test"][1:] if lock == "ci" else PROJECT["dependencies"]
