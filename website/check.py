@@ -1,7 +1,7 @@
 """``python -m website.check SITE``: every page in a real Chromium, every link and anchor, no other host.
 
-The site is one of ``website.versions``. Chromium can reach nothing but the loopback address. So what a page asks
-of another host is an error in its console, as is what the site does not have.
+The site is one of ``website.versions``. Chromium can reach nothing but the loopback address. So what a page
+asks of another host is an error in its console, as is what the site does not have.
 """
 
 from __future__ import annotations
