@@ -18,7 +18,7 @@ from proofs.commands.places import PLACES
 from proofs.commands.wrong_verbs import VERB_MUTANTS, VerbMutant, hunt_verb
 from proofs.scenes.trouble import Trouble
 
-_PAIRS = 8
+_PAIRS = 5
 """Of two verbs, at each place."""
 
 

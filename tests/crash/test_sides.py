@@ -29,7 +29,7 @@ OTHERS = [kind for kind in KINDS if kind != "s3"]
 LONG = {name for name, one in CHECKS.items() if one.side == "a" or name.startswith("Ctrl-C")}
 
 
-@pytest.mark.sample
+@pytest.mark.sample(most=12)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("store", KINDS)
 @pytest.mark.parametrize("name", sorted(CHECKS.keys() - LONG))

@@ -151,7 +151,13 @@ def _on_files(directory: Path, make: Callable[..., Any]) -> Place:
     return Place("local", make(), MagicFileSystem(make()), roots, write, held)
 
 
-@pytest.fixture(scope="module", params=["s3", "gcs", "azure", "local", "local, making directories"])
+PLACES = [
+    *("s3", "gcs", "local", "local, making directories"),
+    pytest.param("azure", marks=pytest.mark.nightly),  # Azurite
+]
+
+
+@pytest.fixture(scope="module", params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     kind = request.param
     if kind.startswith("local"):

@@ -434,6 +434,7 @@ def test_complete_whose_reply_was_lost_is_found_out(place: Place, rule: Rule, at
     ],
     ids=["500", "silence", "error-in-200"],
 )
+@pytest.mark.nightly
 def test_silence_of_the_store_removes_nothing_and_a_second_commit_succeeds(place: Place, rule: Rule) -> None:
     place.read_timeout = SILENCE_S
     job = committed(place, concurrency=1)

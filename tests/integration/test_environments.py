@@ -70,6 +70,7 @@ def test_a_failed_installation_is_explained_and_not_kept(servers_home: Path, tmp
     assert environments.ensure("tiny", (str(wheel),)).is_dir()
 
 
+@pytest.mark.nightly
 def test_a_server_with_pinned_versions_installs_those_and_nothing_without_a_hash(
     servers_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def run(*example: str, server: Server, url: str) -> str:
     return shown.stdout
 
 
+@pytest.mark.nightly
 def test_process_pool_publishes_every_sensor(ministack: Server, bucket_factory: Any) -> None:
     bucket = bucket_factory(ministack)
     assert "8 (" in run("examples/process_pool.py", server=ministack, url=f"s3://{bucket}/measurements")

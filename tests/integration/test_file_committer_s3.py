@@ -156,6 +156,7 @@ def test_datasets_of_several_tasks_are_published(bench: Bench, algorithm: int, w
     assert len(told) == 2 * 3 * TASKS
 
 
+@pytest.mark.nightly
 def test_tasks_in_processes_that_fail_once_are_run_again(
     bench: Bench, algorithm: int, writers: ModuleType, pool: ProcessPoolExecutor
 ) -> None:

@@ -194,6 +194,7 @@ def answer(server: GcsView, step: Callable[[GcsView], Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", STEPS)
+@pytest.mark.nightly
 def test_both_answer_alike(both: tuple[GcsView, GcsView], name: str) -> None:
     double, fake = (answer(server, STEPS[name]) for server in both)
     assert (double == fake) == (name not in OTHERWISE[FakeGcsServer.name, "gcs"]), (

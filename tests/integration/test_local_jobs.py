@@ -61,6 +61,7 @@ def run(command: Sequence[str]) -> str:
 
 
 @pytest.mark.parametrize("committer", ["auto", "task-completing", *DRIVEN])
+@pytest.mark.nightly
 def test_the_job_of_the_quickstart_publishes_every_row_each_time(tmp_path: Path, committer: str) -> None:
     page = (ROOT / "docs" / "quickstart.md").read_text()
     (_, code) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)

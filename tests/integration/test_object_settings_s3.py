@@ -355,6 +355,7 @@ def everything(wire: Wire) -> Any:
 
 
 @pytest.mark.parametrize("command", ["recover", "commit"])
+@pytest.mark.nightly
 def test_command_without_the_customers_key_is_refused_and_with_it_works(wire: Wire, command: str) -> None:
     job = wire.job(CUSTOMERS)
     commits = write(job, b"one")

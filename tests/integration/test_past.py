@@ -154,6 +154,7 @@ class TestJudge:
         assert "lost_publications" in there.look()
 
 
+@pytest.mark.nightly
 class TestJudgeOfVersions:
     """On a bucket that keeps versions: what is replaced is kept, and nobody who lists sees it."""
 

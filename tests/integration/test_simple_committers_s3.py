@@ -240,6 +240,7 @@ def test_tasks_in_processes_are_retried(
 
 
 @COMMITTERS
+@pytest.mark.nightly
 def test_what_a_killed_process_leaves(
     running: Server,
     bucket: str,

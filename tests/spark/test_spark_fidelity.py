@@ -221,6 +221,7 @@ def test_spark_reads_every_codec(session: SparkSession, tmp_path: Path, file_for
     assert sorted(found) == [(number, day, len(kind.codecs)) for number in range(1000)]
 
 
+@pytest.mark.nightly
 def test_a_type_of_the_users_reads_back(session: SparkSession, tmp_path: Path) -> None:
     from pyspark.testing.objects import ExamplePoint, ExamplePointUDT
 

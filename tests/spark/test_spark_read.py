@@ -113,6 +113,7 @@ def test_a_frame_sees_one_instant_and_a_new_one_the_next(spark: SparkSession, ur
         found.collect()
 
 
+@pytest.mark.nightly
 def test_filters_on_partition_columns_spare_the_other_files(spark: SparkSession, url: str) -> None:
     report = magicfs.spark.write(frame(spark).coalesce(1), url, partition_by=["p", "q"])
     assert report.files == 4
@@ -184,6 +185,7 @@ def run_stream(spark: SparkSession, url: str, tmp_path: Path, out: list[list[int
     return query.exception()
 
 
+@pytest.mark.nightly
 def test_a_stream_reads_each_publication_once_and_goes_on_after_a_restart(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:

@@ -194,6 +194,7 @@ def test_foreach_batch_is_exact_however_its_function_fails(stream: Stream) -> No
     assert stream.batches() == [0, 1, 2]
 
 
+@pytest.mark.nightly
 def test_a_stream_is_exact_however_its_commits_fail(stream: Stream, tmp_path: Path) -> None:
     mark = tmp_path / "raised"
 

@@ -300,6 +300,7 @@ def test_every_run_has_groups_or_its_own_command() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.nightly
 def test_a_tiny_group_is_measured_from_end_to_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,6 +109,7 @@ def test_differences_are_of_suites_that_are_run_and_told_once() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.nightly
 def test_a_suite_writes_through_tasks_without_knowing(tmp_path: Path) -> None:
     (tmp_path / "test_files.py").write_text(SUITE, encoding="utf-8")
     suites = Suites("pytest", ("test_files.py",))

@@ -439,6 +439,7 @@ class TestLost:
     @pytest.mark.slow
     @pytest.mark.usefixtures("small")
     @pytest.mark.parametrize("how", ["gone", "cut", "altered"])
+    @pytest.mark.sample(most=2)
     def test_each_file_of_a_log_can_be_lost(self, scene: JobScene, how: str, some: Some):
         published(scene, 0, 23, every=6)
         assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().problem == ""

@@ -48,5 +48,6 @@ def test_what_nobody_lets_go_of_is_not_waited_for() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("door", [door for door in DOORS if door != PLAIN])
+@pytest.mark.sample(most=3)
 def test_processes_of_every_front_door_end_with_0(door: str) -> None:
     assert ended(door, "memory://lake/t", {}, 2) == {0: 2}
