@@ -317,6 +317,26 @@ class TestRuns:
         assert put(scene, 25, "good-25").published_before
         assert put(scene, 26, "good-26").published
 
+    @pytest.mark.parametrize("compacted", [False, True])
+    @pytest.mark.parametrize("partitions", [None, "day=25"])
+    def test_an_earlier_job_of_the_run_that_is_shown_again_is_its_publication(
+        self, scene: JobScene, partitions: str | None, compacted: bool
+    ):
+        first = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()[2].job_id
+        put(scene, 25, "good-25", b"wrong", rerun="overwrite")
+        back(scene, f"job:{first}", keep="7d", partitions=partitions)
+        if compacted:
+            magicfs.Dataset(scene.url, filesystem=scene.filesystem).compact()
+            put(scene, 30, "other")
+        assert days(scene)[25] == b"25"
+        assert put(scene, 25, "good-25", mode="append", keep=None).published_before
+        assert days(scene)[25] == b"25"
+
+    def test_a_run_that_was_dropped_after_it_was_published_again_publishes(self, scene: JobScene):
+        put(scene, 25, "good-25", b"second", rerun="overwrite")
+        drop(scene, partitions="day=25", keep="7d")
+        assert put(scene, 25, "good-25", mode="append", keep=None).published
+
     def test_its_name_means_its_newest_publication(self, scene: JobScene):
         first = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()[0].job_id
         back(scene, "good-25", keep="7d")

@@ -40,7 +40,7 @@ async def run_in_effect(store: Store, destination: str, conditions: Conditions, 
     """The job that has published a run; None if none has, or it was taken back.
 
     It was taken back if each of its files was. A run without files, such as a drop, can be taken back by a
-    rollback of everything alone.
+    rollback of everything alone. Of a run that was published again, a rollback may show an earlier job.
 
     Raises FormatError if the chain, as far as it is read to find the job, or the log is broken.
     """
@@ -49,8 +49,27 @@ async def run_in_effect(store: Store, destination: str, conditions: Conditions, 
     if seen is None or job is None or job == seen[0].job_id:
         return job
     with suppress(FormatError):  # where nobody can know, the run is not published twice
-        return job if await _is_in_effect(store, destination, conditions, job) else None
+        if not await _is_in_effect(store, destination, conditions, job):
+            return await _shown_again(store, destination, conditions, run_id)
     return job
+
+
+async def _shown_again(store: Store, destination: str, conditions: Conditions, run_id: str) -> str | None:
+    """The newest job of a run of which readers see a file."""
+    view = await chain.view(store, destination, conditions)
+    shown = {} if view is None else view.files
+    rollbacks: list[str] = []
+    async with aclosing(log.publications(store, destination, conditions)) as jobs:
+        async for one in jobs:
+            rollbacks += [one.job_id] if one.restores is not None else []
+            if one.run_id != run_id:
+                continue
+            manifest = await chain.read(store, destination, one.job_id, conditions)
+            for file in manifest.files if manifest is not None else ():
+                copies = (copied_key("", file.key, job_id(rollback)) for rollback in rollbacks)
+                if shown.get(file.key) == file or any(copy in shown for copy in copies):
+                    return one.job_id
+    return None
 
 
 async def _is_in_effect(store: Store, destination: str, conditions: Conditions, job: str) -> bool:
