@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from fsspec.asyn import sync
 
-from magicfs.datasets import RecoverReport, abort, recover
+from magicfs.datasets import abort, recover
 from magicfs.errors import CommitDenied, PermissionDenied, ProtocolViolation
 from magicfs.job.job import Job
+from magicfs.report import RecoverReport
 from magicfs.stores.port import Store
 from proofs.committer_exam.base import DESTINATION, rows_of
 from proofs.committer_exam.bench import Bench

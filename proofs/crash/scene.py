@@ -8,12 +8,13 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from magicfs import datasets
+from magicfs.datasets.commit import commit_listed
 from magicfs.errors import CommitDenied, CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.protocol.paths import Location
-from magicfs.report import JobReport
+from magicfs.report import JobReport, RecoverReport
 from magicfs.testing import virtual_time
 from magicfs.transaction.context import JobContext
 from proofs.crash import beside, days
@@ -232,13 +233,13 @@ class Scene(Watched):
                 await self._second_attempt(process)
                 return
             place = Location("memory", BUCKET, DESTINATION)
-            await datasets.commit_listed(process.engine, place, self.context.job)
+            await commit_listed(process.engine, place, self.context.job)
             return
         report = await self._recovered(process)
         if report is not None and report.undecided:
             await self._recovered(process, abort=True)
 
-    async def _recovered(self, process: Process, **wish: Any) -> datasets.RecoverReport | None:
+    async def _recovered(self, process: Process, **wish: Any) -> RecoverReport | None:
         """What ``magicfs recover --job`` does; None if the job has ended."""
         place = Location("memory", BUCKET, DESTINATION)
         try:

@@ -15,6 +15,7 @@ from functools import partial
 
 from magicfs import datasets
 from magicfs.committers.base import Committer
+from magicfs.datasets.commit import commit_listed
 from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, StoreError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
@@ -331,7 +332,7 @@ class Simulation(Watched):
         if job.setting.winners == "listed" and job.setting.tracking == "store" and self.chances.one_in(4):
             # Whoever commits what is listed says that this is all.
             job.facts.tasks = frozenset()
-            await datasets.commit_listed(process.engine, _PLACE, job.context.job)
+            await commit_listed(process.engine, _PLACE, job.context.job)
             return
         if self.chances.company == "drivers":
             wishes = [{"abort": True}]

@@ -25,6 +25,7 @@ from magicfs.spark.read.files import Piece
 from magicfs.spark.read.stream import end_of_batch, new_files
 from magicfs.tables import partition_names
 from magicfs.tables.formats import FORMATS, FileSettings, open_writer
+from magicfs.tables.partition_names import guessed_type
 
 OPTIONS = options.ReadOptions(path="s3://bucket/d")
 FRAME = StructType([StructField("id", IntegerType()), StructField("p", StringType())])
@@ -75,7 +76,7 @@ def files_of(found: dict[str, int]) -> dict[str, ManifestFile]:
     ],
 )
 def test_types_of_directories_are_guessed_only_where_text_is_kept(texts: list[str | None], kind: str) -> None:
-    assert directories.guessed_type(texts) == kind
+    assert guessed_type(texts) == kind
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ import asyncio
 import inspect
 import pickle
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -84,6 +86,7 @@ def test_files_need_no_pyarrow_and_the_others_say_so(
 ) -> None:
     frame = sales.to_arrow().to_table()
     monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+    monkeypatch.delitem(sys.modules, "magicfs.tables.arrow_dataset")
     assert len(sales.files()) == len(sales.footers()) == len(runs)
     with pytest.raises(UsageError, match=r"to_arrow needs pyarrow; pip install 'magicfs\[arrow\]'"):
         sales.to_arrow()
@@ -284,3 +287,68 @@ def test_what_cannot_be_shown_is_no_error(monkeypatch: pytest.MonkeyPatch) -> No
     there = magicfs.Dataset("memory://bucket/sales", filesystem=MemoryFileSystem(world=World()))
     assert "refused" in there._repr_html_()
     assert "problem" in str(there)
+
+
+class TestColumns:
+    """What readers are shown of columns that names of directories hold, and of those that came later."""
+
+    @pytest.fixture
+    def url(self) -> str:
+        return f"memory://lake/{uuid4()}"
+
+    def rows(self, url: str) -> list[dict[str, Any]]:
+        return sorted(magicfs.Dataset(url).to_arrow().to_table().to_pylist(), key=lambda row: int(row["id"]))
+
+    @pytest.mark.parametrize(
+        ("values", "kind"),
+        [
+            (["02134", "94103"], pa.string()),
+            (["7", "-8"], pa.int32()),
+            (["3000000000", "0"], pa.int64()),
+            (["9" * 19, "1"], pa.string()),
+            (["2026-11-25", "2026-11-26"], pa.string()),
+            (["a/b #%", None], pa.string()),
+            ([None, None], pa.string()),
+        ],
+    )
+    def test_a_number_is_one_only_if_each_value_is_written_so(
+        self, url: str, values: list[str | None], kind: pa.DataType
+    ) -> None:
+        table = pa.table({"id": [0, 1], "p": pa.array(values, pa.string())})
+        magicfs.write(table, url, partition_by="p")
+        assert magicfs.Dataset(url).to_arrow().schema.field("p").type == kind
+        assert [row["p"] if row["p"] is None else str(row["p"]) for row in self.rows(url)] == values
+
+    def test_rows_that_are_read_and_written_back_stay_in_their_partitions(self, url: str) -> None:
+        table = pa.table({"id": [0, 1], "zip": ["02134", "94103"]})
+        magicfs.write(table, url, partition_by="zip")
+        read = magicfs.Dataset(url).to_arrow().to_table()
+        magicfs.write(read, url, partition_by="zip", mode="overwrite_partitions")
+        assert self.rows(url) == table.to_pylist()
+
+    def test_numbers_beside_text_that_looks_like_them_are_refused(self, url: str) -> None:
+        magicfs.write(pa.table({"id": [0], "zip": ["02134"]}), url, partition_by="zip")
+        with pytest.raises(UsageError, match="'02134', but the new int64 would be written as a number"):
+            magicfs.write(pa.table({"id": [1], "zip": [2134]}), url, partition_by="zip", mode="append")
+
+    @pytest.mark.parametrize("last", [None, "z"])
+    def test_a_column_that_came_later_is_read_and_is_null_before(self, url: str, last: str | None) -> None:
+        for number, (part, note) in enumerate([("a", None), ("b", "x"), ("0", last)]):
+            columns = {"id": [number], "p": [part]} | ({"note": [note]} if number else {})
+            magicfs.write(pa.table(columns), url, partition_by="p", mode="append")
+        assert [row["note"] for row in self.rows(url)] == [None, "x", last]
+
+    def test_the_index_of_a_frame_that_was_filtered_keeps_nobody_from_writing(self, url: str) -> None:
+        frame = pd.DataFrame({"id": [1, 2, 3], "p": ["a", "b", "c"]})
+        magicfs.write(frame[frame["id"] != 2], url, partition_by="p")
+        magicfs.write(frame[frame["id"] == 2].reset_index(drop=True), url, partition_by="p", mode="append")
+        assert [row["id"] for row in self.rows(url)] == [1, 2, 3]
+
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_a_day_and_a_moment_are_not_two_partitions(self, url: str, first: int) -> None:
+        kinds = [pa.date32(), pa.timestamp("us")]
+        days = [pa.array([date(2026, 11, 25)], pa.date32()).cast(kind) for kind in kinds]
+        magicfs.write(pa.table({"id": [0], "day": days[first]}), url, partition_by="day")
+        with pytest.raises(UsageError, match=r"cast it to a (date|timestamp)"):
+            table = pa.table({"id": [0], "day": days[1 - first]})
+            magicfs.write(table, url, partition_by="day", mode="overwrite_partitions")

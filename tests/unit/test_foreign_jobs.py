@@ -176,6 +176,22 @@ def test_job_that_is_published_in_part_is_finished_and_not_discarded(
     assert (work(bucket), bucket.uploads()) == ([], [])
 
 
+@pytest.mark.parametrize("completed", [0, 1])
+def test_job_with_a_file_that_a_task_of_python_wrote_is_finished(
+    bucket: Bucket, url: str, completed: int
+) -> None:
+    """As one writes with ``MagicFileSystem(hadoop=…)`` into a JVM's job, which has no job object."""
+    job = theirs(bucket)
+    key = max(name for name in work(bucket) if name.endswith(".pendingset"))
+    document = json.loads(bucket.objects()[key])
+    document["commits"][-1]["extraData"] = {"magicfs-write-id": uuid4().hex}
+    bucket.put(key, json.dumps(document).encode())
+    job.complete(completed)
+    commit(url, job.id, driver_is_dead=True)
+    assert bucket.data(DESTINATION) == job.files
+    assert (work(bucket), bucket.uploads()) == ([], [])
+
+
 def test_files_that_somebody_has_deleted_may_be_discarded(bucket: Bucket, url: str) -> None:
     job = theirs(bucket)
     job.complete(2)

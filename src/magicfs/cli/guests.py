@@ -3,7 +3,7 @@
 ::
 
     [project.entry-points."magicfs.commands"]
-    rollback = "magicfs.past.commands.rollback"
+    rollback = "magicfs.tables.commands.rollback"
 
     [project.entry-points."magicfs.recover"]
     catalogs = "magicfs.catalogs.commands.catch_up"

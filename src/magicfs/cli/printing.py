@@ -238,10 +238,13 @@ def _advice(url: str, job: RecoveredJob) -> str:
     if job.action == "left" and job.foreign is not None:
         return (
             f"wait for its driver; if no process of the job is running: {line} --commit --driver-is-dead "
-            f"publishes it, {line} --abort --driver-is-dead discards it, if nothing was published"
+            f"publishes it as append, {line} --abort --driver-is-dead discards it, if nothing was published"
         )
     if job.action == "left":
-        return f"wait for its driver; if that is dead: {line} --commit, or {line} --abort"
+        return (
+            f"wait for its driver; if that is dead: {line} --abort discards it, {line} --commit publishes "
+            "what its tasks have committed, maybe a part of all (--dry-run counts, --tasks N sets the number)"
+        )
     if job.action.startswith("would"):
         return AGAIN
     if job.warnings:

@@ -21,7 +21,7 @@ from magicfs.errors import UsageError
 from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
-    from magicfs.datasets import ListedJob
+    from magicfs.datasets.commit import ListedJob
 
 __all__ = ["HELP", "PLACE", "POINTS", "configure", "run"]
 
@@ -35,7 +35,11 @@ _NEEDS = dict.fromkeys(_OF_COMMIT, ("commit",)) | {"driver_is_dead": ("commit", 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_destination(parser, dry_run=True)
-    parser.add_argument("--job", metavar="ID", help="which job, if several are unfinished")
+    parser.add_argument(
+        "--job",
+        metavar="ID",
+        help="which job; needed with --commit, and with --rollback or --abort of several",
+    )
     end = parser.add_mutually_exclusive_group()
     end.add_argument(
         "--commit", action="store_true", help="publish the committed tasks of an open job; needs --job"

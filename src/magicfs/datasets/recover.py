@@ -18,7 +18,7 @@ from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.protocol import paths
-from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, End, Wish, decide, end_of
+from magicfs.protocol.job_state import Decision, End, Wish, decide, end_of
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
@@ -122,18 +122,13 @@ def _all(found: list[OtherJob], location: Location, *, acting: bool) -> list[Oth
             f"no unfinished job under {location.url}; nothing was changed; check the URL: it has to be the "
             "job's destination"
         )
-    undecided = [one for one in found if not _is_open(one)]
-    if len(found) > 1 and (acting or len(undecided) > 1):
+    if len(found) > 1 and acting:
         listed = "; ".join(_described(one) for one in found)
         raise UsageError(
             f"{len(found)} jobs are unfinished under {location.url}; nothing was changed; name one with "
             f"job= (--job): {listed}"
         )
     return found
-
-
-def _is_open(one: OtherJob) -> bool:
-    return one.job is not None and one.job.state in BEFORE_COMMIT
 
 
 def _described(one: OtherJob) -> str:

@@ -43,65 +43,21 @@ class _OfOneProtocol(MagicFileSystem):
         return {"target_options": named} if named else {}
 
 
-class MagicS3(_OfOneProtocol):
-    """``MagicFileSystem`` around s3fs: what ``fsspec.filesystem("magic::s3")`` makes."""
-
-    wraps = "s3"
-
-
-class MagicS3A(_OfOneProtocol):
-    """The same by Hadoop's name, ``magic::s3a``."""
-
-    wraps = "s3a"
+def _wrapping(name: str, protocol: str) -> type[_OfOneProtocol]:
+    doc = f"``MagicFileSystem`` around another: what ``fsspec.filesystem('magic::{protocol}')`` makes."
+    return type(name, (_OfOneProtocol,), {"wraps": protocol, "__doc__": doc, "__module__": __name__})
 
 
-class MagicGS(_OfOneProtocol):
-    """``MagicFileSystem`` around gcsfs: ``magic::gs``."""
-
-    wraps = "gs"
-
-
-class MagicGCS(_OfOneProtocol):
-    """The same by gcsfs's other name, ``magic::gcs``."""
-
-    wraps = "gcs"
-
-
-class MagicAbfs(_OfOneProtocol):
-    """``MagicFileSystem`` around adlfs: ``magic::abfs``."""
-
-    wraps = "abfs"
-
-
-class MagicAbfss(_OfOneProtocol):
-    """The same by another name, ``magic::abfss``."""
-
-    wraps = "abfss"
-
-
-class MagicAz(_OfOneProtocol):
-    """The same by another name, ``magic::az``."""
-
-    wraps = "az"
-
-
-class MagicMemory(_OfOneProtocol):
-    """``MagicFileSystem`` around the objects of this process: ``magic::memory``."""
-
-    wraps = "memory"
-
-
-class MagicFile(_OfOneProtocol):
-    """``MagicFileSystem`` around files of this machine: ``magic::file``."""
-
-    wraps = "file"
-
-
-class MagicLocal(_OfOneProtocol):
-    """The same by fsspec's other name, ``magic::local``."""
-
-    wraps = "local"
-
+MagicS3 = _wrapping("MagicS3", "s3")
+MagicS3A = _wrapping("MagicS3A", "s3a")
+MagicGS = _wrapping("MagicGS", "gs")
+MagicGCS = _wrapping("MagicGCS", "gcs")
+MagicAbfs = _wrapping("MagicAbfs", "abfs")
+MagicAbfss = _wrapping("MagicAbfss", "abfss")
+MagicAz = _wrapping("MagicAz", "az")
+MagicMemory = _wrapping("MagicMemory", "memory")
+MagicFile = _wrapping("MagicFile", "file")
+MagicLocal = _wrapping("MagicLocal", "local")
 
 # Where the package is not installed, its entry points are not known.
 for _kind in _OfOneProtocol.__subclasses__():

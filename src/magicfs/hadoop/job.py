@@ -24,6 +24,7 @@ from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.outcome import JobOutcome, ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import read_record
+from magicfs.transaction.setup import is_published
 
 __all__ = ["HadoopJob", "context_begun", "marker_of", "remove_marker"]
 
@@ -76,7 +77,8 @@ class HadoopJob(DeadJob):
                 raise CommitFailed(f"job {job} cannot be committed: {self.report.problem}")
         else:
             output = await job_output.load_listed(self.engine, self.context, self.cluster)
-            if output.without_write_id < output.files:
+            # A task of Python's may have written some of a JVM's files, but not all: those are a job of ours.
+            if output.without_write_id == 0 < output.files or await is_published(self.engine, self.context):
                 raise ended(url, job)
         if not driver_is_dead:
             raise self.promise_missing()

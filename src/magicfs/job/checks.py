@@ -244,11 +244,11 @@ def _check_rerun(asked: JobOptions) -> None:
     """Raise UsageError for a name that no run can have, a rerun of no run, or one that would leave the
     earlier run's files.
     """
-    rerun, run_id, mode = asked.rerun, asked.run_id, asked.mode
-    if run_id is not None and not run_id:
-        raise UsageError("run_id is empty; name the run, or leave it out")
-    if len(run_id or "") > RUN_ID_MAX:
-        raise UsageError(f"run_id has {len(run_id or '')} characters; the limit is {RUN_ID_MAX}")
+    rerun, mode = asked.rerun, asked.mode
+    run_id: object = asked.run_id
+    if run_id is not None and not (isinstance(run_id, str) and 0 < len(run_id) <= RUN_ID_MAX):
+        named = f"a name of 1 to {RUN_ID_MAX} characters, such as '2026-11-25'"
+        raise UsageError(f"run_id is {run_id!r:.80}; give {named}, or leave it out")
     check_choice("rerun", rerun, get_args(Rerun))
     if rerun != "skip" and run_id is None:
         raise UsageError(f"rerun={rerun!r} needs the id of the run; give run_id")

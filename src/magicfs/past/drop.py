@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import timedelta
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, Final, Unpack
-from uuid import UUID, uuid4
+from typing import Any, Final
 
 from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
-from magicfs.datasets.connection import Way, on_destination, told_as_newest
+from magicfs.datasets.connection import told_as_newest
 from magicfs.datasets.footers import footers_of_view
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
@@ -29,7 +27,6 @@ from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
 from magicfs.report import Report
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
@@ -37,7 +34,7 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import naming
 from magicfs.transaction.taken_back import run_in_effect
 
-__all__ = ["DropReport", "Where", "drop", "drop_files"]
+__all__ = ["DropReport", "Order", "Where", "choose", "drop_files"]
 
 Where = str | Callable[[PublishedFile], bool]
 """Which files: a condition that all of their rows meet, or a function of what the manifests know of one."""
@@ -75,33 +72,6 @@ class DropReport(Report):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {**asdict(replace(self, effects=Effects())), "effects": self.effects.to_dict()}
-
-
-def drop(
-    url: str | PathLike[str],
-    *,
-    partitions: str | Sequence[str] | None = None,
-    jobs: str | Sequence[str] | None = None,
-    where: Where | None = None,
-    dry_run: bool = False,
-    keep: str | timedelta | NotSaid | None = NOT_SAID,
-    keep_in_place: bool = False,
-    run_id: str | None = None,
-    job_id: UUID | str | None = None,
-    **way: Unpack[Way],
-) -> DropReport:
-    """See ``magicfs.Dataset.drop``."""
-    how = {
-        "order": Order.of(partitions, jobs, where),
-        "dry_run": dry_run,
-        "look": True,
-        "may_lose": keep is not NOT_SAID,
-        "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
-        "keep_in_place": keep_in_place,
-        "run_id": run_id,
-        "job": ids.job_id(uuid4() if job_id is None else job_id),
-    }
-    return on_destination(drop_files, url, **way, **how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta
-from os import PathLike
-from typing import Any, Final, Unpack
-from uuid import UUID, uuid4
+from datetime import datetime
+from typing import Any, Final
 
 from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
-from magicfs.datasets.connection import Way, on_destination, told_as_newest
+from magicfs.datasets.connection import told_as_newest
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions, Keep, Rollback
 from magicfs.manifests.chain import READING
 from magicfs.past.copies import copy_what_is_gone
-from magicfs.past.effects import Effects, log_effects, of_rollback, partition_names, refuse_loss
+from magicfs.past.effects import Effects, log_effects, of_rollback, refuse_loss
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
 from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.taken_back import run_in_effect
 
-__all__ = ["RollbackReport", "roll_back", "rollback"]
+__all__ = ["RollbackReport", "look_and_roll_back", "roll_back"]
 
 _ADVICE: Final = "give partitions= to roll back only some directories"
 
@@ -67,34 +63,10 @@ class RollbackReport(JobReport):
         return "\n".join([first if self.dry_run else JobReport.__str__(self), *lines])
 
 
-def rollback(
-    url: str | PathLike[str],
-    *,
-    to: str | datetime,
-    partitions: str | Sequence[str] | None = None,
-    dry_run: bool = False,
-    keep: str | timedelta | NotSaid | None = NOT_SAID,
-    keep_in_place: bool = False,
-    run_id: str | None = None,
-    job_id: UUID | str | None = None,
-    **way: Unpack[Way],
-) -> RollbackReport:
-    """See ``magicfs.Dataset.rollback``."""
-    how = {
-        "to": to,
-        "partitions": partition_names(partitions),
-        "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
-        "keep_in_place": keep_in_place,
-        "run_id": run_id,
-        "job": ids.job_id(uuid4() if job_id is None else job_id),
-    }
-    ask = {"dry_run": dry_run, "may_lose": keep is not NOT_SAID}
-    return on_destination(_look_and_roll_back, url, **way, **ask, **how)
-
-
-async def _look_and_roll_back(
+async def look_and_roll_back(
     engine: Engine, location: Location, *, dry_run: bool, may_lose: bool, **how: Any
 ) -> RollbackReport:
+    """``magicfs.Dataset.rollback``, on the store's loop; ``how`` is what ``roll_back`` takes."""
     context = await _context(engine, location, **how)
     if dry_run:
         effects = await of_rollback(engine, location, context)

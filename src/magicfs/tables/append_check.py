@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,14 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.job.spec import JobSpec
 from magicfs.protocol import paths
 from magicfs.tables import partition_names
-from magicfs.tables.partition_names import Partitioning
+from magicfs.tables.partition_names import Partitioning, Values
 
 __all__ = ["RowsThere", "check_rows_fit", "clashes", "rows_there"]
 
 _ENDING = ".parquet"
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d+)?Z?")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_INDEX = re.compile(r"__index_level_\d+__")
 _SHOWN = 5
 
 
@@ -111,16 +113,19 @@ def clashes(
     New columns fit: readers take them for null in older files. So do other forms of one type, such as text
     with large offsets or categories of text, other units of a moment, and columns that hold only nulls.
     """
-    parts = [one.partition("=") for one in key.split("/")[:-1] if "=" in one]
-    named = {partition_names.unescape(name): partition_names.unescape(text) for name, _, text in parts}
+    named = partition_names.values_of(key)
     found = list(named)
     if partitioning == "hive" and found != list(partition_by):
-        comes_by = _listed(partition_by)
-        yield f"the existing files are partitioned by {_listed(found)}, the new ones would be by {comes_by}"
+        yield (
+            f"the existing files are partitioned by {_listed(found)}, the new ones would be by "
+            f"{_listed(partition_by)}; pass partition_by={found!r}"
+        )
         return
     if partitioning == "hive":
-        yield from _zones(named, comes)
+        yield from _directories(named, comes)
     for field in there:
+        if _INDEX.fullmatch(field.name):  # of a frame of pandas; another has none, or a range
+            continue
         if field.name in partition_by:
             yield f"column {field.name!r} is in the existing files, and would be in directory names now"
         elif field.name not in comes.names:
@@ -129,17 +134,27 @@ def clashes(
             yield from _between(field.name, field.type, comes.field(field.name).type)
 
 
-def _zones(named: Mapping[str, str], comes: pa.Schema) -> Iterator[str]:
-    """Moments in names of directories, with a zone there and without one here, or the other way round."""
+def _directories(named: Values, comes: pa.Schema) -> Iterator[str]:
+    """Values in names of directories that the new rows would write otherwise."""
     for name, text in named.items():
         kind = comes.field(name).type
-        if not pa.types.is_timestamp(kind) or not _MOMENT.fullmatch(text):
-            continue
-        if text.endswith("Z") != (kind.tz is not None):
+        if text is not None and (how := _otherwise(text, kind)):
             yield (
-                f"existing directories write {name!r} as {text!r}, but the new {kind} would be written "
-                f"{'in UTC with a Z' if kind.tz is not None else 'without a zone'}"
+                f"existing directories write {name!r} as {text!r}, but the new {kind} would be written {how}"
             )
+
+
+def _otherwise(text: str, kind: pa.DataType) -> str:
+    types = pa.types
+    if types.is_timestamp(kind) and _DAY.fullmatch(text):
+        return "with a time of day; cast it to a date"
+    if types.is_timestamp(kind) and text.endswith("Z") != (kind.tz is not None):
+        return "in UTC with a Z" if kind.tz is not None else "without a zone"
+    if types.is_date(kind) and _MOMENT.fullmatch(text):
+        return "without a time of day; cast it to a timestamp"
+    if types.is_integer(kind) and not partition_names.is_number(text):
+        return "as a number; cast it to text"
+    return ""
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -182,12 +197,12 @@ def _plain(kind: Any) -> Any:
     return kind
 
 
-def _is(kind: Any, name: str) -> bool:
-    test: Callable[[Any], bool] | None = getattr(pa.types, f"is_{name}", None)
+def _is(kind: pa.DataType, name: str) -> bool:
+    test: Callable[[pa.DataType], bool] | None = getattr(pa.types, f"is_{name}", None)
     return test is not None and test(kind)
 
 
-def _is_list(kind: Any) -> bool:
+def _is_list(kind: pa.DataType) -> bool:
     names = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
     return any(_is(kind, name) for name in names)
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from magicfs.errors import UsageError
-from magicfs.protocol.period import NOT_SAID, NotSaid
+from magicfs.protocol import ids
+from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
 from magicfs.report import html_table, human_bytes
 from magicfs.runtime.twins import awaitable
 
@@ -129,9 +130,11 @@ class Dataset(_Address):
             as_of: The dataset as of a publication: a ``datetime`` with a time zone, or the same as text in
                 ISO 8601; a job id, a run id or a tag. Prefix ``job:``, ``run:``, ``tag:`` or ``time:`` to be
                 explicit. You get all files of that moment, or an error.
-            schema: A pyarrow schema; by default that of the first file. Required if there are no files.
+            schema: A pyarrow schema; by default that of the newest file. Required if there are no files.
             format: As for ``pyarrow.dataset.dataset``.
-            partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination.
+            partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination. With
+                ``"hive"`` a column is ``int32`` or ``int64`` if all values are whole numbers, else text: so
+                is ``02134``.
 
         Raises:
             ObjectNotFound: Nothing is published there, or ``as_of`` does not exist, or files of that moment
@@ -141,10 +144,10 @@ class Dataset(_Address):
                 installed.
         """
         try:
-            import pyarrow.dataset as ds
             from pyarrow.fs import PyFileSystem
 
             from magicfs.datasets.arrow_files import PublishedFiles
+            from magicfs.tables.arrow_dataset import arrow_dataset
         except ImportError as error:
             raise UsageError("to_arrow needs pyarrow; pip install 'magicfs[arrow]'") from error
         from magicfs.datasets.read import files_of_dataset
@@ -152,18 +155,18 @@ class Dataset(_Address):
         from magicfs.protocol.paths import prefix_of
 
         place = self._opened(last, as_of)
-        at = place.location
-        files = place.run(files_of_dataset, last, as_of)
-        found = {f"{prefix_of(at.path)}{key}": files[key] for key in sorted(files) if is_data(key, "")}
+        at, files = place.location, place.run(files_of_dataset, last, as_of)
+        found = {key: one for key, one in files.items() if is_data(key, "")}
         if not found and schema is None:
             raise UsageError(f"the dataset {at.url} has no files; to_arrow(schema=…) reads it as empty")
-        return ds.dataset(
+        named = {f"{prefix_of(at.path)}{key}": one for key, one in found.items()}
+        return arrow_dataset(
             list(found),
+            at.path,
             schema=schema,
             format=format,
-            filesystem=PyFileSystem(PublishedFiles(place.filesystem, found, at)),
+            filesystem=PyFileSystem(PublishedFiles(place.filesystem, named, at)),
             partitioning=partitioning,
-            partition_base_dir=at.path,
         )
 
     def to_pandas(
@@ -269,19 +272,13 @@ class Dataset(_Address):
                 then; or you gave ``keep_in_place`` without ``keep``. Nothing was changed.
             CommitDenied: Another job is changing the destination; nothing was changed.
         """
-        from magicfs.past.rollback import rollback
+        from magicfs.datasets.connection import on_destination
+        from magicfs.past.effects import partition_names
+        from magicfs.past.rollback import look_and_roll_back
 
-        return rollback(
-            self.url,
-            to=to,
-            partitions=partitions,
-            dry_run=dry_run,
-            keep=keep,
-            keep_in_place=keep_in_place,
-            run_id=run_id,
-            job_id=job_id,
-            **self._way,
-        )
+        how = self._new_job(keep, keep_in_place, run_id, job_id)
+        how |= {"to": to, "partitions": partition_names(partitions), "dry_run": dry_run}
+        return on_destination(look_and_roll_back, self.url, **how)
 
     def drop(
         self,
@@ -324,20 +321,12 @@ class Dataset(_Address):
             ObjectNotFound: Nothing is published there, or a publication in ``jobs`` does not exist.
             CommitDenied: Another job is changing or has changed the same files; nothing was changed.
         """
-        from magicfs.past.drop import drop
+        from magicfs.datasets.connection import on_destination
+        from magicfs.past.drop import Order, drop_files
 
-        return drop(
-            self.url,
-            partitions=partitions,
-            jobs=jobs,
-            where=where,
-            dry_run=dry_run,
-            keep=keep,
-            keep_in_place=keep_in_place,
-            run_id=run_id,
-            job_id=job_id,
-            **self._way,
-        )
+        how = self._new_job(keep, keep_in_place, run_id, job_id)
+        how |= {"order": Order.of(partitions, jobs, where), "look": True, "dry_run": dry_run}
+        return on_destination(drop_files, self.url, **how)
 
     def tag(self, name: str, as_of: str | datetime | None = None, *, move: bool = False) -> str:
         """Name a publication, for ``to_arrow(as_of=name)`` and ``rollback(name)``.
@@ -546,15 +535,15 @@ class Dataset(_Address):
         while drivers or other recoveries are running. A second call does nothing.
 
         Args:
-            job: Which job, if several are unfinished.
+            job: Which job; with ``rollback`` or ``abort`` needed if several are unfinished.
             rollback: Restore the old state instead. Possible until every file is visible.
             abort: Discard a job that is still open. If its driver is running, it can no longer commit.
             dry_run: Change nothing; report what would be done.
             cluster: Where Hadoop's staging committers keep their work, to report their jobs, too.
 
         Raises:
-            UsageError: Several jobs are unfinished and you named none, or the job does not exist, or you gave
-                both ``rollback`` and ``abort``. Nothing was changed.
+            UsageError: Several jobs are unfinished, and you named none to roll back or abort; or the job does
+                not exist, or you gave both ``rollback`` and ``abort``. Nothing was changed.
             CommitDenied: The job can no longer be rolled back or aborted; nothing was changed.
             CommitFailed: The job cannot be finished; the message says what to do.
             CommitOutcomeUnknown: The store did not answer; nothing was removed; call again.
@@ -616,6 +605,23 @@ class Dataset(_Address):
     @property
     def _way(self) -> Way:
         return {"storage_options": self.storage_options, "filesystem": self.filesystem}
+
+    def _new_job(
+        self,
+        keep: str | timedelta | NotSaid | None,
+        keep_in_place: bool,
+        run_id: str | None,
+        job_id: UUID | str | None,
+    ) -> dict[str, Any]:
+        """What verbs take that publish a job."""
+        return {
+            "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
+            "keep_in_place": keep_in_place,
+            "may_lose": keep is not NOT_SAID,
+            "run_id": run_id,
+            "job": ids.job_id(uuid4() if job_id is None else job_id),
+            **self._way,
+        }
 
     def _opened(self, last: bool, as_of: str | datetime | None) -> Destination:
         from magicfs.datasets.connection import open_destination

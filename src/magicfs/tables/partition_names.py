@@ -8,7 +8,7 @@ characters and for those that mean something in paths, globs or URLs. All else s
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Literal
@@ -19,10 +19,14 @@ __all__ = [
     "HIVE_DEFAULT_PARTITION",
     "PartitionValue",
     "Partitioning",
+    "Values",
     "directory",
     "escape",
+    "guessed_type",
+    "is_number",
     "text_of",
     "unescape",
+    "values_of",
 ]
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -31,11 +35,17 @@ HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 Partitioning = Literal["hive", "directory"]
 """Whether directories bear the names of the columns: ``month=1``, or ``1`` alone."""
 
+Values = Mapping[str, str | None]
+"""The values of a file's directories by column, outermost first, as text; None for null."""
+
 PartitionValue = str | int | bool | Decimal | date | datetime | None
 
 _ESCAPED = "".join(map(chr, range(0x01, 0x20))) + "\"#%'*/:=?\\\x7f{[]^"
 _ESCAPES = str.maketrans({character: f"%{ord(character):02X}" for character in _ESCAPED})
 _CODE = re.compile(r"%([0-9A-Fa-f]{2})")
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_INT_MAX = 2**31
+_LONG_MAX = 2**63
 
 
 def escape(text: str) -> str:
@@ -105,3 +115,41 @@ def _escaped(name: str, text: str) -> str:
             "keys; replace it, or partition by another column"
         )
     return escape(text)
+
+
+def values_of(key: str) -> dict[str, str | None]:
+    """What the directories of a relative key name."""
+    values: dict[str, str | None] = {}
+    for element in key.split("/")[:-1]:
+        name, equals, text = element.partition("=")
+        if equals and name:
+            values[unescape(name)] = None if text == HIVE_DEFAULT_PARTITION else unescape(text)
+    return values
+
+
+def is_number(text: str) -> bool:
+    """Whether a whole number is written so: ``7`` is one, and ``007`` is text."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def guessed_type(texts: Iterable[str | None]) -> str:
+    """The name of the narrowest of Spark's types that all texts are written as: ``int``, ``bigint``, ``date``
+    or ``string``.
+    """
+    there = [text for text in texts if text is not None]
+    if not there:
+        return "string"
+    if all(map(is_number, there)):
+        least, most = min(map(int, there)), max(map(int, there))
+        if least >= -_INT_MAX and most < _INT_MAX:
+            return "int"
+        if least >= -_LONG_MAX and most < _LONG_MAX:
+            return "bigint"
+    return "date" if all(map(_is_date, there)) else "string"
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

@@ -286,7 +286,9 @@ def _refuse(name: str, kinds: Iterable[str], not_taken: Mapping[str, str]) -> No
 
 
 def _duckdb(result: Any) -> Source:
-    for name, kind, *_ in result.description or ():
+    if result.description is None:
+        raise UsageError("data is a connection of DuckDB; pass a relation, such as con.sql('FROM sales')")
+    for name, kind, *_ in result.description:
         _refuse(name, _parts_of_duckdb(kind), _NOT_OF_DUCKDB)
     if hasattr(result, "limit"):  # a relation, which is run when its rows are needed
         schema = result.limit(0).to_arrow_table().schema

@@ -101,8 +101,8 @@ def run_is_published(context: JobContext, job: str) -> OutputExists:
     """The error for ``rerun="error"``."""
     return OutputExists(
         f"the run {context.options.run_id!a} was already published at {context.url} by job {job}, and "
-        "rerun='error' publishes no run twice; nothing was changed; use another run_id for other data, or "
-        "rerun='skip'"
+        "rerun='error' publishes no run twice; nothing was changed; use another run_id for other data, "
+        "rerun='skip', or rerun='overwrite'"
     )
 
 

@@ -76,7 +76,8 @@ def _output_exists(context: JobContext, key: str) -> OutputExists:
         )
     return OutputExists(
         f"{context.url} already has data, such as {key}, and mode='error' publishes only to an empty "
-        "destination; nothing was changed; choose another destination, or mode='append' or 'overwrite'"
+        "destination; nothing was changed; choose another destination, or mode='append', "
+        "'overwrite_partitions' (only the partitions that you write to) or 'overwrite' (everything)"
     )
 
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from magicfs.errors import FormatError
 from magicfs.formats.log import LoggedJob
+from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain, log
+from magicfs.manifests.chain import View
 from magicfs.manifests.runs import job_of_run_by
 from magicfs.protocol.final_names import copied_key
 from magicfs.protocol.ids import job_id
@@ -55,21 +57,22 @@ async def run_in_effect(store: Store, destination: str, conditions: Conditions, 
 
 
 async def _shown_again(store: Store, destination: str, conditions: Conditions, run_id: str) -> str | None:
-    """The newest job of a run of which readers see a file."""
+    """The newest job of a run of which readers see a file, in its place or as a rollback has copied it."""
     view = await chain.view(store, destination, conditions)
-    shown = {} if view is None else view.files
     rollbacks: list[str] = []
     async with aclosing(log.publications(store, destination, conditions)) as jobs:
         async for one in jobs:
             rollbacks += [one.job_id] if one.restores is not None else []
-            if one.run_id != run_id:
-                continue
-            manifest = await chain.read(store, destination, one.job_id, conditions)
-            for file in manifest.files if manifest is not None else ():
-                copies = (copied_key("", file.key, job_id(rollback)) for rollback in rollbacks)
-                if shown.get(file.key) == file or any(copy in shown for copy in copies):
+            if one.run_id == run_id and view is not None:
+                manifest = await chain.read(store, destination, one.job_id, conditions)
+                if manifest is not None and _is_seen(manifest.files, view, rollbacks):
                     return one.job_id
     return None
+
+
+def _is_seen(files: Sequence[ManifestFile], view: View, rollbacks: Sequence[str]) -> bool:
+    copies = (copied_key("", file.key, job_id(one)) for file in files for one in rollbacks)
+    return any(view.files.get(file.key) == file for file in files) or any(key in view.files for key in copies)
 
 
 async def _is_in_effect(store: Store, destination: str, conditions: Conditions, job: str) -> bool:

@@ -6,7 +6,6 @@ from all values: a whole number is one only if each value is written as such, so
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -14,21 +13,15 @@ from typing import Any
 import pyarrow as pa
 
 from magicfs.errors import UsageError
-from magicfs.tables.partition_names import HIVE_DEFAULT_PARTITION, unescape
+from magicfs.tables import partition_names
+from magicfs.tables.partition_names import Values
 
-__all__ = ["Values", "column_of", "guessed_type", "is_needed", "values_of"]
-
-Values = Mapping[str, str | None]
-"""The values of a file's directories by column, outermost first, as text; None for null."""
-
-_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_INT_MAX = 2**31
-_LONG_MAX = 2**63
+__all__ = ["column_of", "is_needed", "values_of"]
 
 
 def values_of(keys: Iterable[str]) -> dict[str, Values]:
     """The values of each key. Raises UsageError if keys have different partition columns."""
-    found = {key: _values(key) for key in keys}
+    found: dict[str, Values] = {key: partition_names.values_of(key) for key in keys}
     first = next(iter(found), "")
     for key, values in found.items():
         if tuple(values) != tuple(found[first]):
@@ -40,40 +33,8 @@ def values_of(keys: Iterable[str]) -> dict[str, Values]:
     return found
 
 
-def _values(key: str) -> Values:
-    values: dict[str, str | None] = {}
-    for element in key.split("/")[:-1]:
-        name, equals, text = element.partition("=")
-        if equals and name:
-            values[unescape(name)] = None if text == HIVE_DEFAULT_PARTITION else unescape(text)
-    return values
-
-
 def _shown(values: Values) -> str:
     return ", ".join(values) or "none"
-
-
-def guessed_type(texts: Iterable[str | None]) -> str:
-    """The name of the narrowest of Spark's types that all texts are written as: ``int``, ``bigint``, ``date``
-    or ``string``.
-    """
-    there = [text for text in texts if text is not None]
-    if not there:
-        return "string"
-    if all(_NUMBER.fullmatch(text) for text in there):
-        least, most = min(map(int, there)), max(map(int, there))
-        if least >= -_INT_MAX and most < _INT_MAX:
-            return "int"
-        if least >= -_LONG_MAX and most < _LONG_MAX:
-            return "bigint"
-    return "date" if all(_is_date(text) for text in there) else "string"
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
 
 
 def column_of(text: str | None, kind: Any, rows: int, zone: str | None) -> Any:

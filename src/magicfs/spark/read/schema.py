@@ -24,8 +24,8 @@ from pyspark.sql.types import (
 )
 
 from magicfs.errors import UsageError
-from magicfs.spark.read.directories import Values, guessed_type
 from magicfs.spark.schema import ROW_METADATA
+from magicfs.tables.partition_names import Values, guessed_type
 
 __all__ = ["arrow_schema", "chosen", "of_dataset", "of_file"]
 

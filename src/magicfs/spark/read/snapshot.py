@@ -26,6 +26,7 @@ from magicfs.spark.read import schema as schemas
 from magicfs.spark.read.declared import fitted, found_columns
 from magicfs.spark.read.files import Piece, Place
 from magicfs.spark.read.options import ReadOptions
+from magicfs.tables.partition_names import Values
 
 __all__ = ["FilesOfTask", "check_job", "columns", "connect", "head", "rows", "share", "snapshot"]
 
@@ -119,7 +120,7 @@ def share(
     return [FilesOfTask(tuple(one)) for one in _packed(pieces, limit)]
 
 
-def _values(found: Iterable[str], options: ReadOptions) -> dict[str, directories.Values]:
+def _values(found: Iterable[str], options: ReadOptions) -> dict[str, Values]:
     return directories.values_of(found) if options.partitioning == "hive" else {key: {} for key in found}
 
 

@@ -43,10 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Drop, and print what."""
-    from magicfs.past.drop import drop
+    from magicfs.tables.dataset import Dataset
 
-    report = drop(
-        arguments.url,
+    report = Dataset(arguments.url, storage_options=arguments.storage_options).drop(
         partitions=arguments.partition,
         jobs=arguments.published_by,
         where=arguments.where,
@@ -54,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
         keep=arguments.keep,
         keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
-        storage_options=arguments.storage_options,
     )
     nothing = "" if report.files else f"nothing to drop at {report.url}; nothing was changed"
     if report.published_before:

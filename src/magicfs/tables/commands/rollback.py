@@ -39,17 +39,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Roll back, and print what was published and what that changed."""
-    from magicfs.past.rollback import rollback
+    from magicfs.tables.dataset import Dataset
 
-    report = rollback(
-        arguments.url,
+    report = Dataset(arguments.url, storage_options=arguments.storage_options).rollback(
         to=arguments.to,
         partitions=arguments.partition,
         dry_run=arguments.dry_run,
         keep=arguments.keep,
         keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
-        storage_options=arguments.storage_options,
     )
     status = print_job_report(report, as_json=arguments.json)
     return Status.FOUND if arguments.dry_run else status
