@@ -451,7 +451,11 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
         ({"mode": "replace"}, "mode='replace' is unknown; choose one of error, append, overwrite"),
         ({"committer": "staging"}, "committer='staging' is unknown; choose one of magic"),
         ({"tracking": "disk"}, "is not one of store, memory"),
-        ({"run_id": ""}, "run_id is empty; name the run, or leave it out"),
+        (
+            {"run_id": ""},
+            "run_id is ''; give a name of 1 to 1024 characters, such as '2026-11-25', or leave it out",
+        ),
+        ({"run_id": 20261125}, "run_id is 20261125; give a name of 1 to 1024 characters"),
         ({"job_id": "current"}, "'current' cannot be the id of a job with a manifest: 'current' is"),
         ({"job_id": "current.5"}, "'current.5' cannot be the id of a job with a manifest"),
         ({"job_id": "daily.00001"}, "'daily.00001' cannot be the id of a job with a manifest"),
