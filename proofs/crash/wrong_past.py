@@ -189,8 +189,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a drop forgets its run",
         "magicfs.past.drop",
-        "run_id=run_id,",
-        "run_id=None,",
+        'committer="magic", mode="drop", run_id=run_id, keep=Keep(ms=keep_ms, in_place=keep_in_place)',
+        'committer="magic", mode="drop", keep=Keep(ms=keep_ms, in_place=keep_in_place)',
         ("drop",),
     ),
     WrongPast(

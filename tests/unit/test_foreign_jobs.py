@@ -176,6 +176,14 @@ def test_job_that_is_published_in_part_is_finished_and_not_discarded(
     assert (work(bucket), bucket.uploads()) == ([], [])
 
 
+def test_doctor_names_it_and_the_command_that_shows_it(bucket: Bucket, url: str, run: Run) -> None:
+    job = theirs(bucket)
+    code, out, _ = run("doctor", url, "--read-only")
+    assert code == 1
+    assert f"1 of other programs have not ended, such as {job.id}" in out
+    assert f"magicfs recover {url} shows each" in out
+
+
 @pytest.mark.parametrize("completed", [0, 1])
 def test_job_with_a_file_that_a_task_of_python_wrote_is_finished(
     bucket: Bucket, url: str, completed: int

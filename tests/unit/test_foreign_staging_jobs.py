@@ -190,9 +190,10 @@ def test_file_that_is_no_configuration(url: str, run: Run, tmp_path: Path, text:
     assert run("recover", url, "--cluster-user", "etl")[0] == 2
 
 
-def test_directory_that_cannot_be_reached(url: str) -> None:
+@pytest.mark.parametrize("directory", ["nosuchscheme://x", "file:///no/such/directory"])
+def test_directory_that_cannot_be_reached(url: str, directory: str) -> None:
     with pytest.raises(UsageError, match="cannot be used"):
-        recover(url, cluster="nosuchscheme://x")
+        recover(url, cluster=directory)
 
 
 # -- killed anywhere ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 
 from magicfs.committers import registry
 from magicfs.datasets.connection import Way, open_destination
+from magicfs.datasets.finders import finders
 from magicfs.datasets.upload_owners import Owner, shares_of
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -223,6 +224,10 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
         advice = f"if none of their drivers is running: magicfs recover {home.url} --dry-run, then without"
         advice = crowded(location.url, len(found)) or advice
         return Finding("jobs", "look", f"{len(found)} unfinished: {told}", advice)
+    foreign = [one for finder in finders().values() for one in await finder.find_all(engine, location, None)]
+    if foreign:
+        said = f"{len(foreign)} of other programs have not ended, such as {foreign[0].context.job}"
+        return Finding("jobs", "look", said, f"magicfs recover {location.url} shows each, and what to do")
     if below := await destinations_below(engine, location):
         told = f"no unfinished job here, but there are unfinished jobs below: {', '.join(below[:_SHOWN])}"
         return Finding("jobs", "look", told, f"magicfs recover {below[0]}")

@@ -98,6 +98,8 @@ async def clear(cluster: Cluster, job: JobId) -> None:
 async def _jobs(cluster: Cluster) -> list[tuple[str, JobId]]:
     def work(place: ClusterFiles) -> list[tuple[str, JobId]]:
         found = []
+        if not place.is_there(""):
+            raise FileNotFoundError(cluster.directory)
         for user in _users(place, cluster):
             for name in place.names(user):
                 with suppress(UsageError):

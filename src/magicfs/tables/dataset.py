@@ -160,14 +160,9 @@ class Dataset(_Address):
         if not found and schema is None:
             raise UsageError(f"the dataset {at.url} has no files; to_arrow(schema=…) reads it as empty")
         named = {f"{prefix_of(at.path)}{key}": one for key, one in found.items()}
-        return arrow_dataset(
-            list(found),
-            at.path,
-            schema=schema,
-            format=format,
-            filesystem=PyFileSystem(PublishedFiles(place.filesystem, named, at)),
-            partitioning=partitioning,
-        )
+        filesystem = PyFileSystem(PublishedFiles(place.filesystem, named, at))
+        how = {"schema": schema, "partitioning": partitioning, "format": format, "filesystem": filesystem}
+        return arrow_dataset(list(found), at.path, **how)
 
     def to_pandas(
         self,
@@ -606,13 +601,7 @@ class Dataset(_Address):
     def _way(self) -> Way:
         return {"storage_options": self.storage_options, "filesystem": self.filesystem}
 
-    def _new_job(
-        self,
-        keep: str | timedelta | NotSaid | None,
-        keep_in_place: bool,
-        run_id: str | None,
-        job_id: UUID | str | None,
-    ) -> dict[str, Any]:
+    def _new_job(self, keep: Any, keep_in_place: bool, run_id: str | None, job_id: Any) -> dict[str, Any]:
         """What verbs take that publish a job."""
         return {
             "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
