@@ -169,7 +169,7 @@ class RecoveriesExam(ConflictsExam):
             self.job(bench, mode=job.spec.options.mode, job_id=job.id)
         assert self.work(bench) == work
 
-    def test_recovery_of_two_dead_jobs_wants_a_name(self, bench: Bench) -> None:
+    def test_rollback_of_two_dead_jobs_wants_a_name(self, bench: Bench) -> None:
         jobs = []
         for number in range(2):
             job = self.job(bench)
@@ -178,12 +178,21 @@ class RecoveriesExam(ConflictsExam):
             jobs.append(job)
         state, work = self.state(bench), self.work(bench)
         with pytest.raises(ValueError, match=f"(?s)2 jobs .*{jobs[0].id}.*{jobs[1].id}"):
-            self.recovered(bench)
+            self.recovered(bench, rollback=True)
         assert (self.state(bench), self.work(bench)) == (state, work)
         assert self.recovered(bench, job=jobs[1].id).jobs[0].action == "finished"
         assert self.rows(bench) == rows_of((1, "1.txt"))
         assert self.recovered(bench, rollback=True).jobs[0].action == "reverted"
         assert self.rows(bench) == rows_of((1, "1.txt"))
+        self.assert_nothing_left(bench)
+
+    def test_recovery_finishes_two_dead_jobs(self, bench: Bench) -> None:
+        for number in range(2):
+            job = self.job(bench)
+            self.run_task(job, number, f"{number}.txt")
+            dying(job, job.commits, "complete_upload", 0)
+        assert [one.action for one in self.recovered(bench).jobs] == ["finished", "finished"]
+        assert self.rows(bench) == rows_of((0, "0.txt"), (1, "1.txt"))
         self.assert_nothing_left(bench)
 
     def test_recovery_beside_a_living_driver_changes_nothing(self, bench: Bench) -> None:

@@ -39,7 +39,7 @@ class _TrackerOfProcess(Tracker):
 
     @property
     def _scopes(self) -> dict[PlaceName, Scope]:
-        return _FILES.get()
+        return _FILES.get({})  # a thread that another test has left, such as a sweep of late writers
 
     @_scopes.setter
     def _scopes(self, _value: dict[PlaceName, Scope]) -> None:

@@ -173,7 +173,7 @@ class OnCopyingServer(Copies, OnServerWhole):
 
 TAKEN_BACK = (
     "test_job_whose_driver_died_among_its_files_is_rolled_back",
-    "test_recovery_of_two_dead_jobs_wants_a_name",
+    "test_rollback_of_two_dead_jobs_wants_a_name",
     "test_rollback_beside_a_living_driver_wins_until_the_job_is_completed",
 )
 # Fsspec's own files of an object store appear when they are closed, whoever closes them, and whenever.
