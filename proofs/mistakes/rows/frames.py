@@ -63,7 +63,31 @@ def two_instants(user: User) -> Rows:
     return ["hour=2026-10-25 00:30:00Z sold=1", "hour=2026-10-25 01:30:00Z sold=3"]
 
 
+def zip_codes(user: User) -> Rows:
+    _write(user, pa.table({"zip": ["02134", "94103"], "sold": [1, 2]}), partition_by="zip")
+    read = magicfs.Dataset(user.url).to_arrow().to_table()
+    _write(user, read, "overwrite_partitions", partition_by="zip")
+    return ["zip=02134 sold=1", "zip=94103 sold=2"]
+
+
+def day_and_moment(user: User) -> Rows:
+    day = pd.to_datetime(["2026-11-25"])
+    _write(user, pd.DataFrame({"day": day.date, "sold": [1]}), partition_by="day")
+    _write(user, pd.DataFrame({"day": day, "sold": [2]}), "overwrite_partitions", partition_by="day")
+    return ["day=2026-11-25 sold=2"]
+
+
+def index_once(user: User) -> Rows:
+    frame = pd.DataFrame({"day": ["1", "2", "3"], "sold": [1, 2, 3]})
+    _write(user, frame[frame["sold"] != 2], partition_by="day")
+    _write(user, pd.DataFrame({"day": ["2"], "sold": [2]}), "overwrite_partitions", partition_by="day")
+    return ["day=1 sold=1", "day=2 sold=2", "day=3 sold=3"]
+
+
 MISTAKES = {
+    "text that looks like numbers as a partition, read and written back": zip_codes,
+    "a day as a date, and then as a moment, as a partition": day_and_moment,
+    "a frame whose index is a column, and then one without": index_once,
     "text in a column of numbers, with `overwrite_partitions`": text_for_numbers,
     "a column is missing, with `overwrite_partitions`": column_missing,
     "other partition columns than those that are there": other_partitions,
