@@ -41,6 +41,16 @@ def run_again_after_a_rollback(user: User) -> Rows:
     return ["monday", "wednesday"]
 
 
+def retried_although_shown_again(user: User) -> Rows:
+    user.publish({"a.txt": "monday"}, "overwrite", run_id="monday")
+    [first] = magicfs.Dataset(user.url).history(limit=1)
+    how = {"run_id": "monday", "rerun": "overwrite", "keep": "7d"}
+    user.publish({"a.txt": "wrong"}, "overwrite", **how)
+    magicfs.Dataset(user.url).rollback(to=first.job_id, keep=None)
+    user.publish({"a.txt": "monday"}, "append", run_id="monday")
+    return ["monday"]
+
+
 def cleared(user: User) -> Rows:
     _three_days(user)
     how = {"run_id": "tuesday", "rerun": "overwrite"}
@@ -64,5 +74,6 @@ MISTAKES = {
     "a rollback of one day that never was there": rolled_back_a_day_that_never_was,
     "a drop that does not say whether to keep what goes": dropped_without_a_word,
     "a run is called again that a rollback has taken back": run_again_after_a_rollback,
+    "a correction of a run is rolled back, and a scheduler retries the run": retried_although_shown_again,
     '`rerun="overwrite"` with `overwrite_partitions`, and the corrected data lies in another day': cleared,
 }
