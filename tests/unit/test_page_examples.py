@@ -132,8 +132,12 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_checkpoints_of_any_library() -> None:
     [code] = [code for code in examples("checkpoints") if "safetensors" in code]
+    code = code.replace("s3://bucket", f"memory://{uuid4().hex}")  # one for all steps
     layers = [{f"layer {rank}": np.full(3, rank)} for rank in range(2)]
-    assert run(code, safetensors=safetensors, layers=layers)["published"].size > 0
+    for step in range(5):
+        found = run(code, safetensors=safetensors, layers=layers, step=step)
+        assert len(found["newest"]) == 2
+        assert found["old"] == [f"step={step - 3:06d}"] * (step > 2)
 
 
 def write(task: magicfs.Task) -> None:
