@@ -331,6 +331,11 @@ class TestColumns:
         with pytest.raises(UsageError, match="'02134', but the new int64 would be written as a number"):
             magicfs.write(pa.table({"id": [1], "zip": [2134]}), url, partition_by="zip", mode="append")
 
+    def test_a_directory_of_a_dataset_is_no_dataset(self, url: str) -> None:
+        magicfs.write(pa.table({"id": [0], "day": ["mon"]}), url, partition_by="day")
+        with pytest.raises(UsageError, match=f"day=mon is in the dataset {url}; read that one"):
+            magicfs.Dataset(f"{url}/day=mon").to_arrow()
+
     @pytest.mark.parametrize("last", [None, "z"])
     def test_a_column_that_came_later_is_read_and_is_null_before(self, url: str, last: str | None) -> None:
         for number, (part, note) in enumerate([("a", None), ("b", "x"), ("0", last)]):

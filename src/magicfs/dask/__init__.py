@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.engines.arrow_output import ArrowOutput
 from magicfs.engines.arrow_sink import report_of_same_run
-from magicfs.errors import ProtocolViolation
+from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.checks import with_defaults
 from magicfs.job.job import Job
@@ -76,13 +76,16 @@ def to_parquet(
         The report of the job.
 
     Raises:
-        UsageError: A partition column is missing, or rows do not fit the existing ones; nothing was changed.
+        UsageError: ``client`` is none, a partition column is missing, or rows do not fit what is there;
+            nothing was changed.
         MagicError: As ``Job.setup`` and ``Job.commit``.
         Exception: The last error of a partition.
     """
     output = ArrowOutput.of(partition_by, "parquet")
     schema = _schema(ddf, index=index)
     output.check(schema)
+    if client is not None and not hasattr(client, "submit"):
+        raise UsageError(f"client is {client!r:.80}; pass a distributed.Client, or leave it out")
     with Job(url, mode=mode, run_id=run_id, **with_defaults(job, tracking="memory")) as made:
         if (report := report_of_same_run(made)) is not None:
             return report
@@ -95,7 +98,8 @@ def to_parquet(
         write = dask.delayed(_write, pure=False)
         if hasattr(client, "submit"):
             writes = [write(part, _Tasks(made, n), output, index) for n, part in enumerate(parts)]
-            return made.commit(_on_cluster(client, writes, made.id, retries))
+            with client.as_current():  # it need not be the default one
+                return made.commit(_on_cluster(client, writes, made.id, retries))
         # In threads of this process a task knows its job, and what runs on after an error is not committed.
         writes = [write(part, made.task(n), output, index) for n, part in enumerate(parts)]
         return made.commit(dask.compute(*writes))

@@ -34,8 +34,7 @@ async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -
         try:
             return await _at(engine, location, parse_moment(asked.name))
         except UsageError as error:
-            found = f"no job, run or tag {asked.name!r} at {location.url}"
-            raise UsageError(f"{found}, and as a time {error}") from error
+            raise UsageError(f"no job, run or tag {asked.name!r} is there, and as a time {error}") from error
     what = "job, run or tag" if asked.kind == "any" else asked.kind
     raise _not_found(engine, location, f"no {what} {asked.name!r} at {location.url}")
 

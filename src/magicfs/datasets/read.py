@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.errors import ObjectNotFound, StoreError, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
@@ -101,6 +102,13 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
             f"job {publishing[0]} is being published to {location.url}, and is the first one there",
             hint=f"wait for it, or if its driver is dead, run: magicfs recover {location.url}",
         )
+    with suppress(StoreError):  # who may read here may be refused above
+        for above in paths.parents(location.key):
+            if await chain.newest_job(engine.store, above, READING) is not None:
+                whole = Location(location.scheme, location.bucket, above).url
+                return UsageError(
+                    f"{location.url} is in the dataset {whole}; read that one, and filter its rows"
+                )
     async for info in engine.store.list(paths.prefix_of(location.key)):
         if is_data(info.key, location.key):
             return UsageError(_older_files(location, "exist, and no job was published with magicfs"))

@@ -77,7 +77,6 @@ class HadoopJob(DeadJob):
                 raise CommitFailed(f"job {job} cannot be committed: {self.report.problem}")
         else:
             output = await job_output.load_listed(self.engine, self.context, self.cluster)
-            # A task of Python's may have written some of a JVM's files, but not all: those are a job of ours.
             if output.without_write_id == 0 < output.files or await is_published(self.engine, self.context):
                 raise ended(url, job)
         if not driver_is_dead:

@@ -171,7 +171,7 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
     if found.published is not None:
         _LOGGER.warning(
             "%s: the run was already published by job %s: nothing that job %s writes will be published; "
-            "use another run_id for other data, or rerun='overwrite' to replace it",
+            "use another run_id for other data",
             url,
             found.published,
             job,

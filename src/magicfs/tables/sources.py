@@ -105,10 +105,9 @@ def _of_engine(data: object, schema: pa.Schema | None, index: bool | None) -> So
             return _lazy(data)
         case "duckdb" | "_duckdb", _ if hasattr(data, "to_arrow_reader"):
             return _duckdb(data)
-        case "pyspark", _:
-            raise UsageError(
-                "data is a Spark DataFrame; call magicfs.spark.write(df, url), which writes on the executors"
-            )
+        case ("pyspark" | "dask") as engine, _:
+            call = {"pyspark": "spark.write(df, url)", "dask": "dask.to_parquet(ddf, url)"}[engine]
+            raise UsageError(f"data is of {engine}; call magicfs.{call}, which writes where it computes")
     return None
 
 

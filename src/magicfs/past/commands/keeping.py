@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-__all__ = ["add_asked_keeping", "add_keeping"]
+__all__ = ["add_asked_keeping", "add_keeping", "asked_of_job"]
+
+
+def asked_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What a command that publishes a job passes on to its verb."""
+    return {name: getattr(arguments, name) for name in ("dry_run", "keep", "keep_in_place", "run_id")}
 
 
 def add_keeping(parser: argparse.ArgumentParser, text: str) -> None:

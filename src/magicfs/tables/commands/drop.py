@@ -6,7 +6,7 @@ import argparse
 
 from magicfs.cli.printing import print_report
 from magicfs.cli.storage import add_destination
-from magicfs.past.commands.keeping import add_asked_keeping
+from magicfs.past.commands.keeping import add_asked_keeping, asked_of_job
 from magicfs.report import human_bytes
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
@@ -45,15 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Drop, and print what."""
     from magicfs.tables.dataset import Dataset
 
-    report = Dataset(arguments.url, storage_options=arguments.storage_options).drop(
-        partitions=arguments.partition,
-        jobs=arguments.published_by,
-        where=arguments.where,
-        dry_run=arguments.dry_run,
-        keep=arguments.keep,
-        keep_in_place=arguments.keep_in_place,
-        run_id=arguments.run_id,
-    )
+    asked = {"partitions": arguments.partition, "jobs": arguments.published_by, "where": arguments.where}
+    dataset = Dataset(arguments.url, storage_options=arguments.storage_options)
+    report = dataset.drop(**asked, **asked_of_job(arguments))
     nothing = "" if report.files else f"nothing to drop at {report.url}; nothing was changed"
     if report.published_before:
         nothing = f"job {report.job_id} already made this drop; nothing was changed"

@@ -7,7 +7,7 @@ import argparse
 from magicfs.cli.printing import print_job_report
 from magicfs.cli.statuses import Status
 from magicfs.cli.storage import add_destination
-from magicfs.past.commands.keeping import add_asked_keeping
+from magicfs.past.commands.keeping import add_asked_keeping, asked_of_job
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
@@ -42,12 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     from magicfs.tables.dataset import Dataset
 
     report = Dataset(arguments.url, storage_options=arguments.storage_options).rollback(
-        to=arguments.to,
-        partitions=arguments.partition,
-        dry_run=arguments.dry_run,
-        keep=arguments.keep,
-        keep_in_place=arguments.keep_in_place,
-        run_id=arguments.run_id,
+        to=arguments.to, partitions=arguments.partition, **asked_of_job(arguments)
     )
     status = print_job_report(report, as_json=arguments.json)
     return Status.FOUND if arguments.dry_run else status
