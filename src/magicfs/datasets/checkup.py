@@ -221,7 +221,7 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
     if found := await find_unfinished_jobs(engine, location.key, visitors=True):
         told = "; ".join(map(_told, found[:_SHOWN]))
         home = Location(location.scheme, location.bucket, found[0].layout.destination)
-        advice = f"if none of their drivers is running: magicfs recover {home.url} --dry-run, then what it says"
+        advice = f"if none of their drivers is running: magicfs recover {home.url} --dry-run, and its next"
         advice = crowded(location.url, len(found)) or advice
         return Finding("jobs", "look", f"{len(found)} unfinished: {told}", advice)
     foreign = [one for finder in finders().values() for one in await finder.find_all(engine, location, None)]
