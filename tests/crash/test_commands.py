@@ -71,6 +71,22 @@ def test_what_a_job_takes_back_or_replaces_meanwhile_is_not_adopted(place: str, 
     assert (cell.troubles, cell.runs > 5) == ([], True)
 
 
+@pytest.mark.parametrize(
+    ("place", "first", "second", "every"),
+    [
+        # What was to be discarded is, and recover has ended the job that discards.
+        ("local files", "discard", "recover", 1),
+        # A rollback whose job was ended meanwhile writes no list of the files that it was to show.
+        ("a driver that replaces", "rollback_oldest", "rollback", 97),
+    ],
+)
+def test_what_ends_a_job_meanwhile_leaves_nothing_and_loses_nothing(
+    place: str, first: str, second: str, every: int
+) -> None:
+    cell = meet(place, first, second, every=every)
+    assert (cell.troubles, cell.runs > 40) == ([], True)
+
+
 @pytest.mark.nightly
 def test_the_command_prints_a_table_and_the_figures_last(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -30,7 +30,7 @@ from magicfs.transaction import setup
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import find_unfinished_jobs
-from magicfs.transaction.record import JobRecord
+from magicfs.transaction.record import JobMoved, JobRecord
 
 __all__ = ["Turn", "context_of", "destination_of", "discarding", "end_others", "finish_published", "jobs_of"]
 
@@ -143,4 +143,5 @@ async def discarding(engine: Engine, location: Location, magic: MagicPath) -> As
         with suppress(MagicError):
             await own.finish(Wish.ABORT)
         raise
-    await own.finish(Wish.ABORT, reason="discarded")
+    with suppress(JobMoved):  # all is discarded, and another process has ended the job
+        await own.finish(Wish.ABORT, reason="discarded")

@@ -80,16 +80,16 @@ class Past(Extension):
             raise _cannot_keep(look.context, plan.equal_keys[0])
 
     async def before_commit_point(self, look: Look) -> dict[str, object]:
-        """Raises ObjectNotFound if a file that a rollback shows again is not there, or is another one."""
+        """Raises ObjectNotFound, before it writes, if a file that a rollback shows again is gone or another."""
         restored = look.output.restored
         if look.context.options.rollback.job is None:
             return {}
-        written = await facts.write_restored(look.engine, look.context, new_token(), restored.values())
         found = await compare(look.engine, look.destination, restored)
         gone = [key for key in (*found.missing, *found.altered) if is_data(key, "")]
         if gone := gone or [*found.missing, *found.altered]:
             raise files_gone(look.engine, look.context, gone)
-        return {"restored": written}
+        restored_list = await facts.write_restored(look.engine, look.context, new_token(), restored.values())
+        return {"restored": restored_list}
 
     async def settle(self, job: Settling) -> None:
         if job.job.restored:

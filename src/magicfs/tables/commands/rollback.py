@@ -41,8 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Roll back, and print what was published and what that changed."""
     from magicfs.tables.dataset import Dataset
 
-    report = Dataset(arguments.url, storage_options=arguments.storage_options).rollback(
-        to=arguments.to, partitions=arguments.partition, **asked_of_job(arguments)
-    )
+    dataset = Dataset(arguments.url, storage_options=arguments.storage_options)
+    report = dataset.rollback(arguments.to, partitions=arguments.partition, **asked_of_job(arguments))
     status = print_job_report(report, as_json=arguments.json)
     return Status.FOUND if arguments.dry_run else status
