@@ -80,7 +80,7 @@ class Past(Extension):
             raise _cannot_keep(look.context, plan.equal_keys[0])
 
     async def before_commit_point(self, look: Look) -> dict[str, object]:
-        """Raises ObjectNotFound, before it writes, if a file that a rollback shows again is gone or another."""
+        """Raises ObjectNotFound, before it writes, if a file that a rollback shows is gone or another."""
         restored = look.output.restored
         if look.context.options.rollback.job is None:
             return {}
