@@ -357,3 +357,25 @@ class TestColumns:
         with pytest.raises(UsageError, match=r"cast it to a (date|timestamp)"):
             table = pa.table({"id": [0], "day": days[1 - first]})
             magicfs.write(table, url, partition_by="day", mode="overwrite_partitions")
+
+    @pytest.mark.parametrize("verb", ["rollback", "rewrite"])
+    @pytest.mark.parametrize("compacted", [False, True])
+    def test_a_column_that_came_later_stays_when_an_older_partition_is_published_last(
+        self, url: str, verb: str, compacted: bool
+    ) -> None:
+        how: Any = {"partition_by": "p", "mode": "overwrite_partitions", "keep": "7d"}
+        dataset = magicfs.Dataset(url)
+        for number in range(2):
+            first = magicfs.write(
+                pa.table({"id": [0], "p": ["a"]}), url, **how, options={"label": f"{number}"}
+            )
+        magicfs.write(pa.table({"id": [1], "p": ["b"]}), url, partition_by="p", mode="append")
+        magicfs.write(pa.table({"id": [2], "p": ["b"]}), url, partition_by="p", mode="append")
+        magicfs.write(pa.table({"id": [3], "p": ["z"], "note": ["x"]}), url, partition_by="p", mode="append")
+        if verb == "rollback":
+            dataset.rollback(first.job_id, partitions="p=a", keep="7d")
+        else:
+            dataset.rewrite(partitions="p=b")
+        if compacted:
+            dataset.compact()
+        assert [row["note"] for row in self.rows(url)] == [None, None, None, "x"]

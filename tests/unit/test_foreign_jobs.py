@@ -180,7 +180,7 @@ def test_doctor_names_it_and_the_command_that_shows_it(bucket: Bucket, url: str,
     job = theirs(bucket)
     code, out, _ = run("doctor", url, "--read-only")
     assert code == 1
-    assert f"1 of other programs have not ended, such as {job.id}" in out
+    assert f"1 unfinished of other programs, such as {job.id}" in out
     assert f"magicfs recover {url} shows each" in out
 
 

@@ -76,8 +76,8 @@ def to_parquet(
         The report of the job.
 
     Raises:
-        UsageError: ``client`` is none, a partition column is missing, or rows do not fit what is there;
-            nothing was changed.
+        UsageError: ``client`` is not a client of Dask, a partition column is missing, or rows do not fit what
+            is there; nothing was changed.
         MagicError: As ``Job.setup`` and ``Job.commit``.
         Exception: The last error of a partition.
     """

@@ -221,12 +221,13 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
     if found := await find_unfinished_jobs(engine, location.key, visitors=True):
         told = "; ".join(map(_told, found[:_SHOWN]))
         home = Location(location.scheme, location.bucket, found[0].layout.destination)
-        advice = f"if none of their drivers is running: magicfs recover {home.url} --dry-run, and its next"
+        command = f"magicfs recover {home.url} --dry-run"
+        advice = f"if none of their drivers is running: {command}, then the command that it prints as next"
         advice = crowded(location.url, len(found)) or advice
         return Finding("jobs", "look", f"{len(found)} unfinished: {told}", advice)
     foreign = [one for finder in finders().values() for one in await finder.find_all(engine, location, None)]
     if foreign:
-        said = f"{len(foreign)} of other programs have not ended, such as {foreign[0].context.job}"
+        said = f"{len(foreign)} unfinished of other programs, such as {foreign[0].context.job}"
         return Finding("jobs", "look", said, f"magicfs recover {location.url} shows each, and what to do")
     if below := await destinations_below(engine, location):
         told = f"no unfinished job here, but there are unfinished jobs below: {', '.join(below[:_SHOWN])}"

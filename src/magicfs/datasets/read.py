@@ -11,7 +11,7 @@ from datetime import datetime
 
 from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound, StoreError, UsageError
+from magicfs.errors import MagicError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
@@ -102,7 +102,7 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
             f"job {publishing[0]} is being published to {location.url}, and is the first one there",
             hint=f"wait for it, or if its driver is dead, run: magicfs recover {location.url}",
         )
-    with suppress(StoreError):  # who may read here may be refused above
+    with suppress(MagicError):  # a refusal above, or a broken pointer, is not what was asked about
         for above in paths.parents(location.key):
             if await chain.newest_job(engine.store, above, READING) is not None:
                 whole = Location(location.scheme, location.bucket, above).url

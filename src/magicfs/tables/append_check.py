@@ -124,10 +124,10 @@ def clashes(
     if partitioning == "hive":
         yield from _directories(named, comes)
     for field in there:
-        if _INDEX.fullmatch(field.name):  # of a frame of pandas; another has none, or a range
-            continue
         if field.name in partition_by:
             yield f"column {field.name!r} is in the existing files, and would be in directory names now"
+        elif field.name not in comes.names and _INDEX.fullmatch(field.name):
+            continue  # the index of a frame of pandas; another frame may have none
         elif field.name not in comes.names:
             yield f"column {field.name!r} is missing in the new rows{_other_case(field.name, comes)}"
         else:

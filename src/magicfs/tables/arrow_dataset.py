@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from magicfs.protocol.final_names import job_named
+from magicfs.protocol.paths import prefix_of
 from magicfs.tables.partition_names import guessed_type, values_of
 
 __all__ = ["arrow_dataset"]
@@ -23,28 +26,27 @@ def arrow_dataset(
 ) -> ds.Dataset:
     """The dataset of files by relative keys, those of the newest job first; rows come by names of files.
 
-    Without a schema it has the columns of the newest file: a job that is compared with the rows there leaves
-    none of theirs out. A column that holds only nulls there has the type that one of the next files gives it,
-    or the oldest. A partition column is a number only if each value is written as one: ``02134`` stays text.
+    Without a schema it has the columns of one file of each job, of up to 16 jobs: what was published last may
+    be an older partition, without a column that came later. A partition column is a number only if each value
+    is written as one: ``02134`` stays text.
     """
     if schema is None and partitioning == "hive":
         partitioning = _hive(keys)
     opened = partial(ds.dataset, partitioning=partitioning, partition_base_dir=base, **how)
-    paths = [f"{base}/{key}" if base else key for key in keys]
+    paths = [f"{prefix_of(base)}{key}" for key in keys]
     if schema is None:
-        schema = opened(paths[:1]).schema
-        for path in (*paths[1:_LOOKED_AT], *paths[_LOOKED_AT:][-1:]):
-            if not any(pa.types.is_null(one.type) for one in schema):
-                break
-            with suppress(pa.ArrowException):  # other types under one name: of the newest file then
-                schema = pa.unify_schemas([schema, opened([path]).schema])
+        jobs = {job_named(path.rpartition("/")[2]): path for path in reversed(paths)}
+        with ThreadPoolExecutor(_LOOKED_AT) as pool:
+            looked_at = list(jobs.values())[: -_LOOKED_AT - 1 : -1]
+            schema, *others = pool.map(lambda path: opened([path]).schema, looked_at)
+        for other in others:
+            with suppress(pa.ArrowException):  # other types under one name: those of the newer file
+                schema = pa.unify_schemas([schema, other])
     return opened(sorted(paths), schema=schema)
 
 
 def _hive(keys: Sequence[str]) -> ds.Partitioning:
-    texts: dict[str, set[str | None]] = {}
-    for directory in {key.rpartition("/")[0] for key in keys}:
-        for name, text in values_of(f"{directory}/").items():
-            texts.setdefault(name, set()).add(text)
-    fields = [(name, _TYPES.get(guessed_type(there), pa.string())) for name, there in texts.items()]
-    return ds.partitioning(pa.schema(fields), flavor="hive")
+    rows = [values_of(f"{directory}/") for directory in dict.fromkeys(key.rpartition("/")[0] for key in keys)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    kinds = [_TYPES.get(guessed_type(row.get(name) for row in rows), pa.string()) for name in names]
+    return ds.partitioning(pa.schema(list(zip(names, kinds, strict=True))), flavor="hive")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-__all__ = ["add_asked_keeping", "add_keeping", "asked_of_job"]
+__all__ = ["add_asked_of_job", "add_keeping", "asked_of_job"]
 
 
 def asked_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -19,9 +19,9 @@ def add_keeping(parser: argparse.ArgumentParser, text: str) -> None:
     _add_in_place(parser)
 
 
-def add_asked_keeping(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add ``--keep``, of which ``text`` is the help, and ``--no-keep``: one is needed where files would be
-    deleted for good. And ``--keep-in-place``.
+def add_asked_of_job(parser: argparse.ArgumentParser, what: str, text: str) -> None:
+    """Add what ``asked_of_job`` passes on. ``--keep``, of which ``text`` is the help, or ``--no-keep`` is
+    needed where files would be deleted for good. ``what``: a drop, or a rollback.
     """
     from magicfs.protocol.period import NOT_SAID
 
@@ -35,6 +35,8 @@ def add_asked_keeping(parser: argparse.ArgumentParser, text: str) -> None:
         help="delete files at once unless another job keeps them",
     )
     _add_in_place(parser)
+    repeated = f"name of the run: a second {what} with this name does nothing"
+    parser.add_argument("--run-id", metavar="ID", help=repeated)
 
 
 def _add_in_place(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 
 from magicfs.cli.printing import print_report
 from magicfs.cli.storage import add_destination
-from magicfs.past.commands.keeping import add_asked_keeping, asked_of_job
+from magicfs.past.commands.keeping import add_asked_of_job, asked_of_job
 from magicfs.report import human_bytes
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
@@ -35,10 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         help="a condition on partition values and file facts, such as \"day < '2026-01-01'\"",
     )
-    add_asked_keeping(parser, "how long to keep the dropped files, such as 7d")
-    parser.add_argument(
-        "--run-id", metavar="ID", help="name of the run: a second drop with this name does nothing"
-    )
+    add_asked_of_job(parser, "drop", "how long to keep the dropped files, such as 7d")
 
 
 def run(arguments: argparse.Namespace) -> int:

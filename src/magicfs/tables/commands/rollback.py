@@ -7,7 +7,7 @@ import argparse
 from magicfs.cli.printing import print_job_report
 from magicfs.cli.statuses import Status
 from magicfs.cli.storage import add_destination
-from magicfs.past.commands.keeping import add_asked_keeping, asked_of_job
+from magicfs.past.commands.keeping import add_asked_of_job, asked_of_job
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
@@ -31,10 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="roll back only this directory relative to URL, such as day=2026-01-01; may be repeated",
     )
-    add_asked_keeping(parser, "how long to keep the files published since, such as 7d")
-    parser.add_argument(
-        "--run-id", metavar="ID", help="name of the run: a second rollback with this name does nothing"
-    )
+    add_asked_of_job(parser, "rollback", "how long to keep the files published since, such as 7d")
 
 
 def run(arguments: argparse.Namespace) -> int:
