@@ -323,3 +323,22 @@ def test_a_file_that_was_written_over_is_an_error(tmp_path: Path) -> None:
     published(2)
     with pytest.raises(StoreError, match="it was published, and is gone or was written over"):
         list(snapshot.rows(task, frame, asked))
+
+
+def test_a_column_that_came_later_stays_when_an_older_partition_is_published_last(tmp_path: Path) -> None:
+    url, dataset = tmp_path.as_uri(), magicfs.Dataset(tmp_path.as_uri())
+    how: Any = {"partition_by": "p", "mode": "overwrite_partitions", "keep": "7d"}
+    first = magicfs.write(pa.table({"id": [0], "p": ["a"]}), url, **how)
+    magicfs.write(pa.table({"id": [1], "p": ["a"]}), url, **how)
+    magicfs.write(pa.table({"id": [2], "p": ["b"], "note": ["x"]}), url, **how)
+    dataset.rollback(first.job_id, partitions="p=a", keep="7d")
+    asked = replace(OPTIONS, path=url)
+    place = snapshot.connect(asked)
+    found = snapshot.snapshot(place, None)
+    frame = snapshot.columns(place, found, asked)
+    assert frame.fieldNames() == ["id", "note", "p"]
+    batches = [
+        batch for task in snapshot.share(found, frame, asked) for batch in snapshot.rows(task, frame, asked)
+    ]
+    rows = sorted((row["id"], row["note"]) for batch in batches for row in batch.to_pylist())
+    assert rows == [(0, None), (2, "x")]

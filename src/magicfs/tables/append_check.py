@@ -15,6 +15,7 @@ from magicfs.datasets.connection import open_destination
 from magicfs.errors import MagicError, UsageError
 from magicfs.formats.manifest import ManifestFile
 from magicfs.job.spec import JobSpec
+from magicfs.past.file_facts import partition_values
 from magicfs.protocol import paths
 from magicfs.tables import partition_names
 from magicfs.tables.partition_names import Partitioning, Values
@@ -113,7 +114,7 @@ def clashes(
     New columns fit: readers take them for null in older files. So do other forms of one type, such as text
     with large offsets or categories of text, other units of a moment, and columns that hold only nulls.
     """
-    named = partition_names.values_of(key)
+    named = partition_values(key)
     found = list(named)
     if partitioning == "hive" and found != list(partition_by):
         yield (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from magicfs.past.file_facts import partition_values
 from magicfs.protocol.final_names import job_named
 from magicfs.protocol.paths import prefix_of
-from magicfs.tables.partition_names import guessed_type, values_of
+from magicfs.tables.partition_names import guessed_type
 
-__all__ = ["arrow_dataset"]
+__all__ = ["arrow_dataset", "of_each_job"]
 
 _LOOKED_AT = 16
 _TYPES = {"int": pa.int32(), "bigint": pa.int64()}
@@ -35,18 +36,25 @@ def arrow_dataset(
     opened = partial(ds.dataset, partitioning=partitioning, partition_base_dir=base, **how)
     paths = [f"{prefix_of(base)}{key}" for key in keys]
     if schema is None:
-        jobs = {job_named(path.rpartition("/")[2]): path for path in reversed(paths)}
         with ThreadPoolExecutor(_LOOKED_AT) as pool:
-            looked_at = list(jobs.values())[: -_LOOKED_AT - 1 : -1]
-            schema, *others = pool.map(lambda path: opened([path]).schema, looked_at)
+            schema, *others = pool.map(lambda path: opened([path]).schema, of_each_job(paths))
         for other in others:
             with suppress(pa.ArrowException):  # other types under one name: those of the newer file
                 schema = pa.unify_schemas([schema, other])
     return opened(sorted(paths), schema=schema)
 
 
+def of_each_job(keys: Iterable[str]) -> list[str]:
+    """The first file of each job, of up to 16 jobs, given those of the newest job first."""
+    jobs = {job_named(key.rpartition("/")[2]): key for key in reversed(list(keys))}
+    return list(jobs.values())[: -_LOOKED_AT - 1 : -1]
+
+
 def _hive(keys: Sequence[str]) -> ds.Partitioning:
-    rows = [values_of(f"{directory}/") for directory in dict.fromkeys(key.rpartition("/")[0] for key in keys)]
+    rows = [
+        partition_values(f"{directory}/")
+        for directory in dict.fromkeys(key.rpartition("/")[0] for key in keys)
+    ]
     names = dict.fromkeys(name for row in rows for name in row)
     kinds = [_TYPES.get(guessed_type(row.get(name) for row in rows), pa.string()) for name in names]
     return ds.partitioning(pa.schema(list(zip(names, kinds, strict=True))), flavor="hive")

@@ -26,7 +26,6 @@ __all__ = [
     "is_number",
     "text_of",
     "unescape",
-    "values_of",
 ]
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -115,16 +114,6 @@ def _escaped(name: str, text: str) -> str:
             "keys; replace it, or partition by another column"
         )
     return escape(text)
-
-
-def values_of(key: str) -> dict[str, str | None]:
-    """What the directories of a relative key name."""
-    values: dict[str, str | None] = {}
-    for element in key.split("/")[:-1]:
-        name, equals, text = element.partition("=")
-        if equals and name:
-            values[unescape(name)] = None if text == HIVE_DEFAULT_PARTITION else unescape(text)
-    return values
 
 
 def is_number(text: str) -> bool:

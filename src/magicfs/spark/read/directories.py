@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from magicfs.errors import UsageError
-from magicfs.tables import partition_names
+from magicfs.past.file_facts import partition_values
 from magicfs.tables.partition_names import Values
 
 __all__ = ["column_of", "is_needed", "values_of"]
@@ -21,7 +21,7 @@ __all__ = ["column_of", "is_needed", "values_of"]
 
 def values_of(keys: Iterable[str]) -> dict[str, Values]:
     """The values of each key. Raises UsageError if keys have different partition columns."""
-    found: dict[str, Values] = {key: partition_names.values_of(key) for key in keys}
+    found: dict[str, Values] = {key: partition_values(key) for key in keys}
     first = next(iter(found), "")
     for key, values in found.items():
         if tuple(values) != tuple(found[first]):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from magicfs.datasets.as_of import view_at
 from magicfs.datasets.connection import Destination, open_destination
@@ -26,6 +26,7 @@ from magicfs.spark.read import schema as schemas
 from magicfs.spark.read.declared import fitted, found_columns
 from magicfs.spark.read.files import Piece, Place
 from magicfs.spark.read.options import ReadOptions
+from magicfs.tables.arrow_dataset import of_each_job
 from magicfs.tables.partition_names import Values
 
 __all__ = ["FilesOfTask", "check_job", "columns", "connect", "head", "rows", "share", "snapshot"]
@@ -74,21 +75,23 @@ async def _files(engine: Engine, location: Location, job: str | None) -> Mapping
 
 
 def columns(destination: Destination, found: Mapping[str, ManifestFile], options: ReadOptions) -> StructType:
-    """The columns of a dataset without a given schema: those of the newest file and of the directories.
+    """The columns of a dataset without a given schema: those of a file of each job, and of the directories.
 
     Raises UsageError if there are no files.
     """
-    newest = next(iter(found), None)
-    if newest is None:
+    if not found:
         raise UsageError(
             f"the dataset {destination.location.url} has no files that could tell its columns; "
             "name them in .schema(…)"
         )
-    kind = files.format_of(newest, options.file_format)
-    with _Reading(newest), _opened(destination, found[newest]) as source:
-        of_file = schemas.of_file(files.columns_of(source, newest, kind), kind)
-    values = _values(found, options)
-    schema = schemas.chosen(schemas.of_dataset(of_file, values.values()), options.columns)
+    fields: dict[str, StructField] = {}
+    for key in of_each_job(found):
+        kind, known = files.format_of(key, options.file_format), {name.lower() for name in fields}
+        with _Reading(key), _opened(destination, found[key]) as source:
+            of_file = schemas.of_file(files.columns_of(source, key, kind), kind)
+        fields |= {one.name: one for one in of_file.fields if one.name.lower() not in known}
+    values, of_files = _values(found, options), StructType(list(fields.values()))
+    schema = schemas.chosen(schemas.of_dataset(of_files, values.values()), options.columns)
     schemas.arrow_schema(schema)
     return schema
 
