@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -331,6 +332,22 @@ class TestColumns:
         with pytest.raises(UsageError, match="'02134', but the new int64 would be written as a number"):
             magicfs.write(pa.table({"id": [1], "zip": [2134]}), url, partition_by="zip", mode="append")
 
+    def test_an_index_that_both_frames_have_is_compared(self, url: str) -> None:
+        frame = pd.DataFrame({"id": [1, 3, 2, 4], "p": list("acbd")})
+        magicfs.write(frame[frame["id"] != 2], url, partition_by="p")
+        named = frame[frame["id"] == 2].set_axis(["x"])
+        with pytest.raises(UsageError, match="'__index_level_0__' is int64 in the existing files"):
+            magicfs.write(named, url, partition_by="p", mode="append")
+
+    def test_a_connection_of_duckdb_is_no_data(self, url: str) -> None:
+        with duckdb.connect() as connection, pytest.raises(UsageError, match="pass a relation, such as con"):
+            magicfs.write(connection, url)
+
+    def test_a_day_that_is_no_run_says_so_first(self, url: str) -> None:
+        magicfs.write(pa.table({"id": [0]}), url, run_id="2026-11-25")
+        with pytest.raises(UsageError, match="no job, run or tag '2026-11-26' is there, and as a time"):
+            magicfs.Dataset(url).to_arrow(as_of="2026-11-26")
+
     def test_a_directory_of_a_dataset_is_no_dataset(self, url: str) -> None:
         magicfs.write(pa.table({"id": [0], "day": ["mon"]}), url, partition_by="day")
         with pytest.raises(UsageError, match=f"day=mon is in the dataset {url}; read that one"):
@@ -344,10 +361,10 @@ class TestColumns:
         assert [row["note"] for row in self.rows(url)] == [None, "x", last]
 
     def test_the_index_of_a_frame_that_was_filtered_keeps_nobody_from_writing(self, url: str) -> None:
-        frame = pd.DataFrame({"id": [1, 2, 3], "p": ["a", "b", "c"]})
+        frame = pd.DataFrame({"id": [1, 3, 2, 4], "p": list("acbd")})
         magicfs.write(frame[frame["id"] != 2], url, partition_by="p")
         magicfs.write(frame[frame["id"] == 2].reset_index(drop=True), url, partition_by="p", mode="append")
-        assert [row["id"] for row in self.rows(url)] == [1, 2, 3]
+        assert [row["id"] for row in self.rows(url)] == [1, 2, 3, 4]
 
     @pytest.mark.parametrize("first", [0, 1])
     def test_a_day_and_a_moment_are_not_two_partitions(self, url: str, first: int) -> None:

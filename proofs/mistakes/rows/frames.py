@@ -78,10 +78,12 @@ def day_and_moment(user: User) -> Rows:
 
 
 def index_once(user: User) -> Rows:
-    frame = pd.DataFrame({"day": ["1", "2", "3"], "sold": [1, 2, 3]})
+    frame = pd.DataFrame({"day": ["1", "3", "2", "4"], "sold": [1, 3, 2, 4]})  # without the third: no range
     _write(user, frame[frame["sold"] != 2], partition_by="day")
     _write(user, pd.DataFrame({"day": ["2"], "sold": [2]}), "overwrite_partitions", partition_by="day")
-    return ["day=1 sold=1", "day=2 sold=2", "day=3 sold=3"]
+    index = "__index_level_0__"
+    kept = [f"day={day} sold={day} {index}={number}" for number, day in ((0, 1), (1, 3), (3, 4))]
+    return [*kept, "day=2 sold=2"]
 
 
 MISTAKES = {

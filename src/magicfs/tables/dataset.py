@@ -130,7 +130,7 @@ class Dataset(_Address):
             as_of: The dataset as of a publication: a ``datetime`` with a time zone, or the same as text in
                 ISO 8601; a job id, a run id or a tag. Prefix ``job:``, ``run:``, ``tag:`` or ``time:`` to be
                 explicit. You get all files of that moment, or an error.
-            schema: A pyarrow schema; by default that of the newest file. Required if there are no files.
+            schema: A pyarrow schema; by default of a file of each of the last 16 jobs. Needed without files.
             format: As for ``pyarrow.dataset.dataset``.
             partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination. With
                 ``"hive"`` a column is ``int32`` or ``int64`` if all values are whole numbers, else text: so
