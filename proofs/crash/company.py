@@ -16,11 +16,11 @@ from typing import Any, Final, TypeVar
 from magicfs.datasets import recover_jobs
 from magicfs.datasets.abort import abort_job
 from magicfs.datasets.read import current_view
-from magicfs.datasets.verify import verify_files
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pendingset import PendingSet
+from magicfs.operate.verify import verify_files
 from magicfs.past.compact import compact_chain
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location

@@ -10,7 +10,7 @@ __all__ = ["LOG_MUTANTS", "WrongLog"]
 _LOG: Final = "magicfs.manifests.log"
 _NAMES: Final = "magicfs.manifests.log_names"
 _GROWTH: Final = "magicfs.past.log_growth"
-_ADOPT: Final = "magicfs.datasets.adopt"
+_ADOPT: Final = "magicfs.operate.adopt"
 
 
 @dataclass(frozen=True, slots=True)

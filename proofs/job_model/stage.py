@@ -11,7 +11,6 @@ from typing import Any, Final
 from uuid import uuid4
 
 from magicfs import datasets
-from magicfs.datasets.adopt import adopt_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError, OutputExists, Unavailable, UsageError
 from magicfs.filesystem.tracking import StoreRecorder
@@ -22,6 +21,7 @@ from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests.chain import ADOPT, COMPACT, manifest_key, pointer_key
+from magicfs.operate.adopt import adopt_files
 from magicfs.past.compact import _stem_of_sums, compact_chain
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId

@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["SIDE_MUTANTS", "SideMutant"]
 
-_ADOPT: Final = "magicfs.datasets.adopt"
+_ADOPT: Final = "magicfs.operate.adopt"
 _JOB: Final = "magicfs.job.job"
 _JOB_COMMIT: Final = "magicfs.job.commit"
 _SETTINGS: Final = "magicfs.filesystem.job_settings"

@@ -244,9 +244,9 @@ FAR = {
         'if dash and keep.get(f"{stem}-", job) != job:',
         "if job != linked[0].job_id:",
     ),
-    "adopt_looks": ("magicfs.datasets.adopt", "await refuse_unfinished(engine, location)", "pass"),
+    "adopt_looks": ("magicfs.operate.adopt", "await refuse_unfinished(engine, location)", "pass"),
     "adopt_list_again": (
-        "magicfs.datasets.adopt",
+        "magicfs.operate.adopt",
         "there = await listed_files(store, location)",
         "there = found.files",
     ),

@@ -13,10 +13,10 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.datasets.adopt import AdoptReport, adopt_files
 from magicfs.errors import CommitDenied, FormatError, UsageError
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
+from magicfs.operate.adopt import AdoptReport, adopt_files
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request

@@ -40,7 +40,7 @@ CEILINGS: Final = {
     "modules on the spine of one file": 50,
     "modules on the way of one file": 89,
     "functions on the spine of one file": 669,
-    "lines of the core": 52_095,
+    "lines of the core": 49_827,
     "lines shipped": 75_537,
     "arguments of Job": 14,
     "fields of the job object": 30,

@@ -305,7 +305,7 @@ class TestVerifying:
     def test_what_the_store_tells_is_not_read(self):
         scene = JobScene(DEST, world=World(capabilities=TELLING))
         scene.published({"a.bin": b"1" * 1000, "b.csv": b"n\n"}, checksums=True)
-        from magicfs.datasets.verify import verify_files
+        from magicfs.operate.verify import verify_files
         from magicfs.protocol import paths
 
         traffic = scene.traffic()

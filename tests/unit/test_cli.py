@@ -16,7 +16,7 @@ from magicfs import errors
 from magicfs.cli import main as cli
 from magicfs.cli.printing import print_table, printable
 from magicfs.cli.storage import parse_storage_options
-from magicfs.datasets.open_uploads import survey
+from magicfs.operate.open_uploads import survey
 from magicfs.protocol.period import human_age
 from magicfs.report import JobReport
 from magicfs.stores import backends

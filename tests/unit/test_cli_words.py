@@ -148,7 +148,7 @@ def test_notes_of_an_error_are_part_of_its_message(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("magicfs.datasets.verify.verify", fail)
+    monkeypatch.setattr("magicfs.operate.verify.verify", fail)
     assert said(capsys, 6, "verify", "s3://b") == "magicfs: it is visible\n  and\\x1b more\n"
     assert json.loads(said(capsys, 6, "verify", "s3://b", "--json")) == {
         "kind": "CommitUnfinished",
@@ -163,7 +163,7 @@ def test_an_interruption_is_said_likewise(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("magicfs.datasets.verify.verify", stop)
+    monkeypatch.setattr("magicfs.operate.verify.verify", stop)
     assert said(capsys, 130, "verify", "s3://b") == "magicfs: interrupted\n"
     assert json.loads(said(capsys, 130, "verify", "s3://b", "--json"))["exit_status"] == 130
 

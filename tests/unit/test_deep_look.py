@@ -13,7 +13,7 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.datasets import deep_look
+from magicfs.operate import deep_look
 from magicfs.report import VerifyReport
 from proofs.scenes.job_scene import JobScene
 

@@ -14,10 +14,10 @@ from fsspec.asyn import sync
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.datasets.checkup import DoctorReport, Finding
-from magicfs.datasets.upload_owners import shares_of
 from magicfs.engine import Engine
 from magicfs.errors import AuditFailed, PermissionDenied
+from magicfs.operate.checkup import DoctorReport, Finding
+from magicfs.operate.upload_owners import shares_of
 from magicfs.protocol.paths import parse_url
 from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.counting_store import CountingStore
@@ -143,7 +143,7 @@ class TestUploads:
     @staticmethod
     def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         at = time.time() + seconds
-        monkeypatch.setattr("magicfs.datasets.upload_owners.time.time", lambda: at)
+        monkeypatch.setattr("magicfs.operate.upload_owners.time.time", lambda: at)
 
     @staticmethod
     def uploads(scene: JobScene, url: str = "") -> list[tuple[str, str, str]]:

@@ -15,12 +15,12 @@ from fsspec.core import url_to_fs
 
 import magicfs
 from magicfs import datasets
-from magicfs.cli.show_job import show_job
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.task import Task
 from magicfs.manifests import chain
+from magicfs.operate.commands.show_job import show_job
 from magicfs.protocol import magic
 from magicfs.stores.conditions import Conditions
 from magicfs.testing.store_faults import Fault, Kind

@@ -13,7 +13,6 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.datasets.adopt import adopt_files
 from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound
@@ -21,6 +20,7 @@ from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain, log, log_names
 from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run
+from magicfs.operate.adopt import adopt_files
 from magicfs.past import log_growth
 from magicfs.past.compact import CompactReport, compact_chain
 from magicfs.past.history import history_of

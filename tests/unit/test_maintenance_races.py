@@ -14,13 +14,13 @@ import pytest
 
 import magicfs
 from magicfs.datasets import recover_jobs
-from magicfs.datasets.adopt import adopt_files
-from magicfs.datasets.verify import verify_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
+from magicfs.operate.adopt import adopt_files
+from magicfs.operate.verify import verify_files
 from magicfs.past.compact import compact_chain
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions

@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from os import PathLike
-from typing import Unpack
+from typing import Final, Unpack
 
-from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import Way, context_of, on_destination, was_published
 from magicfs.datasets.finders import Cluster, finders
 from magicfs.engine import Engine
@@ -20,6 +19,7 @@ from magicfs.formats.job_object import JobObject
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import Decision, End, Wish, decide, end_of
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
@@ -29,7 +29,9 @@ from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome, refusal
 
-__all__ = ["finish_job", "recover", "recover_jobs"]
+__all__ = ["destinations_below", "finish_job", "recover", "recover_jobs"]
+
+_LOOKED_AT: Final = 1000
 
 
 def recover(
@@ -98,6 +100,18 @@ async def _foreign(
     if listed and acting and (job is not None or not found):
         raise listed[0].promise_missing(f"{location.url} --job {listed[0].context.job}")
     return [] if acting else [one.as_left() for one in listed]
+
+
+async def destinations_below(engine: Engine, location: Location) -> list[str]:
+    """URLs of directories below where work of jobs lies; of those that the first names show."""
+    found: dict[str, None] = {}
+    async for info in engine.store.list(paths.prefix_of(location.key), limit=_LOOKED_AT):
+        names = paths.elements(info.key[len(paths.prefix_of(location.key)) :])
+        at = next((n for n, name in enumerate(names) if name.startswith(MAGIC)), 0)
+        if at:
+            place = Location(location.scheme, location.bucket, paths.join(location.key, *names[:at]))
+            found[place.url] = None
+    return list(found)
 
 
 async def finish_job(engine: Engine, location: Location, found: OtherJob) -> RecoveredJob:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from magicfs.catalogs.port import Catalog
     from magicfs.catalogs.register import RegisterReport
-    from magicfs.datasets.adopt import AdoptReport
-    from magicfs.datasets.checkup import DoctorReport
     from magicfs.datasets.connection import Destination, Way
     from magicfs.datasets.finders import Cluster
     from magicfs.formats.footer import Footer
+    from magicfs.operate.adopt import AdoptReport
+    from magicfs.operate.checkup import DoctorReport
     from magicfs.past.compact import CompactReport
     from magicfs.past.drop import DropReport, Where
     from magicfs.past.expire import ExpireReport
@@ -496,7 +496,7 @@ class Dataset(_Address):
         Raises:
             ObjectNotFound: Nothing is published there.
         """
-        from magicfs.datasets.verify import verify
+        from magicfs.operate.verify import verify
 
         return verify(self.url, deep=deep, **self._way)
 
@@ -510,7 +510,7 @@ class Dataset(_Address):
         Args:
             read_only: Write nothing; then write permissions and conditions are not checked.
         """
-        from magicfs.datasets.checkup import doctor
+        from magicfs.operate.checkup import doctor
 
         return doctor(self.url, read_only=read_only, **self._way)
 
@@ -573,7 +573,7 @@ class Dataset(_Address):
             CommitDenied: A job was published meanwhile; nothing was changed.
             FormatError: A list of kept files is broken.
         """
-        from magicfs.datasets.adopt import adopt
+        from magicfs.operate.adopt import adopt
 
         return adopt(self.url, dry_run=dry_run, **self._way)
 

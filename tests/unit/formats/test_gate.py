@@ -23,7 +23,7 @@ GOLDEN = ROOT / "tests" / "golden"
 _UNSAID = {"format", "requires", "version"}
 """What names a format, and what a reader has to know of it: ``formats.fields.check_format``."""
 _NOT_IN_THE_GATE = {
-    "datasets/open_uploads.py": "lists what is pending; nothing is done by its word",
+    "operate/open_uploads.py": "lists what is pending; nothing is done by its word",
     "classic/base.py": "reads the `_SUCCESS` of its own job before it writes another",
     "classic/final_files.py": "a list that travels in a commit: its keys are compared by KeyCheck",
     "classic/reading.py": "chooses which files readers see",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 from magicfs.committers import registry
 from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.finders import finders
-from magicfs.datasets.upload_owners import Owner, shares_of
+from magicfs.datasets.recover import destinations_below
 from magicfs.engine import Engine
 from magicfs.errors import (
     FormatError,
@@ -25,6 +25,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.manifests import chain
+from magicfs.operate.upload_owners import Owner, shares_of
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
@@ -40,13 +41,12 @@ from magicfs.version import __version__
 if TYPE_CHECKING:
     from magicfs.stores.version_port import VersionStore
 
-__all__ = ["DoctorReport", "Finding", "Verdict", "destinations_below", "doctor"]
+__all__ = ["DoctorReport", "Finding", "Verdict", "doctor"]
 
 Verdict = Literal["ok", "look", "wrong"]
 """``ok``: nothing to do. ``look``: somebody should decide. ``wrong``: a job cannot work like this."""
 
 _PACKAGES: Final = ("fsspec", "s3fs", "aiobotocore", "gcsfs", "adlfs", "pyarrow", "pandas", "pyspark")
-_LOOKED_AT: Final = 1000
 _SHOWN: Final = 3
 _TRIED: Final = 20
 
@@ -104,18 +104,6 @@ def doctor(url: str | PathLike[str], *, read_only: bool = False, **way: Unpack[W
     findings: list[Finding] = [_versions()]
     place.run(_look, findings=findings, read_only=read_only)
     return DoctorReport(place.location.url, tuple(findings))
-
-
-async def destinations_below(engine: Engine, location: Location) -> list[str]:
-    """URLs of directories below where work of jobs lies; of those that the first names show."""
-    found: dict[str, None] = {}
-    async for info in engine.store.list(paths.prefix_of(location.key), limit=_LOOKED_AT):
-        names = paths.elements(info.key[len(paths.prefix_of(location.key)) :])
-        at = next((n for n, name in enumerate(names) if name.startswith(MAGIC)), 0)
-        if at:
-            place = Location(location.scheme, location.bucket, paths.join(location.key, *names[:at]))
-            found[place.url] = None
-    return list(found)
 
 
 def _versions() -> Finding:

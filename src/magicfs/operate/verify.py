@@ -6,13 +6,13 @@ from os import PathLike
 from typing import Unpack
 
 from magicfs.datasets.connection import Way, open_destination
-from magicfs.datasets.deep_look import look_into
 from magicfs.datasets.read import current_view
 from magicfs.engine import Engine
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by
+from magicfs.operate.deep_look import look_into
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location
 from magicfs.report import VerifyReport

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, and print what was seen. Returns 0 if nothing is to be done; 3 if the store refused something; 1
     for anything else that somebody should look at.
     """
-    from magicfs.datasets.checkup import doctor
+    from magicfs.operate.checkup import doctor
 
     report = doctor(arguments.url, read_only=arguments.read_only, storage_options=arguments.storage_options)
     if arguments.json:

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Adopt, and print what is lost."""
-    from magicfs.datasets.adopt import adopt
+    from magicfs.operate.adopt import adopt
 
     report = adopt(arguments.url, dry_run=arguments.dry_run, storage_options=arguments.storage_options)
     is_found = bool(report.problem or report.adopted or report.manifest)

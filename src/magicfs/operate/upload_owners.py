@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from magicfs.datasets.open_uploads import OpenUpload, Survey, ends, survey
 from magicfs.engine import Engine
+from magicfs.operate.open_uploads import OpenUpload, Survey, ends, survey
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import human_bytes

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare; nothing is changed. Returns 0 if the bucket shows exactly the dataset."""
-    from magicfs.datasets.verify import verify
+    from magicfs.operate.verify import verify
 
     report = verify(arguments.url, deep=arguments.deep, storage_options=arguments.storage_options)
     if arguments.json:

@@ -13,7 +13,7 @@ from magicfs.cli.storage import add_destination, on_store
 from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
-    from magicfs.datasets.open_uploads import OpenUpload, Survey
+    from magicfs.operate.open_uploads import OpenUpload, Survey
     from magicfs.protocol.paths import Location
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List what is pending; nothing is changed. Returns 0 if nothing is pending."""
-    from magicfs.datasets.open_uploads import survey
+    from magicfs.operate.open_uploads import survey
     from magicfs.stores import resolve
 
     url, options = resolve.split(arguments.url, arguments.storage_options)
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _document(location: Location, found: Survey, now: float) -> dict[str, object]:
-    from magicfs.datasets.open_uploads import ends
+    from magicfs.operate.open_uploads import ends
 
     return {
         "destination": location.url,
@@ -74,7 +74,7 @@ def _document(location: Location, found: Survey, now: float) -> dict[str, object
 
 def _print(location: Location, found: Survey) -> None:
     """Print what is pending, and the commands that end it, each once."""
-    from magicfs.datasets.open_uploads import ends
+    from magicfs.operate.open_uploads import ends
 
     if not found.uploads:
         write_line(f"nothing is pending under {location.url}")

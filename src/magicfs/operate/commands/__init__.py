@@ -1,0 +1,1 @@
+"""The commands that look at a destination or a bucket, one module each."""
