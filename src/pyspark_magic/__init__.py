@@ -55,7 +55,7 @@ class DefaultSource(DataSource):
         Raises:
             MagicError: The options cannot be right, or nothing was published.
         """
-        from magicfs.spark.read.reader import find_schema
+        from magicfs.spark.published.reader import find_schema
 
         found, self._job = find_schema(self.options)
         return found
@@ -66,7 +66,7 @@ class DefaultSource(DataSource):
         Raises:
             MagicError: The options or the schema cannot be right.
         """
-        from magicfs.spark.read.reader import make_reader
+        from magicfs.spark.published.reader import make_reader
 
         return make_reader(self.options, schema, self._job)
 
@@ -87,7 +87,7 @@ class DefaultSource(DataSource):
         Raises:
             MagicError: The options or the schema cannot be right.
         """
-        from magicfs.spark.read.stream import make_stream_reader
+        from magicfs.spark.published.stream import make_stream_reader
 
         return make_stream_reader(self.options, schema)
 

@@ -19,10 +19,10 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 import magicfs
 from magicfs.errors import StoreError, UsageError
 from magicfs.formats.manifest import Hides, KeptFiles, Manifest, ManifestFile
-from magicfs.spark.read import directories, files, options, schema, snapshot
-from magicfs.spark.read.declared import fitted
-from magicfs.spark.read.files import Piece
-from magicfs.spark.read.stream import end_of_batch, new_files
+from magicfs.spark.published import directories, files, options, schema, snapshot
+from magicfs.spark.published.declared import fitted
+from magicfs.spark.published.files import Piece
+from magicfs.spark.published.stream import end_of_batch, new_files
 from magicfs.tables import partition_names
 from magicfs.tables.formats import FORMATS, FileSettings, open_writer
 from magicfs.tables.partition_names import guessed_type

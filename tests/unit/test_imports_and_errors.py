@@ -74,7 +74,7 @@ def test_a_job_is_at_hand_before_what_carries_it_out() -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "code", ["magicfs.Dataset('memory://b/d').files()", "import magicfs.spark.read.reader"]
+    "code", ["magicfs.Dataset('memory://b/d').files()", "import magicfs.spark.published.reader"]
 )
 def test_who_reads_waits_for_nothing_that_looks_after_datasets(code: str) -> None:
     found = all_modules_after(f"import magicfs\ntry: {code}\nexcept magicfs.errors.MagicError: pass")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from magicfs.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from magicfs.spark.reading import read as read
     from magicfs.spark.streaming import Batch as Batch
     from magicfs.spark.streaming import batches as batches
     from magicfs.spark.streaming import sink as sink
@@ -34,6 +35,7 @@ _HOMES = {
     **dict.fromkeys(("COMMIT_SCHEMA", "arrow_function", "collect_commits"), "magicfs.spark.writers"),
     **dict.fromkeys(("commit_batch", "commit_row", "commit_text"), "magicfs.spark.writers"),
     **dict.fromkeys(("current_task", "group_function", "pandas_function"), "magicfs.spark.writers"),
+    "read": "magicfs.spark.reading",
     "write": "magicfs.spark.writing",
 }
 
@@ -49,6 +51,7 @@ __all__ = [
     "current_task",
     "group_function",
     "pandas_function",
+    "read",
     "sink",
     "write",
 ]

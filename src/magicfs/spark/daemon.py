@@ -16,7 +16,7 @@ __all__ = ["preload"]
 _OF_TASKS = (
     *("magicfs.spark.datasource", "magicfs.tables.partition_writer", "magicfs.spark.schema"),
     *(
-        "magicfs.spark.read.reader",
+        "magicfs.spark.published.reader",
         "magicfs.filesystem.chained",
         "magicfs.committers.magic",
         "magicfs.manifests.chain",

@@ -13,8 +13,8 @@ from magicfs.datasets.named_reads import NamedReads
 from magicfs.datasets.published_file import PublishedFile
 from magicfs.errors import UsageError
 from magicfs.manifests.comparison import Named
-from magicfs.spark.read import text
-from magicfs.spark.read.declared import found_columns
+from magicfs.spark.published import text
+from magicfs.spark.published.declared import found_columns
 from magicfs.tables.formats import FORMATS
 
 __all__ = ["Piece", "Place", "batches", "columns_of", "format_of", "open_file"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,15 +22,25 @@ from magicfs.past import publications
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
-from magicfs.spark.read import directories, files
-from magicfs.spark.read import schema as schemas
-from magicfs.spark.read.declared import fitted, found_columns
-from magicfs.spark.read.files import Piece, Place
-from magicfs.spark.read.options import ReadOptions
+from magicfs.spark.published import directories, files
+from magicfs.spark.published import schema as schemas
+from magicfs.spark.published.declared import fitted, found_columns
+from magicfs.spark.published.files import Piece, Place
+from magicfs.spark.published.options import ReadOptions
 from magicfs.tables.arrow_dataset import of_each_job
 from magicfs.tables.partition_names import Values
 
-__all__ = ["FilesOfTask", "check_job", "columns", "connect", "head", "rows", "share", "snapshot"]
+__all__ = [
+    "FilesOfTask",
+    "check_job",
+    "columns",
+    "connect",
+    "head",
+    "rows",
+    "schemas_of_jobs",
+    "share",
+    "snapshot",
+]
 
 _OPEN_COST = 4 * 2**20
 """What opening a file costs, in bytes that could be read meanwhile."""
@@ -74,7 +85,26 @@ async def _files(engine: Engine, location: Location, job: str | None) -> Mapping
     return shown_files(location, await view_at(engine, location, job))
 
 
-def columns(destination: Destination, found: Mapping[str, ManifestFile], options: ReadOptions) -> StructType:
+def schemas_of_jobs(
+    destination: Destination, found: Mapping[str, ManifestFile], options: ReadOptions
+) -> dict[str, pa.Schema]:
+    """The columns of a file of each of the last jobs, by key, the newest job's first."""
+
+    def look(key: str) -> pa.Schema:
+        with _Reading(key), _opened(destination, found[key]) as source:
+            return files.columns_of(source, key, files.format_of(key, options.file_format))
+
+    keys = of_each_job(found)
+    with ThreadPoolExecutor(max(1, len(keys))) as pool:
+        return dict(zip(keys, pool.map(look, keys), strict=True))
+
+
+def columns(
+    destination: Destination,
+    found: Mapping[str, ManifestFile],
+    options: ReadOptions,
+    looked_at: Mapping[str, pa.Schema] | None = None,
+) -> StructType:
     """The columns of a dataset without a given schema: those of a file of each job, and of the directories.
 
     Raises UsageError if there are no files.
@@ -85,15 +115,14 @@ def columns(destination: Destination, found: Mapping[str, ManifestFile], options
             "name them in .schema(…)"
         )
     fields: dict[str, StructField] = {}
-    for key in of_each_job(found):
-        kind, known = files.format_of(key, options.file_format), {name.lower() for name in fields}
-        with _Reading(key), _opened(destination, found[key]) as source:
-            of_file = schemas.of_file(files.columns_of(source, key, kind), kind)
+    for key, schema in (looked_at or schemas_of_jobs(destination, found, options)).items():
+        known = {name.lower() for name in fields}
+        of_file = schemas.of_file(schema, files.format_of(key, options.file_format))
         fields |= {one.name: one for one in of_file.fields if one.name.lower() not in known}
     values, of_files = _values(found, options), StructType(list(fields.values()))
-    schema = schemas.chosen(schemas.of_dataset(of_files, values.values()), options.columns)
-    schemas.arrow_schema(schema)
-    return schema
+    chosen = schemas.chosen(schemas.of_dataset(of_files, values.values()), options.columns)
+    schemas.arrow_schema(chosen)
+    return chosen
 
 
 def share(

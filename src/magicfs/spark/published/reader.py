@@ -15,10 +15,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from magicfs.spark.read import schema as schemas
-from magicfs.spark.read import snapshot
-from magicfs.spark.read.options import ReadOptions, parse
-from magicfs.spark.read.snapshot import FilesOfTask
+from magicfs.spark.published import schema as schemas
+from magicfs.spark.published import snapshot
+from magicfs.spark.published.options import ReadOptions, parse
+from magicfs.spark.published.snapshot import FilesOfTask
 
 __all__ = ["MagicReader", "PruningReader", "find_schema", "make_reader"]
 

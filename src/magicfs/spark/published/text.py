@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from magicfs.errors import UsageError
-from magicfs.spark.read.declared import found_columns
+from magicfs.spark.published.declared import found_columns
 
 __all__ = ["csv_batches", "csv_columns", "guessed_columns", "json_batches"]
 

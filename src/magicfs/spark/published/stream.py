@@ -19,10 +19,10 @@ from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.past import publications
 from magicfs.past.publications import NOTHING
 from magicfs.protocol.modes import is_data
-from magicfs.spark.read import schema as schemas
-from magicfs.spark.read import snapshot
-from magicfs.spark.read.options import ReadOptions, parse
-from magicfs.spark.read.snapshot import FilesOfTask
+from magicfs.spark.published import schema as schemas
+from magicfs.spark.published import snapshot
+from magicfs.spark.published.options import ReadOptions, parse
+from magicfs.spark.published.snapshot import FilesOfTask
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
