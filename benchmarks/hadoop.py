@@ -6,8 +6,8 @@ have written is counted, and no upload may be left open. Medians, the spread of 
 medians; processor time of client and server apart.
 
 ``--quick`` takes small sizes and one round, to see that it runs: its figures are none. ``--only`` takes
-some of ``directly,spark,first``. Needs Maven, a JDK, and a way to Maven Central; without them it fails and
-says what to install. The last line of standard output is one JSON object.
+some of ``directly,first,spark,reads``. Needs Maven, a JDK, and a way to Maven Central; without them it fails
+and says what to install. The last line of standard output is one JSON object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks import hadoop_directly, hadoop_first, hadoop_jars, hadoop_spark
+from benchmarks import hadoop_directly, hadoop_first, hadoop_jars, hadoop_reads, hadoop_spark
 from benchmarks.figures import Figure
 from benchmarks.hadoop_spark import OURS
 from benchmarks.hadoop_turns import Turns, say
@@ -34,8 +34,8 @@ from proofs.doubles.servers import SeaweedFS
 
 __all__ = ["PARTS", "Results", "main", "run", "scratch"]
 
-PARTS: Final = ("directly", "first", "spark")
-"""What is measured: committers driven directly; the first write of a new session; writes of a warm one."""
+PARTS: Final = ("directly", "first", "spark", "reads")
+"""What is measured: committers driven directly, a session's first write, its other writes, and reads."""
 
 _DIRECT: Final = (("commit", "job_commit"), ("job", "whole"))
 
@@ -48,6 +48,7 @@ class Results:
         directly: By number of files.
         spark: By the shape of the frame.
         first: First writes; None if they were not measured.
+        reads: By place.
         versions: Of what took part.
         fallbacks: Requests of ours that went through aiobotocore, in this process, by operation.
     """
@@ -55,6 +56,7 @@ class Results:
     directly: Mapping[int, Turns] = field(default_factory=dict)
     spark: Mapping[str, Turns] = field(default_factory=dict)
     first: Turns | None = None
+    reads: Mapping[str, Turns] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     fallbacks: dict[str, int] = field(default_factory=dict)
 
@@ -79,6 +81,12 @@ class Results:
                 for ours in OURS:
                     name = f"spark_{shape}_{ours}_to_{theirs.removeprefix('s3a-')}"
                     found[name] = turns.ratio(ours, theirs, "write")
+        for action in hadoop_reads.PHASES if self.reads else ():
+            each = {
+                f"spark_read_{action}_{place}": turns.ratio("ours", "spark", action)
+                for place, turns in self.reads.items()
+            }
+            found |= {f"spark_read_{action}": _worst(each), **each}
         return found
 
     def sides(self) -> list[SideTimes]:
@@ -88,6 +96,8 @@ class Results:
             found += turns.times(f"directly, {files} files")
         for shape, turns in self.spark.items():
             found += turns.times(f"Spark, {shape}")
+        for place, turns in self.reads.items():
+            found += turns.times(f"Spark reads, {place}")
         return found if self.first is None else found + self.first.times("Spark, first write")
 
     def line(self) -> str:
@@ -130,6 +140,7 @@ def run(
     sizes, warm_up = ((50, 100), 20) if quick else ((1000, 5000), 2000)
     directly: dict[int, Turns] = {}
     spark: dict[str, Turns] = {}
+    reads: dict[str, Turns] = {}
     first, fallbacks = None, Fallbacks()
     with SeaweedFS() as server:
         if "directly" in only:
@@ -140,8 +151,11 @@ def run(
             first = hadoop_first.measure(server, jars, directory, shape=shapes["tiny"], rounds=seldom)
         if "spark" in only:
             spark = hadoop_spark.measure(server, jars, directory, shapes=shapes, rounds=seldom)
+        if "reads" in only:
+            shape = hadoop_reads.READ_SHAPE[quick]
+            reads = hadoop_reads.measure(server, jars, directory, shape=shape, rounds=often)
         versions = {"hadoop": jars.hadoop, "java": java.version, "seaweedfs": server.version}
-    return Results(directly, spark, first, versions, fallbacks.taken())
+    return Results(directly, spark, first, reads, versions, fallbacks.taken())
 
 
 @contextmanager

@@ -50,6 +50,7 @@ _HADOOP: Final = "against Hadoop S3A's magic committer, driven directly: time"
 _HADOOP_COMMIT: Final = "job commit alone of 1,000 and 5,000 files by 50 tasks"
 _HADOOP_JOB: Final = "write, task commits and job commit of 1,000 and 5,000 files by 50 tasks"
 _SPARK: Final = "against S3A's magic committer: time"
+_READ: Final = "by `magicfs.spark.read`, 8 M rows, local and S3A, against `spark.read.parquet`: time"
 
 TARGETS: Final[tuple[Target, ...]] = (
     # The job commit, and small files.
@@ -175,6 +176,10 @@ TARGETS: Final[tuple[Target, ...]] = (
         at_most=0.6,
     ),
     Target("hadoop_job_memory", "bench-hadoop", f"{_HADOOP_JOB}, tracking in memory, {_HADOOP}", at_most=0.5),
+    Target("spark_read_all", "bench-hadoop", f"Spark read of all columns {_READ}", at_most=1.05, must=True),
+    Target("spark_read_one", "bench-hadoop", f"Spark read of one column {_READ}", at_most=1.05, must=True),
+    Target("spark_read_count", "bench-hadoop", f"`count()` {_READ}", at_most=0.2, must=True),
+    Target("spark_read_open", "bench-hadoop", f"making the frame {_READ}", at_most=1.05),
     Target("spark_tiny", "bench-hadoop", f"Spark write of 200 tiny partitions, warm, {_SPARK}", at_most=0.25),
     Target("spark_rows", "bench-hadoop", f"Spark write of 8 times 1 M rows, warm, {_SPARK}", at_most=0.7),
     Target(

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks import hadoop, hadoop_jars
+from benchmarks import hadoop, hadoop_jars, hadoop_reads
 from benchmarks.figures import Figure
 from benchmarks.groups import measure_of
 from benchmarks.hadoop import Results
@@ -116,6 +116,10 @@ def results() -> Results:
         {1000: turns_of(1, sides, phases), 5000: turns_of(1, slow, phases)},
         {name: turns_of(1, writers) for name in SHAPES},
         turns_of(1, first),
+        {
+            "local": turns_of(1, {"ours": [1.0], "spark": [2.0]}, hadoop_reads.PHASES),
+            "s3": turns_of(1, {"ours": [2.0], "spark": [2.0]}, hadoop_reads.PHASES),
+        },
         {"hadoop": "3.5.0"},
     )
 
@@ -132,6 +136,8 @@ def test_every_row_of_the_table_is_measured_and_the_worst_counts() -> None:
     assert found["spark_rows_write_to_directory"] == 0.5
     assert found["spark_rows_format_to_file"] == 0.25
     assert found["spark_first"] == 0.75
+    assert found["spark_read_all"] == found["spark_read_all_s3"] == 1.0
+    assert found["spark_read_all_local"] == 0.5
 
 
 def test_line_is_json_with_every_ratio_and_every_side() -> None:
@@ -177,6 +183,7 @@ def test_group_hands_figures_sides_and_fallbacks_to_the_run(monkeypatch: pytest.
     assert {one.group for one in session.sides} == {
         *("directly, 1000 files", "directly, 5000 files", "Spark, first write"),
         *(f"Spark, {name}" for name in SHAPES),
+        *(f"Spark reads, {place}" for place in hadoop_reads.PLACES),
     }
 
 
@@ -258,4 +265,4 @@ def test_command_ends_with_2_where_something_is_missing(
 def test_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         hadoop.main(["--only", "directly,flink"])
-    assert "--only knows directly, first, spark, not flink" in capsys.readouterr().err
+    assert "--only knows directly, first, spark, reads, not flink" in capsys.readouterr().err
