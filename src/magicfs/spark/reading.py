@@ -70,5 +70,5 @@ def _by_python(session: SparkSession, asked: options.ReadOptions, job: str | Non
         "job": job,
         "storageOptions": json.dumps(dict(asked.storage_options)) if asked.storage_options else None,
     }
-    told = {name: value for name, value in given.items() if value is not None}
-    return session.read.format("magic").options(**told).load(asked.path)
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return session.read.format("magic").options(**chosen).load(asked.path)

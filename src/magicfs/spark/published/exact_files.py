@@ -181,11 +181,11 @@ class _Frames:
         return self._jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json())
 
     def _check_there(self, path: str, file: ManifestFile) -> None:
-        """The JVM must see the same file: of this size, and with this ETag if its connector tells one."""
+        """The JVM must see the same file: of this size, and with this ETag if its connector has ETags."""
         hadoop = self._jvm.org.apache.hadoop.fs.Path(path)
         status = hadoop.getFileSystem(self._spark.sessionState().newHadoopConf()).getFileStatus(hadoop)
-        tells = self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
-        etag = status.getEtag() if tells.isInstance(status) else None
+        has_etag = self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
+        etag = status.getEtag() if has_etag.isInstance(status) else None
         if status.getLen() != file.size or (etag and file.etag and etag.strip('"') != file.etag.strip('"')):
             raise Unsuitable(f"the JVM sees another file at {path}")
 
