@@ -25,7 +25,8 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.manifests import chain
-from magicfs.operate.upload_owners import Owner, shares_of
+from magicfs.operate.open_uploads import Owner
+from magicfs.operate.upload_owners import shares_of
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
