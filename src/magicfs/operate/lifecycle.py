@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location
@@ -30,7 +30,7 @@ class Judgement(NamedTuple):
         advice: What to do; empty if nothing.
     """
 
-    verdict: str
+    verdict: Literal["ok", "look", "wrong"]
     told: str
     advice: str = ""
 

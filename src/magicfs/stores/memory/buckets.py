@@ -91,7 +91,7 @@ class Bucket:
     uploads: dict[str, HeldUpload] = field(default_factory=dict)
     keeping: Versioning = None
     versions: dict[str, list[_Kept]] = field(default_factory=dict)  # of a key, the oldest first
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[Rule, ...] | None = None  # of its lifecycle; None if it knows none
     added: int = 0  # how many versions there have been
 
     def put(self, key: str, held: Held) -> ObjectInfo:

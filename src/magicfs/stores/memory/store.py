@@ -14,7 +14,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    StoreError,
+    Unsupported,
+    UploadNotFound,
+)
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
@@ -350,7 +357,10 @@ class MemoryUpkeep:
         return Written(sum(map(len, upload.parts.values())), upload.written)
 
     async def rules(self) -> tuple[Rule, ...]:
-        return self._store.contents("rules", "").rules
+        rules = self._store.contents("rules", "").rules
+        if rules is None:
+            raise Unsupported("rules", self._store.bucket, "buckets in memory have no lifecycle")
+        return rules
 
 
 def _etag(body: bytes) -> str:
