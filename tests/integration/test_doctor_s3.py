@@ -11,6 +11,8 @@ import magicfs
 from magicfs.errors import PermissionDenied
 from proofs.doubles.servers import Server
 
+ENDS = {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7}}
+
 
 def verdicts(url: str, options: dict[str, object], **how: bool) -> dict[str, tuple[str, str]]:
     report = magicfs.Dataset(url, storage_options=options).doctor(**how)
@@ -23,7 +25,10 @@ def test_credentials_buckets_and_endpoints_are_told_apart(
     bucket, options = bucket_factory(seaweedfs), seaweedfs.storage_options()
     url = f"s3://{bucket}/día 1"
     sound = verdicts(url, options)
+    assert sound.pop("lifecycle")[0] == "look"
     assert {one for one, _ in sound.values()} == {"ok"}
+    rule = {"Rules": [{"ID": "a", "Status": "Enabled", "Filter": {"Prefix": ""}, **ENDS}]}
+    seaweedfs.s3_client().put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rule)
     assert magicfs.Dataset(url, storage_options=options).doctor(read_only=True).ok
 
     wrong = verdicts(url, {**options, "secret": "another"})

@@ -16,7 +16,10 @@ from magicfs import errors
 from magicfs.cli import main as cli
 from magicfs.cli.printing import print_table, printable
 from magicfs.cli.storage import parse_storage_options
-from magicfs.operate.open_uploads import survey
+from magicfs.engine import Engine
+from magicfs.operate.prices import Price
+from magicfs.operate.uploads import survey
+from magicfs.protocol.paths import parse_url
 from magicfs.protocol.period import human_age
 from magicfs.report import JobReport
 from magicfs.stores import backends
@@ -323,9 +326,10 @@ class TestPending:
         job = magicfs.Job(f"memory://{bucket}/sales", mode="append").setup()
         write_task(job, 0, *(f"k={number}/new.parquet" for number in range(20)))
         store = Recording(filesystem.store(bucket))
-        found = on_loop(filesystem, survey, store, "sales")
-        assert len(found.uploads) == 20
-        assert store.listed == ["sales/__magic"]
+        location = parse_url(f"memory://{bucket}/sales")
+        found = on_loop(filesystem, survey, Engine(store, 8), location, Price(None, ""))
+        assert found.total.uploads == 20
+        assert store.listed == [f"sales/__magic_job-{job.id}/"]
 
 
 class Recording:

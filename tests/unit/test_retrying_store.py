@@ -26,6 +26,7 @@ from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore
+from magicfs.stores.upkeep_port import upkeep_of
 from magicfs.stores.version_port import Versions
 from magicfs.testing.virtual_time import VirtualLoop
 
@@ -136,6 +137,9 @@ REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
     "copy_part": lambda store: versions(store).copy_part("k", "upload", 1, ("k", "v"), 0, 1),
     "delete_versions": lambda store: versions(store).delete([("k", "v")]),
     "list_versions": lambda store: everything(versions(store).list("")),
+    "clock": lambda store: upkeep_of(store).clock(),
+    "written": lambda store: upkeep_of(store).written("k", "upload"),
+    "rules": lambda store: upkeep_of(store).rules(),
 }
 
 

@@ -21,7 +21,7 @@ _COMMANDS: Final = {
     **dict.fromkeys(("history", "versions", "snapshots", "list", "ls"), "log URL"),
     **dict.fromkeys(("restore", "undo", "revert"), "rollback URL --to JOB"),
     **dict.fromkeys(("delete", "remove", "rm"), "drop URL"),
-    **dict.fromkeys(("status", "diagnose"), "doctor URL"),
+    "diagnose": "doctor URL",
     **dict.fromkeys(("fsck", "validate"), "verify URL"),
     "repair": "adopt URL",
     "untag": "tag URL NAME --delete",

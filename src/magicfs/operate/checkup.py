@@ -22,10 +22,13 @@ from magicfs.errors import (
     PermissionDenied,
     StoreError,
     Unavailable,
+    Unsupported,
     UsageError,
 )
 from magicfs.manifests import chain
-from magicfs.operate.upload_owners import Owner, shares_of
+from magicfs.operate.lifecycle import judge
+from magicfs.operate.open_uploads import Owner
+from magicfs.operate.upload_owners import shares_of
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
@@ -33,6 +36,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import Report
 from magicfs.stores import conditions
+from magicfs.stores.upkeep_port import upkeep_of
 from magicfs.transaction.context import crowded
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.setup import check_place
@@ -125,6 +129,7 @@ async def _look(engine: Engine, location: Location, *, findings: list[Finding], 
         ("read", _dataset),
         ("list uploads", _uploads),
         ("jobs", _jobs),
+        ("lifecycle", _lifecycle),
     ]
     if engine.store.capabilities.versions:
         looks.append(("bucket versions", _bucket_versions))
@@ -203,6 +208,20 @@ async def _uploads(engine: Engine, location: Location) -> list[Finding]:
         Finding("uploads", "ok" if one.owner is Owner.RUNNING else "look", one.sentence, one.advice)
         for one in shares
     ] or [Finding("uploads", "ok", "no upload is pending")]
+
+
+async def _lifecycle(engine: Engine, location: Location) -> list[Finding]:
+    try:
+        rules = await upkeep_of(engine.store).rules()
+    except Unsupported:
+        return []
+    except PermissionDenied:
+        told = "these credentials cannot read the bucket's lifecycle rules"
+        return [Finding("lifecycle", "ok", f"{told}; ask its owner for one that ends old open uploads")]
+    found = await find_unfinished_jobs(engine, location.key, visitors=True)
+    oldest = min((one.job for one in found if one.job), key=lambda job: job.created_ms, default=None)
+    waiting_s = None if oldest is None else time.time() - oldest.created_ms / 1000
+    return [Finding("lifecycle", *judge(location, rules, waiting_s, oldest.job_id if oldest else ""))]
 
 
 async def _jobs(engine: Engine, location: Location) -> Finding:

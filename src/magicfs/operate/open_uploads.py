@@ -1,10 +1,20 @@
-"""Finding pending uploads, and what the jobs' own files say about them."""
+"""Whose open uploads are, by what the magic directories above their keys say.
+
+A job of magicfs has its object, or a file that says where that is, in a directory above everything that it
+uploads to; so has a job of Hadoop's magic committer its work. So nothing but these directories is looked at:
+one listing each, whatever lies in the bucket. An upload that nothing names may still belong to a job that
+does not name what it writes. Such an upload is *held*: nothing here aborts it.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import blake2b
 from typing import Final
 
 from magicfs.datasets.finders import finders
@@ -13,20 +23,42 @@ from magicfs.errors import FormatError, ObjectNotFound, StoreError
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.protocol import paths
-from magicfs.protocol.final_names import is_named_by, job_named
+from magicfs.protocol.final_names import LABEL, UUID, is_named_by, job_named
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.protocol.paths import Location
 from magicfs.runtime.parallel import drained
-from magicfs.stores.port import Store, UploadInfo
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.stores.port import UploadInfo
+from magicfs.transaction.others import OtherJob, unfinished_among
 
-__all__ = ["OpenUpload", "Survey", "ends", "survey"]
+__all__ = ["OpenUpload", "Owner", "Owners", "ends"]
 
-_CONCURRENCY = 32
-_JOB = "job-"
+_SILENT_S: Final = 3600.0
+_JOB: Final = "job-"
 _LOOKED_AT: Final = 1000
+_WORKS_MAX: Final = 5000
+_READ_FOR_SIZES: Final = 1000
+_OURS: Final = re.compile(rf"-(?:{LABEL})-(?:{UUID.pattern})(?:\.|\Z)", re.IGNORECASE)
+
+
+class Owner(Enum):
+    """Who opened an upload, and what has become of them."""
+
+    RUNNING = "running"
+    """An unfinished job, or a path of a user's own, of which something was seen within the hour."""
+    DEAD = "dead"
+    """The same, of which nothing was seen for longer."""
+    QUARANTINED = "quarantined"
+    """A job whose audit has failed."""
+    HADOOP = "hadoop"
+    """An unfinished job of Hadoop's, which has no job object."""
+    ENDED = "ended"
+    """A job of magicfs known by its name alone: it has ended."""
+    NOBODY = "nobody"
+    """No job that a file of magicfs or Hadoop names."""
+    UNKNOWN = "unknown"
+    """Nobody knows: a directory above cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,133 +68,296 @@ class OpenUpload:
     key: str  # the key that it will have
     upload_id: str
     initiated: float  # seconds since the epoch, by the store's clock
-    length: int | None  # size in bytes; None if no file of a job has it
-    job_id: str | None  # the job; None if neither a file nor the key's name has it
+    owner: Owner
+    initiator: str = ""  # as the store says
+    length: int | None = None  # size in bytes; None if no file of a job has it
+    job_id: str | None = None  # the job; None if neither a file nor the key's name has it
     own_path: str | None = None
     """Key of the directory of a user's own below a magic element that records it; None if none does."""
     destination: str | None = None  # the job's, as a key; None if no work of the job was found
     is_foreign: bool = False  # whether the job is one of another program, which has no job object
-    quarantined: bool = False  # whether the job's audit has failed, and it waits to be accepted or aborted
     unjudged: bool = False  # whether the job is open, and rules have still to judge it
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What is pending under a directory."""
-
-    uploads: tuple[OpenUpload, ...]
-    unreadable: tuple[FormatError, ...]  # files of jobs that are malformed or inconsistent
-    jobs: Mapping[str, OtherJob] = field(default_factory=dict)  # those that have not ended, by their ids
-    seen: Mapping[str, float] = field(default_factory=dict)  # when work of each job was written last
-    is_whole: bool = True  # whether all was looked at
+    held: str = ""  # why it is never aborted here; empty if nobody can need it
 
     @property
-    def bytes_known(self) -> int:
-        """Sum of the known sizes."""
-        return sum(upload.length or 0 for upload in self.uploads)
+    def quarantined(self) -> bool:
+        """Whether the job's audit has failed, and it waits to be accepted or aborted."""
+        return self.owner is Owner.QUARANTINED
 
     @property
-    def sizes_unknown(self) -> int:
-        """How many have no known size."""
-        return sum(upload.length is None for upload in self.uploads)
+    def whose(self) -> str:
+        """The job or the own path, for which uploads are counted together."""
+        return self.own_path or self.job_id or ""
 
 
 @dataclass(slots=True)
-class _Records:
-    """What the files under magic directories say."""
+class _Claim:
+    """What a record says of an upload."""
 
-    uploads: dict[tuple[str, str], tuple[int, str | None]] = field(default_factory=dict)
-    own_paths: dict[tuple[str, str], str] = field(default_factory=dict)
-    jobs: dict[str, str] = field(default_factory=dict)  # the destination of each job that works there
-    foreign: set[str] = field(default_factory=set)  # jobs in which tasks of other programs have worked
-    ours: set[str] = field(default_factory=set)  # jobs that have a job object
-    unreadable: list[FormatError] = field(default_factory=list)
-    seen: dict[str, float] = field(default_factory=dict)  # when work of each was written last
-    left: int | None = None  # how many more requests may be made; None if it does not matter
-    is_whole: bool = True  # whether that was enough
-
-    def within(self, wanted: Iterable[str]) -> list[str]:
-        """Those of some keys for which there are requests left."""
-        every = list(wanted)
-        taken = every[: self.left]
-        if self.left is not None:
-            self.left -= len(taken)
-        self.is_whole &= len(taken) == len(every)
-        return taken
-
-    async def some(self, uploads: AsyncIterator[UploadInfo]) -> AsyncIterator[UploadInfo]:
-        """The uploads of a listing, or the first of them."""
-        number = 0
-        async for one in uploads:
-            if self.left is not None and number == _LOOKED_AT:
-                self.is_whole = False
-                return
-            number += 1
-            yield one
-
-    def job_of(self, upload: UploadInfo) -> str | None:
-        """The job of an upload: as recorded, else by its name."""
-        recorded = self.uploads.get((upload.key, upload.upload_id))
-        if recorded is not None and recorded[1]:
-            return recorded[1]
-        name = upload.key.rpartition("/")[2]
-        named = [job for job in self.jobs if is_named_by(name, job)]
-        return max(named, key=len) if named else job_named(name)
-
-    def explains(self, upload: UploadInfo) -> bool:
-        """Whether no other directory can have more about it."""
-        return (upload.key, upload.upload_id) in self.uploads or self.job_of(upload) in self.jobs
+    length: int | None
+    job: str | None
+    own_path: str | None
 
 
-async def survey(store: Store, directory: str, *, requests_max: int | None = None) -> Survey:
-    """List every pending upload under a directory, with size and job where a job's files have them.
+@dataclass(slots=True)
+class _Work:
+    """What lies in the magic directories of one directory."""
 
-    Magic directories are looked for in the directory first, then level by level further down, only above
-    uploads that are not explained yet: a large dataset is never listed whole. Jobs that work in a directory
-    above are found by their objects. Nothing is changed. ``directory`` is a key without a slash at its end;
-    empty for the whole bucket. With ``requests_max`` no more than the first thousand uploads are looked at,
-    and so many directories and records.
+    jobs: dict[str, OtherJob] = field(default_factory=dict)  # those that have an object
+    traces: dict[str, str] = field(default_factory=dict)  # those that have none: where their work lies
+    foreign: set[str] = field(default_factory=set)  # in which tasks of other programs have worked
+    claims: dict[bytes, _Claim] = field(default_factory=dict)
+    held: str = ""  # who may need an upload that nothing here names; empty for nobody
+    is_unknown: bool = False  # whether that is because it cannot be read
+
+    def named(self, key: str) -> str | None:
+        """The job that a key's last element names, of those that work here."""
+        name = key.rpartition("/")[2]
+        if (job := job_named(name)) in self.jobs or job in self.traces:
+            return job
+        found = [one for one in (*self.jobs, *self.traces) if is_named_by(name, one)]
+        return max(found, key=len, default=None)
+
+    def mentioned(self, key: str) -> str:
+        """Why an upload may be of a job whose id stands anywhere in its key; empty if none does."""
+        one = next((job for job in (*self.jobs, *self.traces) if job in key), None)
+        return f"its key has the id of job {one}, which has not ended" if one else ""
+
+
+_NOTHING: Final = _Work()
+
+
+class Owners:
+    """Says of uploads whose they are. Changes nothing.
+
+    With ``requests_max`` it makes about so many requests, and holds what it has not looked at.
+
+    Attributes:
+        jobs: The unfinished jobs that it met, by their ids.
+        seen: When something was seen of each job or own path last, in seconds since the epoch.
+        unreadable: Files of jobs that are malformed or inconsistent.
+        is_whole: Whether all was looked at.
     """
-    records = _Records(left=requests_max)
-    listed = store.list_uploads(paths.prefix_of(directory))
-    uploads = [upload async for upload in records.some(listed)]
-    top = len(paths.elements(directory))
-    levels = max((len(paths.elements(upload.key)) for upload in uploads), default=0)
-    for level in range(top, levels):
-        unexplained = [upload for upload in uploads if not records.explains(upload)]
-        await _read_records(store, _ancestors(unexplained, level), records)
-    jobs = await _unfinished(store, {*records.jobs.values(), directory}) if uploads else {}
-    if any(records.job_of(one) not in {None, *records.jobs, *jobs} for one in uploads):
-        jobs = {**await _unfinished_above(store, directory), **jobs}
-    found = [_describe(upload, records, jobs) for upload in uploads]
-    return Survey(
-        tuple(sorted(found, key=lambda one: (one.initiated, one.key, one.upload_id))),
-        tuple(sorted(records.unreadable, key=str)),
-        jobs,
-        records.seen,
-        records.is_whole,
-    )
 
+    def __init__(self, engine: Engine, directory: str, *, requests_max: int | None = None) -> None:
+        self.jobs: dict[str, OtherJob] = {}
+        self.seen: dict[str, float] = {}
+        self.unreadable: list[FormatError] = []
+        self.is_whole = True
+        self._engine = engine
+        self._bucket = engine.store.bucket
+        self._top = len(directory.split("/")) if directory else 0
+        self._left = requests_max
+        self._works: OrderedDict[str, _Work] = OrderedDict()
 
-async def _unfinished(store: Store, destinations: Iterable[str]) -> dict[str, OtherJob]:
-    """The jobs at some destinations that have not ended."""
-    engine = Engine(store, _CONCURRENCY)
-    return {
-        one.job_id: one
-        for destination in destinations
-        for one in await find_unfinished_jobs(engine, destination, visitors=True)
-    }
+    async def of(self, uploads: Sequence[UploadInfo]) -> list[OpenUpload]:
+        """Whose some uploads are.
 
+        Directories are looked at from the one that was asked about downwards, then those above it, and only
+        above uploads that are not explained yet.
+        """
+        found: list[OpenUpload | None] = [None] * len(uploads)
+        above: list[list[_Work]] = [[] for _ in uploads]
+        open_, deepest = set(range(len(uploads))), max((one.key.count("/") for one in uploads), default=0)
+        for level in (*range(self._top, deepest + 1), *range(self._top - 1, -1, -1)):
+            places = {
+                n: _ancestor(uploads[n].key, level) for n in open_ if uploads[n].key.count("/") >= level
+            }
+            works = await self._look(set(places.values()))
+            for n, place in places.items():
+                above[n].append(works[place])
+                if (one := self._explained(uploads[n], works[place])) is not None:
+                    found[n] = one
+                    open_.discard(n)
+        made = [one or self._left_over(uploads[n], above[n]) for n, one in enumerate(found)]
+        for one in made:
+            self.seen[one.whose] = max(self.seen.get(one.whose, 0.0), one.initiated)
+        return made
 
-async def _unfinished_above(store: Store, directory: str) -> dict[str, OtherJob]:
-    """The same of the directories above, as far as they may be listed."""
-    found: dict[str, OtherJob] = {}
-    for above in (*paths.parents(directory), "") if directory else ():
+    async def batches(self, uploads: AsyncIterator[UploadInfo]) -> AsyncIterator[list[OpenUpload]]:
+        """The uploads of a listing, a thousand at a time."""
+        batch: list[UploadInfo] = []
+        async for one in uploads:
+            if self._left is not None and len(batch) == _LOOKED_AT:
+                self.is_whole = False
+                break
+            batch.append(one)
+            if self._left is None and len(batch) == _LOOKED_AT:
+                yield await self.of(batch)
+                batch = []
+        if batch:
+            yield await self.of(batch)
+
+    def owner_now(self, owner: Owner, whose: str, now: float) -> Owner:
+        """The owner of uploads, now that all were seen: whether one that runs is dead."""
+        silent = owner is Owner.RUNNING and now - self.seen.get(whose, 0.0) >= _SILENT_S
+        return Owner.DEAD if silent else owner
+
+    def _explained(self, upload: UploadInfo, work: _Work) -> OpenUpload | None:
+        """An upload that a record or the name of an unfinished job explains."""
+        if work is _NOTHING:
+            return None
+        claim = work.claims.get(_identity(upload.key, upload.upload_id))
+        job = (claim and claim.job) or work.named(upload.key)
+        if claim is None and (job is None or work.is_unknown):
+            return None
+        length, own_path = (claim.length, claim.own_path) if claim else (None, None)
+        one = None if job is None or own_path else work.jobs.get(job)
+        held = f"a file of {own_path or f'job {job}'} names it"
+        if own_path is not None:
+            return _as_open(upload, Owner.RUNNING, length, own_path=own_path, held=held)
+        if one is None:
+            is_foreign = job in work.foreign
+            owner = Owner.HADOOP if is_foreign else Owner.ENDED
+            place = work.traces.get(job or "")
+            return _as_open(
+                upload, owner, length, job_id=job, destination=place, is_foreign=is_foreign, held=held
+            )
+        is_held = one.job is not None and one.job.is_quarantined
+        return _as_open(
+            upload,
+            Owner.QUARANTINED if is_held else Owner.RUNNING,
+            length,
+            job_id=job,
+            destination=one.layout.destination,
+            unjudged=one.job is not None and one.job.is_unjudged,
+            held=f"job {job} has not ended",
+        )
+
+    def _left_over(self, upload: UploadInfo, above: Sequence[_Work]) -> OpenUpload:
+        """An upload that nothing explains."""
+        held = next((one.held or one.mentioned(upload.key) for one in above if one is not _NOTHING), "")
+        held = held or next(filter(None, (one.mentioned(upload.key) for one in above)), "")
+        name = upload.key.rpartition("/")[2]
+        job = job_named(name) if _OURS.search(name) else None
+        owner = Owner.NOBODY if job is None else Owner.ENDED
+        if any(one.is_unknown for one in above):
+            owner = Owner.UNKNOWN
+        return _as_open(upload, owner, job_id=job, held=held)
+
+    async def _look(self, directories: Iterable[str]) -> dict[str, _Work]:
+        """What lies in the magic directories of some directories."""
+        found: dict[str, _Work] = {}
+
+        async def look(directory: str) -> bool:
+            found[directory] = await self._read_work(directory)
+            return True
+
+        wanted = set(directories)
+        for one in wanted & self._works.keys():
+            self._works.move_to_end(one)
+            found[one] = self._works[one]
+        await drained(sorted(wanted - found.keys()), look, self._engine.concurrency)
+        self._works.update(found)
+        while len(self._works) > max(_WORKS_MAX, len(wanted)):
+            self._works.popitem(last=False)
+        return found
+
+    async def _read_work(self, directory: str) -> _Work:
+        store, prefix = self._engine.store, paths.prefix_of(directory)
+        if not self._may_ask():
+            return _Work(held="not all was looked at")
         try:
-            found |= await _unfinished(store, [above])
-        except StoreError:
-            break
-    return found
+            listed = [one async for one in store.list_directories(prefix + MAGIC)]
+            if not listed:
+                return _NOTHING
+            jobs = await unfinished_among(self._engine, directory, listed, visitors=True)
+            work = _Work({str(one.job_id): one for one in jobs})
+            for one in listed:
+                await self._read_magic(work, one)
+        except ObjectNotFound:
+            raise
+        except StoreError as error:
+            where = f"{self._bucket}/{directory}"
+            return _Work(held=f"{where} cannot be read ({type(error).__name__})", is_unknown=True)
+        for name, one in work.jobs.items():
+            self.jobs[name] = one
+            changed = one.job.changed_ms / 1000 if one.job else 0.0
+            self.seen[name] = max(self.seen.get(name, 0.0), changed)
+        work.held = work.held or _needs_the_nameless(work)
+        return work
+
+    async def _read_magic(self, work: _Work, directory: str) -> None:
+        """Read the work below one magic directory."""
+        limit, count, optional = None if self._left is None else _LOOKED_AT, 0, 0
+        files: list[str] = []
+        async for info in self._engine.store.list(directory, limit=limit):
+            count += 1
+            if locate(f"{self._bucket}/{info.key}") is None:
+                continue  # a name that begins like a magic one
+            job = _job_of_path(self._bucket, info.key)
+            if job is None:
+                work.held = f"{self._bucket}/{directory} has files of a path of somebody's own"
+            else:
+                self.seen[job] = max(info.modified or 0.0, self.seen.get(job, 0.0))
+                self._note_whose(work, job, info.key)
+            if not info.key.endswith((PENDING, PENDING_SET)):
+                continue
+            if job in work.jobs and not _needs_records(work, job):
+                optional += 1  # its uploads bear its id: records have but their sizes
+                if optional > _READ_FOR_SIZES:
+                    continue
+            files.append(info.key)
+            if len(files) == _LOOKED_AT:
+                await self._read_records(work, files)
+                files = []
+        if count == limit:
+            self.is_whole = False
+            work.held = work.held or f"not all work in {self._bucket}/{directory} was looked at"
+        await self._read_records(work, files)
+
+    async def _read_records(self, work: _Work, files: list[str]) -> None:
+        async def read(key: str) -> bool:
+            await self._read(work, key)
+            return True
+
+        # Sets first: one of them has many uploads.
+        files.sort(key=lambda key: (key.endswith(PENDING), key))
+        await drained([key for key in files if self._may_ask()], read, self._engine.concurrency)
+
+    async def _read(self, work: _Work, key: str) -> None:
+        path = f"{self._bucket}/{key}"
+        pendings: tuple[Pending, ...]
+        try:
+            if key.endswith(PENDING):
+                raw = await self._engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
+                pendings = (Pending.from_bytes(path, raw),)
+            else:
+                raw = await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+                pendings = PendingSet.from_bytes(path, raw).commits
+        except ObjectNotFound:
+            return  # its task or job has ended since
+        except FormatError as error:
+            self.unreadable.append(error)
+            work.held = work.held or f"{path} cannot be read"
+            return
+        job = _job_of_path(self._bucket, key)
+        own_path = _own_path(path) if key.endswith(PENDING) else None
+        for one in pendings:
+            if one.bucket == self._bucket:
+                named = _Claim(one.length, job or one.job_id, own_path)
+                work.claims[_identity(one.destination_key, one.upload_id)] = named
+
+    def _may_ask(self) -> bool:
+        """Whether one request more may be made."""
+        if self._left is None:
+            return True
+        self._left -= 1
+        self.is_whole = self.is_whole and self._left >= 0
+        return self._left >= 0
+
+    def _note_whose(self, work: _Work, job: str, key: str) -> None:
+        """Note what a key among the work of a job tells: that it has no object, or whose tasks worked."""
+        destination, _, rest = key.partition(f"{MAGIC_JOB}{job}/{_JOB}{job}/")
+        name: LayoutName = "__magic_job" if rest else "__magic"
+        if not rest:
+            destination = key.partition(f"{MAGIC}/{_JOB}{job}/")[0]
+        layout = WorkLayout(destination.rstrip("/"), JobId(job), 0, name)
+        if any(finder.writes(layout, key) for finder in finders().values()):
+            work.foreign.add(job)
+        if job not in work.jobs:
+            located = locate(f"{self._bucket}/{key}")
+            work.traces.setdefault(job, "" if located is None else "/".join(located.parents))
 
 
 def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
@@ -186,91 +381,59 @@ def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
     return f"{line} --commit --accept REASON" if upload.quarantined else line, f"{line} --abort"
 
 
-def _ancestors(uploads: Iterable[UploadInfo], level: int) -> list[str]:
-    """The directories of so many elements that uploads lie under."""
-    split = (upload.key.split("/") for upload in uploads)
-    return sorted({"/".join(elements[:level]) for elements in split if len(elements) > level})
-
-
-def _describe(upload: UploadInfo, records: _Records, jobs: Mapping[str, OtherJob]) -> OpenUpload:
-    length, _ = records.uploads.get((upload.key, upload.upload_id), (None, None))
-    own_path = records.own_paths.get((upload.key, upload.upload_id))
-    name = None if own_path else records.job_of(upload)
-    found = None if name is None else jobs.get(name)
-    job = None if found is None else found.job
+def _as_open(
+    upload: UploadInfo,
+    owner: Owner,
+    length: int | None = None,
+    *,
+    job_id: str | None = None,
+    own_path: str | None = None,
+    destination: str | None = None,
+    is_foreign: bool = False,
+    unjudged: bool = False,
+    held: str = "",
+) -> OpenUpload:
     return OpenUpload(
         upload.key,
         upload.upload_id,
         upload.initiated,
+        owner,
+        upload.initiator,
         length,
-        name,
+        job_id,
         own_path,
-        records.jobs.get(name or "") if found is None else found.layout.destination,
-        is_foreign=found is None and name in records.foreign and name not in records.ours,
-        quarantined=job is not None and job.is_quarantined,
-        unjudged=job is not None and job.is_unjudged,
+        destination,
+        is_foreign,
+        unjudged,
+        held,
     )
 
 
-async def _read_records(store: Store, directories: Iterable[str], records: _Records) -> None:
-    files: list[str] = []
-
-    async def search(directory: str) -> bool:
-        limit = None if records.left is None else _LOOKED_AT
-        async for info in store.list(paths.prefix_of(directory) + MAGIC, limit=limit):
-            if (job := _job_of_path(store.bucket, info.key)) is not None:
-                records.jobs.setdefault(job, _destination(store.bucket, info.key))
-                records.seen[job] = max(info.modified or 0.0, records.seen.get(job, 0.0))
-                _note_whose(records, job, info.key)
-            if info.key.endswith((PENDING, PENDING_SET)):
-                files.append(info.key)
-        return True
-
-    async def read(key: str) -> bool:
-        await _read(store, key, records)
-        return True
-
-    await drained(records.within(directories), search, _CONCURRENCY)
-    # Sets first: one of them has many uploads.
-    files.sort(key=lambda key: (key.endswith(PENDING), key))
-    await drained(records.within(files), read, _CONCURRENCY)
+def _needs_records(work: _Work, job: str) -> bool:
+    """Whether only records tell which uploads are a job's."""
+    one = work.jobs[job].job
+    return one is None or not one.options.unique_names or bool(one.options.hadoop.begun_by)
 
 
-def _note_whose(records: _Records, job: str, key: str) -> None:
-    """Note what a key among the work of a job tells: that it has an object of ours, or whose tasks worked."""
-    destination, _, rest = key.partition(f"{MAGIC_JOB}{job}/{_JOB}{job}/")
-    name: LayoutName = "__magic_job" if rest else "__magic"
-    if not rest:
-        destination = key.partition(f"{MAGIC}/{_JOB}{job}/")[0]
-    layout = WorkLayout(destination.rstrip("/"), JobId(job), 0, name)
-    if layout.is_job_object(key):
-        records.ours.add(job)
-    elif any(finder.writes(layout, key) for finder in finders().values()):
-        records.foreign.add(job)
+def _needs_the_nameless(work: _Work) -> str:
+    """Who may need uploads that have no record and no name of a job; empty for nobody."""
+    for job in work.jobs:
+        if work.jobs[job].job is None:
+            return f"the job object of job {job} cannot be read"
+        if _needs_records(work, job) or job in work.foreign:
+            return f"job {job} has not ended, and may give names without its id"
+    job = next(iter(work.traces), None)
+    return f"work of job {job} is left, and it has no job object" if job else ""
 
 
-async def _read(store: Store, key: str, records: _Records) -> None:
-    path = f"{store.bucket}/{key}"
-    pendings: tuple[Pending, ...]
-    try:
-        if key.endswith(PENDING):
-            raw = await store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
-            pendings = (Pending.from_bytes(path, raw),)
-        else:
-            raw = await store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
-            pendings = PendingSet.from_bytes(path, raw).commits
-    except ObjectNotFound:
-        return  # its task or job has ended since
-    except FormatError as error:
-        records.unreadable.append(error)
-        return
-    job = _job_of_path(store.bucket, key)
-    for pending in pendings:
-        if pending.bucket == store.bucket:
-            identity = (pending.destination_key, pending.upload_id)
-            records.uploads[identity] = (pending.length, pending.job_id or job)
-            if key.endswith(PENDING) and (own_path := _own_path(path)) is not None:
-                records.own_paths[identity] = own_path
+def _ancestor(key: str, level: int) -> str:
+    """The directory of so many elements that a key lies under."""
+    return "/".join(key.split("/")[:level])
+
+
+def _identity(key: str, upload_id: str) -> bytes:
+    text = f"{key}\0{upload_id}".encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=16).digest()
 
 
 def _own_path(path: str) -> str | None:
@@ -280,11 +443,6 @@ def _own_path(path: str) -> str | None:
         return None
     first = located.children[:1] if len(located.children) > 1 and located.children[0] != BASE else ()
     return paths.join(*located.parents, located.magic, *first)
-
-
-def _destination(bucket: str, key: str) -> str:
-    located = locate(f"{bucket}/{key}")
-    return "/".join(located.parents) if located is not None else ""
 
 
 def _job_of_path(bucket: str, key: str) -> str | None:

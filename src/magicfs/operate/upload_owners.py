@@ -5,35 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from magicfs.engine import Engine
-from magicfs.operate.open_uploads import OpenUpload, Survey, ends, survey
+from magicfs.operate.open_uploads import OpenUpload, Owner, Owners, ends
+from magicfs.protocol import paths
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import human_bytes
 
-__all__ = ["Owner", "Share", "shares_of"]
+__all__ = ["Share", "shares_of"]
 
-_SILENT_S: Final = 3600.0
 _REQUESTS_MAX: Final = 100
 _SHOWN: Final = 3
-
-
-class Owner(Enum):
-    """Who began an upload, and what has become of them."""
-
-    RUNNING = "running"
-    """An unfinished job, or a path of a user's own, of which something was seen within the hour."""
-    DEAD = "dead"
-    """The same, of which nothing was seen for longer."""
-    QUARANTINED = "quarantined"
-    """A job whose audit has failed."""
-    ENDED = "ended"
-    """A job known by its name alone: it has ended, or nobody knows it."""
-    NOBODY = "nobody"
-    """Nobody that a file of magicfs names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +52,12 @@ class Share:
                 return f"of {several}, in quarantine"
             case Owner.ENDED:
                 return f"of {several}, ended or unknown at this URL"
+            case Owner.HADOOP:
+                return f"of {several}, begun by Hadoop, last seen {seen}"
             case Owner.NOBODY:
                 return "of unknown programs"
+            case Owner.UNKNOWN:
+                return "of somebody unknown: a directory above cannot be read"
 
     @property
     def advice(self) -> str:
@@ -78,7 +66,11 @@ class Share:
             return ""
         listed = f"magicfs uploads {self.location.url}"
         if self.owner is Owner.NOBODY:
-            return f"{listed} lists them; end them with the program that started them, or by a lifecycle rule"
+            return (
+                f"{listed} lists them; if no program of yours writes them: {listed} --abort --older-than 7d"
+            )
+        if self.owner is Owner.UNKNOWN:
+            return f"{listed} names the directory; run it with credentials that may list the whole bucket"
         ways = [ends(self.location, one) for one in self.uploads]
         if self.owner is Owner.ENDED:
             ways = [one[-1:] for one in ways]
@@ -93,53 +85,32 @@ async def shares_of(engine: Engine, location: Location) -> list[Share]:
 
     Of more than a thousand uploads the first are looked at.
     """
-    found = await survey(engine.store, location.key, requests_max=_REQUESTS_MAX)
-    signs = _signs(found)
+    owners = Owners(engine, location.key, requests_max=_REQUESTS_MAX)
+    listed = owners.batches(engine.store.list_uploads(paths.prefix_of(location.key)))
+    found = [one async for batch in listed for one in batch]
     now = time.time()
     kinds: dict[Owner, list[OpenUpload]] = {}
-    for upload in found.uploads:
-        kinds.setdefault(_owner(upload, found, now - signs[_whose(upload)]), []).append(upload)
+    for upload in sorted(found, key=lambda one: (one.initiated, one.key, one.upload_id)):
+        kinds.setdefault(owners.owner_now(upload.owner, upload.whose, now), []).append(upload)
     return [
         Share(
             location,
             owner,
             tuple(kinds[owner]),
-            max(signs[_whose(one)] for one in kinds[owner]),
-            _bytes_of(kinds[owner], found),
-            found.is_whole,
+            max(owners.seen[one.whose] for one in kinds[owner]),
+            _bytes_of(kinds[owner], owners),
+            owners.is_whole,
         )
         for owner in Owner
         if owner in kinds
     ]
 
 
-def _whose(upload: OpenUpload) -> str:
-    return upload.own_path or upload.job_id or ""
-
-
-def _signs(found: Survey) -> dict[str, float]:
-    """When anything was seen of each owner: a move of its job, work that was written, an upload begun."""
-    signs = dict(found.seen)
-    for name, one in found.jobs.items():
-        signs[name] = max(signs.get(name, 0.0), one.job.changed_ms / 1000 if one.job else 0.0)
-    for upload in found.uploads:
-        signs[_whose(upload)] = max(signs.get(_whose(upload), 0.0), upload.initiated)
-    return signs
-
-
-def _owner(upload: OpenUpload, found: Survey, silent_s: float) -> Owner:
-    if upload.quarantined:
-        return Owner.QUARANTINED
-    if upload.own_path or upload.is_foreign or upload.job_id in found.jobs:
-        return Owner.RUNNING if silent_s < _SILENT_S else Owner.DEAD
-    return Owner.NOBODY if upload.job_id is None else Owner.ENDED
-
-
-def _bytes_of(uploads: Sequence[OpenUpload], found: Survey) -> int | None:
+def _bytes_of(uploads: Sequence[OpenUpload], owners: Owners) -> int | None:
     """Their size: as records say, else as the objects of their jobs do; None if it is not known."""
     known = [one.length for one in uploads if one.length is not None]
     if known:
         return sum(known)
-    jobs = {one.job_id for one in uploads} & set(found.jobs)
-    sizes = [one.job.size for one in (found.jobs[job] for job in sorted(filter(None, jobs))) if one.job]
+    jobs = {one.job_id for one in uploads} & set(owners.jobs)
+    sizes = [one.job.size for one in (owners.jobs[job] for job in sorted(filter(None, jobs))) if one.job]
     return sum(sizes) or None

@@ -21,6 +21,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.magic import MagicPath
 
 __all__ = [
+    "LABEL",
     "UUID",
     "before_job",
     "copied_by",
@@ -41,7 +42,7 @@ _REST_OF_OURS = re.compile(r"\.|\Z")
 _REST = re.compile(rf"{_NUMBERS}(?:\.|\Z)")
 _JOB = re.compile(rf"(?:^|-)({_UUID_TEXT}){_NUMBERS}\Z", re.IGNORECASE)
 # Tasks and attempts that engines number; eight digits would be a date rather than a task.
-_LABEL: Final = (
+LABEL: Final = (
     r"[0-9]{6,7}|attempt-[0-9]{6,7}-[0-9a-z]+|task_[0-9]+_[0-9]+_[mr]_[0-9]+"
     r"|attempt_[0-9]+_[0-9]+_[mr]_[0-9]+_[0-9]+"
 )
@@ -68,7 +69,7 @@ def unique_name(relative: tuple[str, ...], label: str, job: JobId) -> tuple[str,
 def _shortened(stem: str, label: str) -> str:
     """A stem in which a hash stands for what was put in for an earlier job, the hash before it included."""
     earlier = re.compile(
-        rf"(?:-[0-9a-f]{{{_DIGITS}}})?-(?:{_LABEL}|{re.escape(label)})-(?:{_UUID_TEXT})\Z", re.IGNORECASE
+        rf"(?:-[0-9a-f]{{{_DIGITS}}})?-(?:{LABEL}|{re.escape(label)})-(?:{_UUID_TEXT})\Z", re.IGNORECASE
     )
     found = earlier.search(stem)
     if found is None:

@@ -12,9 +12,17 @@ from magicfs.stores.folder_port import Folders
 from magicfs.stores.object_settings import ObjectSettings, PlacedPart, PlacingStore
 from magicfs.stores.port import Capabilities, Store
 from magicfs.stores.tree_port import Renamed, Tree, rename_one_by_one
+from magicfs.stores.upkeep_port import Upkeep, upkeep_of
 from magicfs.stores.version_port import Versions, VersionStore
 
-__all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "DelegatingVersions", "Steps"]
+__all__ = [
+    "DelegatingFolders",
+    "DelegatingStore",
+    "DelegatingTree",
+    "DelegatingUpkeep",
+    "DelegatingVersions",
+    "Steps",
+]
 
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -125,6 +133,10 @@ class DelegatingStore:
         inner: VersionStore = self.inner  # type: ignore[assignment]  # asked for where it is one
         return DelegatingVersions(inner.versions(), self)
 
+    def upkeep(self) -> Upkeep:
+        """The upkeep of the store within; its requests go through the hook, too."""
+        return DelegatingUpkeep(upkeep_of(self.inner), self)
+
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
         """Make a request, by the port's name of it; it may be made again."""
         return await request()
@@ -202,6 +214,14 @@ class DelegatingVersions(_Part[Versions]):
     copy_part: Final = _request(Versions.copy_part)
     delete: Final = _request(Versions.delete, "delete_versions")
     list: Final = _listing(Versions.list, "list_versions")
+
+
+class DelegatingUpkeep(_Part[Upkeep]):
+    """Passes the whole port of upkeep on, through the hook of a store."""
+
+    clock: Final = _request(Upkeep.clock)
+    written: Final = _request(Upkeep.written)
+    rules: Final = _request(Upkeep.rules)
 
 
 class Steps(AsyncIterator[_T], Generic[_T]):

@@ -192,11 +192,13 @@ class UploadInfo:
         key: The key that it will have.
         upload_id: The upload.
         initiated: Seconds since the epoch.
+        initiator: Who opened it, as the store says; empty where it does not.
     """
 
     key: str
     upload_id: str
     initiated: float
+    initiator: str = ""
 
 
 class PutMode(Enum):

@@ -139,6 +139,10 @@ RETRIES: Mapping[str, Retry] = {
     "copy_part": _UPLOAD,
     "delete_versions": _USUAL,
     "list_versions": _USUAL,
+    # Of upkeep.
+    "clock": _USUAL,
+    "written": _USUAL,
+    "rules": _USUAL,
 }
 """By operation of the port. A listing's attempts are those for one page."""
 

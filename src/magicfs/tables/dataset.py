@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 from magicfs.errors import UsageError
 from magicfs.protocol import ids
 from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
-from magicfs.report import html_table, human_bytes
+from magicfs.report import html_table
 from magicfs.runtime.twins import awaitable
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from magicfs.formats.footer import Footer
     from magicfs.operate.adopt import AdoptReport
     from magicfs.operate.checkup import DoctorReport
+    from magicfs.operate.status import DatasetStatus
     from magicfs.past.compact import CompactReport
     from magicfs.past.drop import DropReport, Where
     from magicfs.past.expire import ExpireReport
@@ -514,6 +515,20 @@ class Dataset(_Address):
 
         return doctor(self.url, read_only=read_only, **self._way)
 
+    def status(self, *, price: float | None = None) -> DatasetStatus:
+        """Return what is not done: unfinished jobs, open uploads, kept files, tables behind, and their cost.
+
+        Nothing is changed, and a second call looks again. What cannot be read is listed under ``problems``.
+
+        Args:
+            price: Dollars for a GiB and a month; by default of a price list.
+        """
+        from magicfs.operate.prices import price_of
+        from magicfs.operate.status import dataset_status
+
+        place = self._opened(last=True, as_of=None)
+        return place.run(dataset_status, price_of(place.engine.store.name, price))
+
     def recover(
         self,
         *,
@@ -594,6 +609,7 @@ class Dataset(_Address):
     aregister: Final = awaitable(register)
     averify: Final = awaitable(verify)
     adoctor: Final = awaitable(doctor)
+    astatus: Final = awaitable(status)
     arecover: Final = awaitable(recover)
     aadopt: Final = awaitable(adopt)
 
@@ -626,16 +642,8 @@ class Dataset(_Address):
         return html_table(self._screen())
 
     def _screen(self) -> list[tuple[str, str]]:
-        """What is published, in a few lines. What cannot be read is shown in place of it, and not raised."""
-        lines = [("dataset", str(self.url))]
+        """The short form of ``status``. What cannot be read is shown in place of it, and not raised."""
         try:
-            for one in self.history(limit=1):
-                run = f", run {one.run_id}" if one.run_id else ""
-                lines.append(("newest", f"job {one.job_id}{run}, {one.published:%Y-%m-%d %H:%M:%S} UTC"))
-                files = self.files()
-                rows = [file.rows for file in files]
-                counted = "" if None in rows else f"{sum(filter(None, rows)):,} rows, "
-                lines.append(("files", f"{len(files)} ({counted}{human_bytes(sum(f.size for f in files))})"))
-            return lines if len(lines) > 1 else [*lines, ("newest", "nothing was published there")]
+            return self.status().short()
         except Exception as error:  # noqa: BLE001 - nobody has asked for a request
-            return [*lines, ("problem", str(error))]
+            return [("dataset", str(self.url)), ("problem", str(error))]

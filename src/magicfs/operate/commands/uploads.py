@@ -1,97 +1,198 @@
-"""``magicfs uploads URL``: the uploads that are pending under a destination."""
+"""``magicfs uploads URL``: the open uploads of a bucket or a directory, whoever wrote them."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from magicfs.cli.printing import human_moment, print_error, print_json, print_table, printable, write_line
+from magicfs.cli.printing import (
+    AGAIN,
+    human_moment,
+    print_error,
+    print_fields,
+    print_json,
+    print_table,
+    printable,
+    write_line,
+)
 from magicfs.cli.statuses import status_of
-from magicfs.cli.storage import add_destination, on_store
+from magicfs.cli.storage import add_destination
+from magicfs.errors import UsageError
 from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
-    from magicfs.operate.open_uploads import OpenUpload, Survey
-    from magicfs.protocol.paths import Location
+    from magicfs.operate.open_uploads import OpenUpload
+    from magicfs.operate.uploads import Aborting, Group, UploadsReport
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
-HELP = "list pending uploads, with the command to end each"
+HELP = "count open uploads by owner and prefix, and end those that nobody needs"
 PLACE = ("look", 2)
-_ENDS_MAX = 10
-_NOBODYS = "use the program that started the uploads, or a lifecycle rule of the bucket"
+_ENDS_MAX: Final = 10
+_ROWS_MAX: Final = 20
+_NOBODYS: Final = "--abort --older-than 7d, if no program of yours still writes them"
+_PROGRESS_S: Final = 5.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    add_destination(parser)
+    add_destination(parser, dry_run=True)
+    parser.add_argument("--sizes", action="store_true", help="ask for the size of each; one request for each")
+    parser.add_argument(
+        "--price",
+        metavar="DOLLARS",
+        type=float,
+        help="dollars a GiB and month, instead of the list price",
+    )
+    parser.add_argument(
+        "--depth", metavar="N", type=int, default=1, help="directories that count as one prefix (default: 1)"
+    )
+    parser.add_argument("--abort", action="store_true", help="end those that no job can need")
+    parser.add_argument(
+        "--older-than", metavar="PERIOD", help="with --abort: how old they have to be, such as 7d"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List what is pending; nothing is changed. Returns 0 if nothing is pending."""
-    from magicfs.operate.open_uploads import survey
-    from magicfs.stores import resolve
+    """Count what is open, and end it if asked to. Returns 0 if nothing is left to decide."""
+    from magicfs.datasets.connection import open_destination
+    from magicfs.operate.prices import price_of
+    from magicfs.operate.uploads import survey
 
-    url, options = resolve.split(arguments.url, arguments.storage_options)
-    location = resolve.location_of(url)
-    found = on_store(location, options, lambda store: survey(store, location.key))
-    for error in found.unreadable:
+    older_than_s = _age(arguments)
+    place = open_destination(arguments.url, arguments.storage_options, for_reading=True)
+    report = place.run(
+        survey,
+        price_of(place.engine.store.name, arguments.price),
+        sizes=arguments.sizes,
+        depth=max(1, arguments.depth),
+        older_than_s=older_than_s,
+        dry_run=arguments.dry_run,
+        progress=_Progress() if sys.stderr.isatty() else (lambda _: None),
+    )
+    for error in report.unreadable:
         print_error(error, as_json=arguments.json)
     if arguments.json:
-        print_json(_document(location, found, time.time()))
+        print_json(report.to_dict())
     else:
-        _print(location, found)
-    return status_of(found=found.uploads)
+        _print(report)
+    return status_of(found=report.total.uploads)
 
 
-def _document(location: Location, found: Survey, now: float) -> dict[str, object]:
+def _age(arguments: argparse.Namespace) -> float | None:
+    from magicfs.protocol.period import parse_period
+
+    if arguments.abort and arguments.older_than is None:
+        raise UsageError("--abort needs --older-than, such as --older-than 7d; nothing was changed")
+    if not arguments.abort and (arguments.older_than is not None or arguments.dry_run):
+        raise UsageError("--older-than and --dry-run go with --abort; without it nothing is changed anyway")
+    return parse_period("--older-than", arguments.older_than) / 1000 if arguments.abort else None
+
+
+class _Progress:
+    """A line on stderr every few seconds."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+        self._looked_at = 0
+
+    def __call__(self, report: UploadsReport) -> None:
+        self._looked_at += 1000
+        if time.monotonic() - self._said < _PROGRESS_S:
+            return
+        self._said = time.monotonic()
+        ended = f", {report.aborting.ended.uploads:,} ended" if report.aborting else ""
+        sys.stderr.write(f"magicfs: about {self._looked_at:,} uploads looked at{ended}\n")
+
+
+def _print(report: UploadsReport) -> None:
+    """Print what is open, and the commands that end it, each once."""
     from magicfs.operate.open_uploads import ends
+    from magicfs.protocol import paths
 
-    return {
-        "destination": location.url,
-        "count": len(found.uploads),
-        "bytes": found.bytes_known,
-        "bytes_unknown": found.sizes_unknown,
-        "pending": [
-            {
-                "key": upload.key,
-                "upload_id": upload.upload_id,
-                "initiated": datetime.fromtimestamp(upload.initiated, UTC).isoformat(timespec="seconds"),
-                "age_seconds": max(0, round(now - upload.initiated)),
-                "bytes": upload.length,
-                "job_id": upload.job_id,
-                "quarantined": upload.quarantined,
-                "unjudged": upload.unjudged,
-                "end": list(ends(location, upload)),
-            }
-            for upload in found.uploads
-        ],
-        "unreadable": [str(error) for error in found.unreadable],
-    }
-
-
-def _print(location: Location, found: Survey) -> None:
-    """Print what is pending, and the commands that end it, each once."""
-    from magicfs.operate.open_uploads import ends
-
-    if not found.uploads:
-        write_line(f"nothing is pending under {location.url}")
+    total = report.total
+    if report.aborting is not None:
+        _print_aborting(report, report.aborting)
+    if not total.uploads:
+        write_line(f"nothing is pending under {report.url}")
         return
-    print_table(("BEGUN", "SIZE", "JOB", "KEY"), map(_row, found.uploads))
-    oldest = human_moment(min(one.initiated for one in found.uploads) * 1000)
-    unknown = f" and {found.sizes_unknown} of unknown size" if found.sizes_unknown else ""
-    size = f"{human_bytes(found.bytes_known)}{unknown}"
-    write_line(f"{len(found.uploads)} pending under {location.url}, the oldest started {oldest}; {size}")
-    ways = dict.fromkeys(ends(location, upload) for upload in found.uploads)
+    location = paths.parse_url(report.url)
+    print_table(("BEGUN", "SIZE", "JOB", "KEY"), map(_row, report.oldest[:_ROWS_MAX]))
+    if total.uploads > _ROWS_MAX:
+        write_line(f"and {total.uploads - _ROWS_MAX:,} more; --json has the thousand oldest")
+    write_line("")
+    print_table(
+        ("OWNER", "UPLOADS", "SIZE", "$ A MONTH", "OLDEST"),
+        [_group(report, owner.value, one) for owner, one in report.owners.items()],
+    )
+    for title, groups in (("PREFIX", report.prefixes), ("INITIATOR", report.initiators)):
+        if len(groups) > 1:
+            write_line("")
+            rows = [_group(report, name or "(here)", one) for name, one in [*groups.items()][:_ROWS_MAX]]
+            print_table((title, "UPLOADS", "SIZE", "$ A MONTH", "OLDEST"), rows)
+            if len(groups) > _ROWS_MAX:
+                write_line(f"and {len(groups) - _ROWS_MAX:,} more: --json")
+    write_line("")
+    unknown = f" and {total.unsized} of unknown size" if total.unsized else ""
+    size = f"{human_bytes(total.bytes)}{unknown}"
+    write_line(
+        f"{total.uploads} pending under {report.url}, the oldest started "
+        f"{human_moment(total.oldest * 1000)}; {size}"
+    )
+    if total.bytes:
+        write_line(f"price: {report.price.source}")
+    ways = dict.fromkeys(ends(location, upload) for upload in report.oldest)
     for commands in list(ways)[:_ENDS_MAX]:
         write_line("to end: " + (", or ".join(map(printable, commands)) or _NOBODYS))
     if len(ways) > _ENDS_MAX:
         write_line(f"to end {len(ways) - _ENDS_MAX} more: --json names the commands for each")
+    _print_rule(report)
+
+
+def _print_rule(report: UploadsReport) -> None:
+    from magicfs.operate.lifecycle import rule_commands
+    from magicfs.operate.open_uploads import Owner
+    from magicfs.protocol import paths
+
+    if {Owner.NOBODY, Owner.ENDED} & report.owners.keys():
+        command = rule_commands(paths.parse_url(report.url))
+        if command:
+            write_line(f"a lifecycle rule would have ended them: {printable(command)}")
+
+
+def _print_aborting(report: UploadsReport, one: Aborting) -> None:
+    print_fields(
+        ("would end" if one.dry_run else "ended", _counted(report, one.ended)),
+        ("left", f"{one.young} younger uploads" if one.young else ""),
+        ("left", f"{one.written} uploads written to within that time" if one.written else ""),
+        ("gone", f"{one.gone} uploads ended meanwhile" if one.gone else ""),
+        *(("left", f"{number}: {reason}") for reason, number in [*one.left.items()][:_ENDS_MAX]),
+        ("next", AGAIN if one.dry_run and one.ended.uploads else ""),
+    )
+    write_line("")
+
+
+def _counted(report: UploadsReport, group: Group) -> str:
+    from magicfs.operate.prices import money
+
+    cost = money(report.price.of(group.bytes))
+    return f"{group.uploads:,} uploads, {human_bytes(group.bytes)}{f', {cost} a month' if cost else ''}"
+
+
+def _group(report: UploadsReport, name: str, group: Group) -> tuple[str, ...]:
+    from magicfs.operate.prices import money
+
+    known = group.uploads > group.unsized
+    size = human_bytes(group.bytes) if known else "unknown"
+    more = "" if not known or not group.unsized else " and more"
+    cost = money(report.price.of(group.bytes)) if known else ""
+    return name, f"{group.uploads:,}", f"{size}{more}", cost, human_moment(group.oldest * 1000)
 
 
 def _row(upload: OpenUpload) -> tuple[str, ...]:
     state = ", in quarantine" if upload.quarantined else ", not judged yet" if upload.unjudged else ""
     size = "unknown" if upload.length is None else human_bytes(upload.length)
-    return human_moment(upload.initiated * 1000), size, f"{upload.job_id or 'unknown'}{state}", upload.key
+    job = f"{upload.job_id}{state}" if upload.job_id else "own path" if upload.own_path else "unknown"
+    return human_moment(upload.initiated * 1000), size, job, upload.key

@@ -70,7 +70,7 @@ _BY_STATUS: Mapping[int, type[StoreError]] = {
     HTTPStatus.NOT_IMPLEMENTED: Unsupported,
 }
 _VALUES_MAX = 2_000_000
-_OF_UPLOADS = frozenset({"put_part", "complete_upload", "abort_upload"})
+_OF_UPLOADS = frozenset({"put_part", "written", "complete_upload", "abort_upload"})
 
 
 @dataclass(frozen=True, slots=True)

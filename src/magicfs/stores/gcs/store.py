@@ -36,6 +36,7 @@ from magicfs.stores.gcs import errors as gcs_errors
 from magicfs.stores.gcs.client import GcsClient
 from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.gcs.folders import GcsFolders, layout_of
+from magicfs.stores.gcs.upkeep import GcsUpkeep
 from magicfs.stores.gcs.uploads import HEADERS, GcsUploads, crc32c_of
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -106,6 +107,9 @@ class GcsStore:
     @property
     def identity(self) -> str:
         return f"gcs:{self._client.location}/{self.bucket}"
+
+    def upkeep(self) -> GcsUpkeep:
+        return GcsUpkeep(self._client, self.bucket)
 
     def folders(self) -> GcsFolders:
         return GcsFolders(self._client, self.bucket)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from magicfs.stores.port import ObjectInfo
+from magicfs.stores.upkeep_port import Rule
 from magicfs.stores.version_port import UNVERSIONED, Version
 
 __all__ = ["Bucket", "Held", "HeldUpload", "Objects", "Versioning"]
@@ -35,6 +36,7 @@ class HeldUpload:
     metadata: dict[str, str]
     description: dict[str, Any]
     parts: dict[int, bytes] = field(default_factory=dict)
+    written: float | None = None  # when the last part was
 
 
 class Objects(dict[str, Held]):
@@ -89,6 +91,7 @@ class Bucket:
     uploads: dict[str, HeldUpload] = field(default_factory=dict)
     keeping: Versioning = None
     versions: dict[str, list[_Kept]] = field(default_factory=dict)  # of a key, the oldest first
+    rules: tuple[Rule, ...] | None = None  # of its lifecycle; None if it knows none
     added: int = 0  # how many versions there have been
 
     def put(self, key: str, held: Held) -> ObjectInfo:

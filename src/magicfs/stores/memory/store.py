@@ -14,7 +14,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
-from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    StoreError,
+    Unsupported,
+    UploadNotFound,
+)
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
@@ -22,6 +29,7 @@ from magicfs.stores import checksums, port
 from magicfs.stores.memory.buckets import Bucket, Held, HeldUpload, Versioning
 from magicfs.stores.memory.versions import MemoryVersions
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.upkeep_port import Rule, Written
 
 __all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
 
@@ -141,7 +149,7 @@ class MemoryStore:
         return upload_id
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
-        upload = self._upload("put_part", key, upload_id)
+        upload = self.upload("put_part", key, upload_id)
         limits = self.capabilities.parts
         if not 1 <= number <= limits.count_max:
             raise StoreError(
@@ -150,13 +158,13 @@ class MemoryStore:
         data = body.getvalue() if isinstance(body, io.BytesIO) else bytes(body)
         if len(data) > limits.size_max:
             raise StoreError("put_part", self.path(key), f"part of {len(data)} bytes is too large")
-        upload.parts[number] = data
+        upload.parts[number], upload.written = data, self.world.clock()
         return Part(number, _etag(upload.parts[number]))
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
-        upload = self._upload("complete_upload", key, upload_id)
+        upload = self.upload("complete_upload", key, upload_id)
         self._check_parts(key, upload, parts)
         if (
             self._looks("complete_if_absent", if_absent)
@@ -224,6 +232,9 @@ class MemoryStore:
 
     def versions(self) -> MemoryVersions:
         return MemoryVersions(self)
+
+    def upkeep(self) -> MemoryUpkeep:
+        return MemoryUpkeep(self)
 
     async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
         held = self._object("checksums", key)
@@ -298,7 +309,7 @@ class MemoryStore:
             raise ObjectNotFound(operation, self.path(key), "no such object")
         return found
 
-    def _upload(self, operation: str, key: str, upload_id: str) -> HeldUpload:
+    def upload(self, operation: str, key: str, upload_id: str) -> HeldUpload:
         upload = self.contents(operation, key).uploads.get(upload_id)
         if upload is None or upload.key != key:
             raise UploadNotFound(operation, self.path(key), f"no upload {upload_id!r} of this key")
@@ -330,6 +341,26 @@ class MemoryStore:
     ) -> ObjectInfo:
         info = ObjectInfo(key, len(body), etag, self.world.clock(), metadata, description or {})
         return contents.put(key, Held(info, body))
+
+
+class MemoryUpkeep:
+    """The upkeep of one bucket; see ``magicfs.stores.upkeep_port.Upkeep`` for the contract."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def clock(self) -> float:
+        return self._store.world.clock()
+
+    async def written(self, key: str, upload_id: str) -> Written:
+        upload = self._store.upload("written", key, upload_id)
+        return Written(sum(map(len, upload.parts.values())), upload.written)
+
+    async def rules(self) -> tuple[Rule, ...]:
+        rules = self._store.contents("rules", "").rules
+        if rules is None:
+            raise Unsupported("rules", self._store.bucket, "buckets in memory have no lifecycle")
+        return rules
 
 
 def _etag(body: bytes) -> str:

@@ -37,6 +37,7 @@ from magicfs.stores.s3.requests import sdk
 from magicfs.stores.s3.requests.answer import check_has
 from magicfs.stores.s3.requests.line import Engine, Line, line_to
 from magicfs.stores.s3.requests.own import OwnRequests
+from magicfs.stores.s3.upkeep import S3Upkeep
 from magicfs.stores.s3.versions import S3Versions, described, seconds, version_in
 from magicfs.stores.version_port import Versions
 
@@ -170,7 +171,12 @@ class S3Store:
                 "list_multipart_uploads", "list_uploads", None, prefix, Prefix=prefix, **position
             )
             found = [
-                UploadInfo(upload["Key"], upload["UploadId"], seconds(upload.get("Initiated")) or 0.0)
+                UploadInfo(
+                    upload["Key"],
+                    upload["UploadId"],
+                    seconds(upload.get("Initiated")) or 0.0,
+                    _initiator(upload.get("Initiator") or {}),
+                )
                 for upload in answer.get("Uploads", ())
             ]
             # SeaweedFS says that a page is cut short and does not say where the next one begins.
@@ -236,6 +242,9 @@ class S3Store:
 
     def versions(self) -> Versions:
         return S3Versions(self, self._arguments)
+
+    def upkeep(self) -> S3Upkeep:
+        return S3Upkeep(self)
 
     async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
         answer = await self.call("head_object", "checksums", key, ChecksumMode="ENABLED", IfMatch=etag)
@@ -364,6 +373,10 @@ class S3Store:
             extra = {**filesystem.s3_additional_kwargs, **filesystem.req_kw}
             own = self._own = OwnRequests(line, self.bucket, extra)
         return own
+
+
+def _initiator(told: Mapping[str, Any]) -> str:
+    return str(told.get("DisplayName") or told.get("ID") or "")
 
 
 def _following(answer: Mapping[str, Any]) -> dict[str, str] | None:

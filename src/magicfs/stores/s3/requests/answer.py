@@ -187,11 +187,30 @@ def _objects(root: ET.Element) -> dict[str, Any]:
 
 def _uploads(root: ET.Element) -> dict[str, Any]:
     uploads = [_texts(child) for child in root if _name(child) == "Upload"]
-    for upload in uploads:
+    for upload, child in zip(uploads, root.iterfind("{*}Upload"), strict=True):
         _date(upload, "Initiated")
+        upload["Initiator"] = _texts(found) if (found := child.find("{*}Initiator")) is not None else {}
     made = _texts(root)
     following = {name: made[name] for name in ("NextKeyMarker", "NextUploadIdMarker") if made.get(name)}
     return {"Uploads": uploads, "IsTruncated": made.get("IsTruncated") == "true", **following}
+
+
+def _parts(root: ET.Element) -> dict[str, Any]:
+    parts = [_texts(child) for child in root.iterfind("{*}Part")]
+    for part in parts:
+        part["Size"] = number(part.get("Size"), "size")
+        _date(part, "LastModified")
+    made = _texts(root)
+    following = {name: made[name] for name in ("NextPartNumberMarker",) if made.get(name)}
+    return {"Parts": parts, "IsTruncated": made.get("IsTruncated") == "true", **following}
+
+
+def _rules(root: ET.Element) -> dict[str, Any]:
+    return {"Rules": [_nested(child) for child in root.iterfind("{*}Rule")]}
+
+
+def _nested(element: ET.Element) -> dict[str, Any]:
+    return {_name(child): _nested(child) if len(child) else child.text or "" for child in element}
 
 
 def _versions(root: ET.Element) -> dict[str, Any]:
@@ -250,6 +269,8 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], dict[str, Any]]]]
     "UploadPartCopy": ("CopyPartResult", _copied("CopyPartResult")),
     "ListObjectsV2": ("ListBucketResult", _objects),
     "ListMultipartUploads": ("ListMultipartUploadsResult", _uploads),
+    "ListParts": ("ListPartsResult", _parts),
+    "GetBucketLifecycleConfiguration": ("LifecycleConfiguration", _rules),
     "DeleteObjects": ("DeleteResult", _deleted),
     "GetBucketVersioning": ("VersioningConfiguration", _flat),
     "ListObjectVersions": ("ListVersionsResult", _versions),
@@ -257,7 +278,9 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], dict[str, Any]]]]
 """The root that the document of an answer has, and how it is read; answers to others have no document."""
 
 _BY_OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "VersioningConfiguration": ("GetBucketVersioningResponse",)  # of moto
+    # Of moto.
+    "VersioningConfiguration": ("GetBucketVersioningResponse",),
+    "ListPartsResult": ("ListPartsResponse",),
 }
 
 ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {

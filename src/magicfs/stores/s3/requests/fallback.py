@@ -20,7 +20,7 @@ METHODS = (
     *("create_multipart_upload", "upload_part", "complete_multipart_upload", "abort_multipart_upload"),
     *("list_multipart_uploads", "put_object", "get_object", "head_object", "copy_object"),
     *("upload_part_copy", "list_objects_v2", "delete_object", "delete_objects"),
-    *("get_bucket_versioning", "list_object_versions"),
+    *("get_bucket_versioning", "list_object_versions", "list_parts", "get_bucket_lifecycle_configuration"),
 )
 """What a store asks for, by the names that clients give to it."""
 

@@ -243,6 +243,8 @@ class OwnRequests:
 
     def _read(self, operation: Operation, received: Answer, size_max: int | None) -> dict[str, Any]:
         made = answers.headers_of(operation, received.headers)
+        if operation.name == "ListMultipartUploads":
+            made["Date"] = received.headers.get("date", "")
         body = received.body
         if operation.name == "GetObject":
             if not {"content-length", "transfer-encoding"} & received.headers.keys():

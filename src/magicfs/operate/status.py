@@ -1,0 +1,501 @@
+"""What a destination, or a bucket of them, owes: its newest publication, and everything that is not done."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from os import PathLike
+from typing import Any, Final, Unpack
+
+from magicfs.datasets.connection import Way, open_destination
+from magicfs.datasets.finders import finders
+from magicfs.engine import Engine
+from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
+from magicfs.formats.manifest import Manifest
+from magicfs.manifests import chain
+from magicfs.manifests.chain import COMPACT, READING
+from magicfs.manifests.registrations import all_registrations
+from magicfs.operate.open_uploads import Owner
+from magicfs.operate.prices import Price, money, price_of
+from magicfs.operate.upload_owners import Share, shares_of
+from magicfs.past.history import Publication, history_of
+from magicfs.protocol import paths
+from magicfs.protocol.job_state import BEFORE_COMMIT
+from magicfs.protocol.magic import MAGIC
+from magicfs.protocol.modes import MANIFESTS, is_data
+from magicfs.protocol.paths import Location
+from magicfs.protocol.period import human_time
+from magicfs.report import Report, html_table, human_bytes
+from magicfs.runtime.parallel import drained
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+
+__all__ = ["BucketStatus", "DatasetStatus", "Destination", "Partition", "Step", "UnfinishedJob", "status"]
+
+_SILENT_S: Final = 3600.0
+_STEPS_MAX: Final = 60
+_KEEPERS_MAX: Final = 100
+_LEFT_MAX: Final = 20
+_LOOKS_MAX: Final = 2000
+_NEEDS_NOBODY: Final = frozenset({Owner.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedJob:
+    """A job that has not ended.
+
+    Attributes:
+        job_id: The job.
+        state: Its state, or ``quarantined``, ``unjudged``, ``hadoop``, ``unreadable``.
+        moved: When it was moved last, in seconds since the epoch; 0 if not known.
+        host: Where.
+        run_id: Its run; None if it has none.
+        end: The command that ends it.
+    """
+
+    job_id: str
+    state: str
+    moved: float
+    host: str
+    run_id: str | None
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One publication, and how it changed the dataset.
+
+    Attributes:
+        job_id: The job.
+        mode: Its mode.
+        published: When, in seconds since the epoch.
+        rows: How many rows it added; None if nobody counted them.
+        added: Bytes that it added.
+        removed: Bytes that readers no longer see.
+        total: Bytes of the dataset afterwards.
+    """
+
+    job_id: str
+    mode: str
+    published: float
+    rows: int | None
+    added: int
+    removed: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The files of one directory of the dataset.
+
+    Attributes:
+        name: The directory, relative to the destination; empty for the destination itself.
+        files: How many.
+        bytes: Their size.
+        changed: When a job added one last, in seconds since the epoch; None if that is longer ago than what
+            ``DatasetStatus.steps`` has.
+    """
+
+    name: str
+    files: int
+    bytes: int
+    changed: float | None
+
+
+@dataclass(slots=True)
+class DatasetStatus(Report):
+    """The status of one destination.
+
+    Attributes:
+        url: The destination.
+        now: When it was looked at, in seconds since the epoch.
+        newest: The newest publication; None if there is none.
+        files: How many files readers see.
+        bytes: Their size.
+        rows: Their rows; None if nobody counted all.
+        jobs: The jobs that have not ended.
+        uploads: The open uploads, by owner: number, bytes where known, and a sentence.
+        kept_files: How many replaced files are kept.
+        kept_bytes: Their size.
+        kept_until: When the last of them expires, in seconds since the epoch; None without any.
+        behind: Tables of catalogs that do not show the newest publication.
+        leftovers: Work directories of jobs that have ended.
+        dollars: What open uploads and kept files cost a month, as far as sizes are known; None without a
+            price.
+        problems: What could not be read.
+        steps: The last publications, the oldest first.
+        partitions: The directories of the dataset, the largest first.
+    """
+
+    url: str
+    now: float
+    newest: Publication | None = None
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = None
+    jobs: tuple[UnfinishedJob, ...] = ()
+    uploads: tuple[Share, ...] = ()
+    kept_files: int = 0
+    kept_bytes: int = 0
+    kept_until: float | None = None
+    behind: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    dollars: float | None = None
+    problems: list[str] = field(default_factory=list)
+    steps: tuple[Step, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nobody has to decide anything."""
+        waiting = [
+            one for one in self.jobs if self.now - one.moved >= _SILENT_S or one.state == "quarantined"
+        ]
+        uploads = [one for one in self.uploads if one.owner not in _NEEDS_NOBODY]
+        return not (waiting or uploads or self.behind or self.leftovers or self.problems)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "url": self.url,
+            "ok": self.ok,
+            "newest": self.newest and self.newest.to_dict(),
+            "files": self.files,
+            "bytes": self.bytes,
+            "rows": self.rows,
+            "jobs": [{**asdict(one), "moved": _moment(one.moved)} for one in self.jobs],
+            "uploads": [
+                {
+                    "owner": one.owner.value,
+                    "uploads": len(one.uploads),
+                    "bytes": one.bytes,
+                    "all": one.is_whole,
+                }
+                for one in self.uploads
+            ],
+            "kept": {
+                "files": self.kept_files,
+                "bytes": self.kept_bytes,
+                "until": self.kept_until and _moment(self.kept_until),
+            },
+            "behind": list(self.behind),
+            "leftovers": list(self.leftovers),
+            "dollars_a_month": self.dollars if self.dollars is None else round(self.dollars, 4),
+            "problems": self.problems,
+        }
+
+    def short(self) -> list[tuple[str, str]]:
+        """A few lines, as names and values."""
+        lines = [("dataset", self.url), ("newest", self._newest()), ("files", self._files())]
+        for job in self.jobs:
+            run = f", run {job.run_id}" if job.run_id else ""
+            lines.append(("job", f"{job.job_id}{run}, {job.state}, {self._moved(job)}"))
+        lines += [("uploads", one.sentence) for one in self.uploads]
+        lines += [("kept", self._kept()), *(("behind", one) for one in self.behind)]
+        lines += [("leftover", one) for one in self.leftovers]
+        return [one for one in [*lines, *(("problem", one) for one in self.problems)] if one[1]]
+
+    def _rows(self) -> list[tuple[str, object]]:
+        """One screen: the same, with the command that ends each, and what it costs."""
+        ends = [("end", one.end) for one in self.jobs]
+        ends += [("end", one.advice) for one in self.uploads if one.advice]
+        if self.behind:
+            ends.append(("end", f"magicfs maintain {shlex.quote(self.url)}"))
+        cost = "" if not self.dollars else f"{money(self.dollars)} a month for uploads and kept files"
+        done = ("status", "nothing to decide") if self.ok else ("status", "somebody should decide")
+        rows = [*self.short(), ("cost", cost), *dict.fromkeys(ends), done]
+        return [one for one in rows if one[1]]
+
+    def _newest(self) -> str:
+        if self.newest is None:
+            return "nothing was published there"
+        run = f", run {self.newest.run_id}" if self.newest.run_id else ""
+        tags = f", tagged {' '.join(self.newest.tags)}" if self.newest.tags else ""
+        when = human_time(self.newest.published.timestamp(), self.now)
+        return f"job {self.newest.job_id}{run}{tags}, {self.newest.mode}, {when}"
+
+    def _files(self) -> str:
+        if self.newest is None:
+            return ""
+        counted = "" if self.rows is None else f"{self.rows:,} rows, "
+        return f"{self.files:,} ({counted}{human_bytes(self.bytes)})"
+
+    def _moved(self, job: UnfinishedJob) -> str:
+        host = f" on {job.host}" if job.host else ""
+        return f"last moved {human_time(job.moved, self.now)}{host}" if job.moved else "never seen"
+
+    def _kept(self) -> str:
+        if not self.kept_files or self.kept_until is None:
+            return ""
+        until = f"{datetime.fromtimestamp(self.kept_until, UTC):%Y-%m-%d %H:%M}Z"
+        return f"{self.kept_files:,} replaced files ({human_bytes(self.kept_bytes)}), until {until}"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A destination below a bucket, in a line.
+
+    Attributes:
+        url: The destination.
+        published: When its newest job was published, in seconds since the epoch; None if none was.
+        job_id: That job.
+        unfinished: How many jobs have not ended.
+        keeping: How many jobs keep replaced files.
+        problem: What could not be read; empty if all could.
+    """
+
+    url: str
+    published: float | None
+    job_id: str = ""
+    unfinished: int = 0
+    keeping: int = 0
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class BucketStatus(Report):
+    """The destinations below a bucket or a directory.
+
+    Attributes:
+        url: The bucket or directory.
+        now: When it was looked at, in seconds since the epoch.
+        destinations: Those that were found, by URL.
+        is_whole: Whether all directories were looked at.
+    """
+
+    HEADER = ("DESTINATION", "PUBLISHED", "JOB", "UNFINISHED", "KEEPING", "PROBLEM")
+
+    url: str
+    now: float
+    destinations: tuple[Destination, ...]
+    is_whole: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether nobody has to look at a destination."""
+        return not any(one.unfinished or one.problem for one in self.destinations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        listed = [
+            {**asdict(one), "published": one.published and _moment(one.published)}
+            for one in self.destinations
+        ]
+        return {"url": self.url, "ok": self.ok, "all": self.is_whole, "destinations": listed}
+
+    def table(self) -> list[tuple[str, ...]]:
+        """A line for each destination, below ``HEADER``."""
+        return [
+            (
+                one.url,
+                human_time(one.published, self.now) if one.published else "never",
+                one.job_id,
+                str(one.unfinished or ""),
+                str(one.keeping or ""),
+                one.problem,
+            )
+            for one in self.destinations
+        ]
+
+    def _repr_html_(self) -> str:
+        return html_table(self.table(), self.HEADER)
+
+
+def status(
+    url: str | PathLike[str], *, price: float | None = None, **way: Unpack[Way]
+) -> DatasetStatus | BucketStatus:
+    """The status of a destination; above destinations, a line for each. Changes nothing.
+
+    Args:
+        url: A destination, a directory or a bucket.
+        price: Dollars for a GiB and a month; by default of a price list.
+        **way: As for ``magicfs.Dataset``.
+    """
+    place = open_destination(url, for_reading=True, **way)
+    cost = price_of(place.engine.store.name, price)
+    return place.run(status_of, cost)
+
+
+async def status_of(engine: Engine, location: Location, price: Price) -> DatasetStatus | BucketStatus:
+    """``status``, on the store's loop."""
+    here = [one async for one in engine.store.list_directories(paths.prefix_of(location.key) + "__magic")]
+    here += [one async for one in engine.store.list_directories(paths.prefix_of(location.key) + MANIFESTS)]
+    if not here:
+        found, is_whole = await _destinations(engine, location)
+        if found:
+            return BucketStatus(location.url, time.time(), tuple(found), is_whole)
+    return await dataset_status(engine, location, price)
+
+
+async def dataset_status(engine: Engine, location: Location, price: Price) -> DatasetStatus:
+    """The status of a destination. What cannot be read is a problem in it, and keeps nothing else from it."""
+    made = DatasetStatus(location.url, time.time())
+    parts: tuple[Callable[[Engine, Location, DatasetStatus], Awaitable[None]], ...] = (
+        *(_published, _unfinished, _uploads, _kept, _behind, _leftovers),
+    )
+    for part in parts:
+        try:
+            await part(engine, location, made)
+        except ObjectNotFound as error:
+            if error.operation.startswith("list"):
+                raise  # there is no such bucket
+            made.problems.append(str(error))
+        except (FormatError, StoreError, MagicError) as error:
+            made.problems.append(str(error))
+    sizes = made.kept_bytes + sum(one.bytes or 0 for one in made.uploads)
+    made.dollars = price.of(sizes)
+    return made
+
+
+async def _published(engine: Engine, location: Location, made: DatasetStatus) -> None:
+    made.newest = next(iter(await history_of(engine, location, 1)), None)
+    if made.newest is None:
+        return
+    view = await chain.view(engine.store, location.key, READING)
+    files = [] if view is None else [one for one in view.files.values() if is_data(one.key, "")]
+    made.files, made.bytes = len(files), sum(one.size for one in files)
+    rows = [one.rows for one in files if one.rows is not None]
+    made.rows = sum(rows) if len(rows) == len(files) else None
+    changed, steps = await _steps(engine, location)
+    made.steps = tuple(steps)
+    groups: dict[str, list[int]] = {}
+    newest: dict[str, float] = {}
+    for one in files:
+        name = one.key.rpartition("/")[0]
+        groups.setdefault(name, []).append(one.size)
+        if one.key in changed:
+            newest[name] = max(newest.get(name, 0.0), changed[one.key])
+    found = [Partition(name, len(sizes), sum(sizes), newest.get(name)) for name, sizes in groups.items()]
+    made.partitions = tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
+
+
+async def _steps(engine: Engine, location: Location) -> tuple[dict[str, float], list[Step]]:
+    """When files were added, by key, and the last publications."""
+    manifests: list[Manifest] = []
+    below = chain.chain(engine.store, location.key, READING, hidden="readable")
+    async with aclosing(below) as listed:
+        async for one in listed:
+            manifests.append(one)
+            if len(manifests) == _STEPS_MAX or one.mode == COMPACT:
+                break
+    changed: dict[str, float] = {}
+    live: dict[str, int] = {}
+    steps = []
+    for one in reversed(manifests):
+        moment = one.committed_ms / 1000
+        before = sum(live.values())
+        gone = [*live] if one.hides == "all" else [key for key in one.deleted if key in live]
+        removed = sum(live.pop(key) for key in gone)
+        live |= {file.key: file.size for file in one.files}
+        if one.mode == COMPACT:
+            continue
+        changed |= {file.key: moment for file in one.files}
+        total = sum(live.values())
+        rows = one.footers.rows if one.footers else None
+        steps.append(Step(one.job_id, one.mode, moment, rows, total - before + removed, removed, total))
+    return changed, steps
+
+
+async def _unfinished(engine: Engine, location: Location, made: DatasetStatus) -> None:
+    found = await find_unfinished_jobs(engine, location.key, visitors=True)
+    jobs = [_as_unfinished(location, one) for one in found]
+    known = {one.job_id for one in jobs}
+    for finder in finders().values():
+        for dead in await finder.find_all(engine, location, None):
+            job = str(dead.context.job)
+            if job not in known:
+                line = f"magicfs recover {shlex.quote(location.url)} --job {shlex.quote(job)}"
+                jobs.append(UnfinishedJob(job, dead.finder, dead.modified, "", None, line))
+    made.jobs = tuple(jobs)
+
+
+def _as_unfinished(location: Location, one: OtherJob) -> UnfinishedJob:
+    home = Location(location.scheme, location.bucket, one.layout.destination).url
+    line = f"magicfs recover {shlex.quote(home)}"
+    named = f"{line} --job {shlex.quote(one.job_id)}"
+    job, found = one.job, one.found()
+    if job is None:
+        return UnfinishedJob(one.job_id, "unreadable", 0.0, "", one.run_id, f"{named} --dry-run")
+    state = "quarantined" if job.is_quarantined else "unjudged" if job.is_unjudged else job.state.value
+    end = f"{named} --abort" if job.state in BEFORE_COMMIT else line
+    if job.is_quarantined:
+        end = f"{named} --commit --accept REASON, or {named} --abort"
+    return UnfinishedJob(one.job_id, state, found.changed, job.host, one.run_id, end)
+
+
+async def _uploads(engine: Engine, location: Location, made: DatasetStatus) -> None:
+    made.uploads = tuple(await shares_of(engine, location))
+
+
+async def _kept(engine: Engine, location: Location, made: DatasetStatus) -> None:
+    seen = await chain.read_pointer(engine.store, location.key, READING)
+    for one in seen[0].keeping[-_KEEPERS_MAX:] if seen else ():
+        manifest = await chain.read(engine.store, location.key, one.job_id, READING, files=False)
+        lists = manifest.kept.lists if manifest is not None and manifest.kept else ()
+        made.kept_files += sum(part.files for part in lists)
+        made.kept_bytes += sum(part.size for part in lists)
+        made.kept_until = max(made.kept_until or 0.0, one.until_ms / 1000)
+
+
+async def _behind(engine: Engine, location: Location, made: DatasetStatus) -> None:
+    running = {one.job_id for one in made.jobs}
+    found = await all_registrations(engine.store, location.key)
+    late = [one for one in found.values() if one.job_id not in running]
+    made.behind = tuple(f"{one.catalog} {one.table}, job {one.job_id}".replace(" ,", ",") for one in late)
+
+
+async def _leftovers(engine: Engine, location: Location, made: DatasetStatus) -> None:
+    running = {one.job_id for one in made.jobs}
+    prefix = paths.prefix_of(location.key) + MAGIC
+    listed = [one async for one in engine.store.list_directories(prefix)]
+    # In the shared directory of the older layout lie paths of users' own, too.
+    own = [one for one in listed if one.startswith(f"{prefix}_job-")]
+    left = [one for one in own if one.removeprefix(f"{prefix}_job-").rstrip("/") not in running]
+    for one in left[:_LEFT_MAX]:
+        async for _ in engine.store.list(one, limit=1):
+            made.leftovers = (*made.leftovers, Location(location.scheme, location.bucket, one).url)
+
+
+async def _destinations(engine: Engine, location: Location) -> tuple[list[Destination], bool]:
+    """The destinations below a directory, each without a look at what lies below it."""
+    found: list[Destination] = []
+    below: list[str] = []
+
+    async def look(directory: str) -> bool:
+        prefix = paths.prefix_of(directory)
+        listed = [one async for one in engine.store.list_directories(prefix)]
+        names = [one.removeprefix(prefix).rstrip("/") for one in listed]
+        if directory != location.key and any(one.startswith((MAGIC, MANIFESTS)) for one in names):
+            found.append(await _line(engine, Location(location.scheme, location.bucket, directory)))
+        else:
+            plain = (one for one in names if one and not one.startswith(("_", ".")) and "=" not in one)
+            below.extend(paths.join(directory, one) for one in plain)
+        return True
+
+    level, left = [location.key], _LOOKS_MAX
+    while level and left > 0:
+        await drained(level[:left], look, engine.concurrency)
+        left -= len(level)
+        level = sorted(below)
+        below.clear()
+    return sorted(found, key=lambda one: one.url), left >= 0 and not level
+
+
+async def _line(engine: Engine, location: Location) -> Destination:
+    try:
+        jobs = await find_unfinished_jobs(engine, location.key)
+        newest = next(iter(await history_of(engine, location, 1)), None)
+        seen = await chain.read_pointer(engine.store, location.key, READING)
+    except (FormatError, StoreError) as error:
+        return Destination(location.url, None, problem=str(error))
+    keeping = len(seen[0].keeping) if seen else 0
+    if newest is None:
+        return Destination(location.url, None, "", len(jobs), keeping)
+    return Destination(location.url, newest.published.timestamp(), newest.job_id, len(jobs), keeping)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
