@@ -181,7 +181,7 @@ class TestJobsThatKeepByRule:
         assert expire(scene, days=9).jobs == ()
         dataset(scene).rollback(first.id, keep=keep)
         assert bodies(scene, first.id) == [b"1", b"2"]
-        scene.published({"c.bin": b"3"}, mode="overwrite")
+        scene.published({"c.bin": b"3"}, mode="overwrite", keep=keep)
         assert (dropped.job_id is not None, expire(scene, days=9).jobs) == (True, ())
         assert bodies(scene, first.id) == [b"1", b"2"], "what the rollback showed is among the last three"
 
