@@ -78,14 +78,15 @@ async def set_tag(
     register = _register(store, destination, name, conditions)
     for _ in range(_TRIES):
         found = await _read(store, destination, register, name)
-        same = found is not None and found[0].job_id == job
-        if found is not None and same and keeps in ("", found[0].keeps):
-            return
-        if found is not None and not (same or move):
-            raise UsageError(
-                f"tag {name!r} already names job {found[0].job_id}; nothing was changed; choose another "
-                "name, or pass move=True (--move)"
-            )
+        if found is not None:
+            same = found[0].job_id == job
+            if same and keeps in ("", found[0].keeps):
+                return
+            if not (same or move):
+                raise UsageError(
+                    f"tag {name!r} already names job {found[0].job_id}; nothing was changed; choose another "
+                    "name, or pass move=True (--move)"
+                )
         now = int(time.time() * 1000)
         tag = Tag(name=name, job_id=job, nonce=uuid4().hex, created_ms=now, keeps=keeps)
         try:

@@ -83,33 +83,50 @@ async def held(
         return set()
     named = await tags.all_tags(engine.store, location.key, READING)
     by_tag = {one.keeps for one in named} & rules.keys()
-    by_rule: dict[Keep, set[str]] = {}
-    for job in rules.keys() - by_tag:
-        for one in filter(None, (Keep.of("rule", rules[job]) if rules[job] else None, keep)):
-            by_rule.setdefault(one, set()).add(job)
+    by_rule = _by_rule({job: rule for job, rule in rules.items() if job not in by_tag}, keep)
     if not by_rule:
         return by_tag
     jobs = [one async for one in publications(engine.store, location.key, READING)]
-    asked = [one for one in pointer.keeping if one.job_id in set().union(*by_rule.values())]
+    files = await _files_of(engine, location, pointer, set().union(*by_rule.values()))
+    chosen = {rule: rule.chosen(jobs, {one.job_id for one in named}) for rule in by_rule}
+    found = [
+        await _showing(engine, location, chosen[rule], {job: files[job] for job in theirs})
+        for rule, theirs in by_rule.items()
+    ]
+    return by_tag.union(*found)
+
+
+def _by_rule(rules: Mapping[str, str], keep: Keep | None) -> dict[Keep, set[str]]:
+    """The jobs to which each rule applies."""
+    found: dict[Keep, set[str]] = {} if keep is None else {keep: {*rules}}
+    for job, text in rules.items():
+        if text:
+            found.setdefault(Keep.of("rule", text), set()).add(job)
+    return found if rules else {}
+
+
+async def _files_of(
+    engine: Engine, location: Location, pointer: Pointer, jobs: Collection[str]
+) -> dict[str, set[str]]:
+    """The relative keys of what each job keeps."""
+    asked = [one for one in pointer.keeping if one.job_id in jobs]
     objects = await kept.kept_by(engine.store, location.key, READING, asked)
-    files = {
+    return {
         job: {paths.relative_to(one.key, location.key) for one in found} for job, found in objects.items()
     }
-    shown: dict[str, set[str]] = {}
-    found = set(by_tag)
-    for rule, theirs in by_rule.items():
-        for job in rule.chosen(jobs, {one.job_id for one in named}):
-            if job not in shown:
-                shown[job] = await _shown(engine, location, job, set().union(*files.values()))
-            found |= {one for one in theirs if not files[one].isdisjoint(shown[job])}
+
+
+async def _showing(
+    engine: Engine, location: Location, publications: Collection[str], files: Mapping[str, set[str]]
+) -> set[str]:
+    """Which jobs keep a file that one of some publications shows; ``files`` are relative keys."""
+    found: set[str] = set()
+    for job in publications:
+        manifests = chain.chain(engine.store, location.key, READING, start=job, hidden="none")
+        view = await chain.view_of(manifests)
+        shown = view.files.keys() if view is not None else ()
+        found |= {one for one, keys in files.items() if not keys.isdisjoint(shown)}
     return found
-
-
-async def _shown(engine: Engine, location: Location, job: str, keys: Collection[str]) -> set[str]:
-    """Those of some relative keys that a publication shows."""
-    manifests = chain.chain(engine.store, location.key, READING, start=job, hidden="none")
-    view = await chain.view_of(manifests)
-    return set() if view is None else set(keys & view.files.keys())
 
 
 async def hold(engine: Engine, location: Location, conditions: Conditions, job: str) -> str:
@@ -177,12 +194,15 @@ async def _look(
     going = {one.key for one in await _going(engine, location, seen)}
     lost = [key for key in files if paths.join(location.key, key) in going]
     found = await compare(engine, location.key, files)
-    for key in (*found.missing, *found.altered):
-        version = files[key].version
-        if version is None or not await has_version(engine.store, paths.join(location.key, key), version):
-            lost.append(key)
+    gone = [*found.missing, *found.altered]
+    lost += [key for key in gone if not await _has_version(engine, location, files[key])]
     if lost:
         raise files_gone(engine, context, lost)
+
+
+async def _has_version(engine: Engine, location: Location, file: ManifestFile) -> bool:
+    key = paths.join(location.key, file.key)
+    return file.version is not None and await has_version(engine.store, key, file.version)
 
 
 async def _going(engine: Engine, location: Location, seen: Pointer) -> list[OldObject]:

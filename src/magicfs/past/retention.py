@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from magicfs.errors import UsageError
 from magicfs.formats.log import LoggedJob
@@ -23,6 +23,7 @@ _BUCKETS: Final[Mapping[str, Callable[[datetime], object]]] = {
     "monthly": lambda one: (one.year, one.month),
     "yearly": lambda one: one.year,
 }
+_T = TypeVar("_T")
 _HOW: Final = "write it as 7d, or as rules such as daily=7,weekly=5,tagged"
 
 
@@ -76,21 +77,19 @@ class Keep:
         """
         if isinstance(value, Keep):
             return value
-        if isinstance(value, str):
-            parts = [one.strip().partition("=") for one in value.split(",")]
-            value = {key.strip(): _number(text.strip()) if equals else True for key, equals, text in parts}
-        if not isinstance(value, Mapping):
+        given = _named(value) if isinstance(value, str) else value
+        if not isinstance(given, Mapping):
             raise UsageError(f"{name}={value!r} says nothing about publications; {_HOW}")
         known = [one.name for one in fields(cls)]
-        for key in value:
+        for key in given:
             if key not in known:
                 near = (*get_close_matches(str(key), known, 1), "")[0]
                 meant = f"did you mean {near}?" if near else f"choose from {', '.join(known)}"
                 raise UsageError(f"{name} has no rule {key!r}; {meant}")
-        return cls(**value)
+        return cls(**given)
 
     @classmethod
-    def or_period(cls, name: str, value: Any) -> Any:
+    def or_period(cls, name: str, value: _T) -> _T | Keep:
         """The same of text with rules; anything else, such as ``7d`` or None, as it is."""
         is_rule = isinstance(value, str) and ("=" in value or "tagged" in value)
         return cls.of(name, value) if is_rule else value
@@ -149,7 +148,13 @@ def in_order(moments: Sequence[int]) -> list[int]:
     return found
 
 
-def _number(text: str) -> Any:
+def _named(text: str) -> dict[str, int | str | bool]:
+    """What text such as ``daily=7,tagged`` says."""
+    parts = [one.partition("=") for one in text.split(",")]
+    return {key.strip(): _number(value.strip()) if equals else True for key, equals, value in parts}
+
+
+def _number(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
 
 

@@ -16,7 +16,7 @@ from magicfs.past.held import hold, is_kept
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
-from magicfs.stores.conditions import conditions_of
+from magicfs.stores.conditions import Conditions, conditions_of
 
 __all__ = ["set_tag", "tag", "untag"]
 
@@ -66,20 +66,26 @@ async def set_tag(
     engine = await told_as_newest(engine, location)
     store = engine.store
     conditions = await conditions_of(store, paths.join(location.key, MANIFESTS))
-    keeps = ""
-    if keep:
-        if not conditions.put_if_absent:
-            raise UsageError(
-                f"the store {store.name!r} ignores conditional writes, so a tag cannot keep files there; "
-                "nothing was changed; leave keep out"
-            )
-        there = await tags.read_tag(store, location.key, name, conditions)
-        if there is None or move or there.job_id == job:  # else it is refused
-            own = there.keeps if there is not None and there.job_id == job else ""
-            is_held = bool(own) and await is_kept(engine, location, own)
-            keeps = own if is_held else await hold(engine, location, conditions, job)
+    keeps = await _held(engine, location, conditions, name, job, move=move) if keep else ""
     await tags.set_tag(store, location.key, conditions, name, job, move=move, keeps=keeps)
     return job
+
+
+async def _held(
+    engine: Engine, location: Location, conditions: Conditions, name: str, job: str, *, move: bool
+) -> str:
+    """Have the files kept that a tag is going to name; returns under which id."""
+    if not conditions.put_if_absent:
+        raise UsageError(
+            f"the store {engine.store.name!r} ignores conditional writes, so a tag cannot keep files there; "
+            "nothing was changed; leave keep out"
+        )
+    there = await tags.read_tag(engine.store, location.key, name, conditions)
+    if there is not None and there.job_id == job and await is_kept(engine, location, there.keeps):
+        return there.keeps
+    if there is not None and there.job_id != job and not move:
+        return ""  # it is refused
+    return await hold(engine, location, conditions, job)
 
 
 async def _remove(engine: Engine, location: Location, *, name: str) -> bool:
