@@ -278,7 +278,7 @@ class TestTagsThatKeep:
 
         with monkeypatch.context() as patched:
             patched.setattr(held, "find_unfinished_jobs", busy)
-            with pytest.raises(CommitDenied, match="job other .* is replacing files; nothing was tagged"):
+            with pytest.raises(CommitDenied, match=r"job other .* is replacing files; nothing was tagged"):
                 dataset(scene).tag("v", keep=True)
         found = scene.elsewhere(lambda engine: tags.all_tags(engine.store, DEST, READING))
         assert found == []

@@ -65,7 +65,7 @@ def rule_of(found: KeptFiles, path: str) -> str:
     """By which rule a job keeps what it replaced, as its manifest says; empty if by none."""
     rule = found.unknown.get("rule", "")
     try:
-        return rule and Keep.of("rule", rule).rule
+        return Keep.of("rule", rule).rule if rule else ""
     except UsageError as error:
         raise FormatError(path, "kept.rule", f"{error}; nothing was deleted") from error
 
@@ -83,7 +83,7 @@ async def held(
         return set()
     named = await tags.all_tags(engine.store, location.key, READING)
     by_tag = {one.keeps for one in named} & rules.keys()
-    by_rule = _by_rule({job: rule for job, rule in rules.items() if job not in by_tag}, keep)
+    by_rule = _by_rule(rules, by_tag, keep)
     if not by_rule:
         return by_tag
     jobs = [one async for one in publications(engine.store, location.key, READING)]
@@ -96,13 +96,14 @@ async def held(
     return by_tag.union(*found)
 
 
-def _by_rule(rules: Mapping[str, str], keep: Keep | None) -> dict[Keep, set[str]]:
-    """The jobs to which each rule applies."""
-    found: dict[Keep, set[str]] = {} if keep is None else {keep: {*rules}}
-    for job, text in rules.items():
-        if text:
-            found.setdefault(Keep.of("rule", text), set()).add(job)
-    return found if rules else {}
+def _by_rule(rules: Mapping[str, str], held: Collection[str], keep: Keep | None) -> dict[Keep, set[str]]:
+    """The jobs to which each rule applies; to those that are held already none has to."""
+    found: dict[Keep, set[str]] = {}
+    for job in rules.keys() - held:
+        own = [Keep.of("rule", rules[job])] if rules[job] else []
+        for one in own if keep is None else [*own, keep]:
+            found.setdefault(one, set()).add(job)
+    return found
 
 
 async def _files_of(

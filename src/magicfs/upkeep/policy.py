@@ -129,6 +129,8 @@ def _line(text: str, part: str | None, name: str) -> str:
 
 def _meant(word: str, known: list[str]) -> str:
     near = (*get_close_matches(word, known, 1), "")[0]
+    if word in registered.names(POINTS):
+        return "it runs from the command line only"
     if near:
         return f"did you mean {near}?"
     return f"choose from {', '.join(known)}" if known else "it has none"
