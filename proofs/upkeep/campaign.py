@@ -55,7 +55,7 @@ _LAST: Final = _POLICY.replace('keep = {within = "1s", last = 2}', "").replace(
 _REPLACERS: Final = 5
 """One in so many writers replaces its own partition of the second dataset; the others append to the first."""
 _KEEP: Final = "20s"
-_KILLED: Final = 0.3
+_KILLED: Final = {"writer": 0.3, "maintain": 0.6}
 _MAINTAINERS: Final = 2
 _EXIT_S: Final = 300.0
 _READ_EVERY_S: Final = 5.0
@@ -180,7 +180,7 @@ class Campaign:
     def _status(self, program: Program, kind: str, draw: random.Random) -> int | None:
         """How a process ended; None if it was killed, at a time up to what such a process usually takes."""
         usual = self._usual.setdefault(kind, deque(maxlen=20))
-        if usual and draw.random() < _KILLED and not self._over.is_set():
+        if usual and draw.random() < _KILLED[kind] and not self._over.is_set():
             if program.kill_at(draw.random() * sum(usual) / len(usual)):
                 self._count(f"{kind}_kills")
                 return None
