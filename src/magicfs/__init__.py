@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from magicfs.formats.task_commit import TaskCommit as TaskCommit
     from magicfs.job.job import Job as Job
     from magicfs.job.task import Task as Task
+    from magicfs.past.retention import Keep as Keep
     from magicfs.report import JobReport as JobReport
     from magicfs.tables.dataset import Dataset as Dataset
     from magicfs.tables.write import write as write
@@ -33,6 +34,7 @@ _HOMES = {
     "Dataset": "magicfs.tables.dataset",
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
+    "Keep": "magicfs.past.retention",
     "MagicFileSystem": "magicfs.filesystem",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
@@ -44,6 +46,7 @@ __all__ = [
     "Dataset",
     "Job",
     "JobReport",
+    "Keep",
     "MagicFileSystem",
     "Task",
     "TaskCommit",

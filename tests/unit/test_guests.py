@@ -178,6 +178,6 @@ def test_only_the_command_that_is_called_is_imported(command: str, guests: set[s
 @pytest.mark.process
 def test_the_help_loads_no_store_and_nothing_heavy() -> None:
     modules = modules_after("--help")
-    assert {"magicfs.tables.commands.rollback", "magicfs.cli.maintain"} <= modules
+    assert {"magicfs.tables.commands.rollback", "magicfs.upkeep.commands.maintain"} <= modules
     assert not modules & {"fsspec", "pyarrow", "asyncio", "magicfs.stores", "magicfs.transaction"}
     assert "importlib.metadata" not in modules_after("--version", "--json")

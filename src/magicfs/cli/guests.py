@@ -14,6 +14,7 @@
 The first is a command: a module as those of the core (``commands``). The others are parts of a command:
 modules with ``configure(parser)``, and ``run(arguments)``, which returns the ``Part`` that it did, or None.
 They run in the order of their ``PLACE``, a number, once ``check(arguments)`` of all that have one has passed.
+Those of ``maintain`` may say in ``POLICY`` what a policy sets (``magicfs.upkeep.policy``).
 """
 
 from __future__ import annotations

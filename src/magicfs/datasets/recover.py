@@ -114,9 +114,11 @@ async def destinations_below(engine: Engine, location: Location) -> list[str]:
     return list(found)
 
 
-async def finish_job(engine: Engine, location: Location, found: OtherJob) -> RecoveredJob:
+async def finish_job(
+    engine: Engine, location: Location, found: OtherJob, wish: Wish = Wish.FINISH, *, dry_run: bool = False
+) -> RecoveredJob:
     """``recover``, of a job that was found already. If it has ended since, that is reported and no error."""
-    return await _bring_to_an_end(engine, location, found, Wish.FINISH, dry_run=False)
+    return await _bring_to_an_end(engine, location, found, wish, dry_run=dry_run)
 
 
 def _named(found: list[OtherJob], location: Location, job: str) -> list[OtherJob]:

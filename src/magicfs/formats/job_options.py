@@ -130,6 +130,7 @@ class Keep(_Group):
     ms: int | None = _option(None, _SIZE, needs="keep")
     """For how many milliseconds they stay; None if they are deleted."""
     in_place: bool = _option(False, _FLAG, given="keep_in_place")
+    rule: str = _option("", _TEXT, needs="retention")  # by which they stay for longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,6 +166,7 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("jobId", ANOTHER),
         Row("nonce", ITSELF),
         Row("created", "a moment before the year 10000", moment(lambda one: one.created_ms)),
+        Row("keeps", "what the pointer says is kept", by="past.held.held"),
     ),
     "registration": (
         *(

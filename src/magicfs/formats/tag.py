@@ -23,6 +23,7 @@ class Tag:
     job_id: str  # the job that it names
     nonce: str  # another one in every version, so that a writer recognises its own
     created_ms: int  # when it was set, or last moved
+    keeps: str = ""  # under which id the pointer names the files that it keeps; empty if it keeps none
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -34,6 +35,7 @@ class Tag:
             job_id=fields.required_job_id(),
             nonce=fields.required_text("nonce"),
             created_ms=fields.required_integer("created", minimum=0),
+            keeps=fields.job_id_at("keeps", fields.text("keeps")) if fields.has("keeps") else "",
             unknown=fields.rest(),
         )
 
@@ -46,5 +48,7 @@ class Tag:
             "nonce": self.nonce,
             "created": self.created_ms,
         }
+        if self.keeps:
+            document["keeps"] = self.keeps
         raw = render(with_unknown(document, self.unknown))
         return within(raw, TAG_SIZE_LIMIT, f"tag {self.name}", "set it again, under a shorter name")

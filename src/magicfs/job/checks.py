@@ -323,7 +323,8 @@ def keep_of(keep: Period | None, *, in_place: bool, has_catalogs: bool) -> Keep:
     Raises UsageError for no length of time, and where files that nobody keeps should stay where they are.
     """
     ms = kept_for(keep, keep_in_place=in_place)
-    return Keep(ms=ms, in_place=ms is not None and (in_place or has_catalogs))
+    in_place = ms is not None and (in_place or has_catalogs)
+    return Keep(ms=ms, in_place=in_place, rule=getattr(keep, "rule", ""))
 
 
 def _check_keep(asked: JobOptions) -> None:

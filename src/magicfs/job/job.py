@@ -69,11 +69,11 @@ class Job(Twins, Maps):
             tasks' files, and report and log say so; ``overwrite``, with ``mode="overwrite"`` or
             ``"overwrite_partitions"``, publishes again and removes the files that the run published before;
             ``error`` raises at setup. A run that you rolled back or dropped does not count as published.
-        keep: How long replaced files stay, such as ``"7d"``. For that time, readers of manifests can use an
-            older list of files, you can read the dataset ``as_of`` an earlier moment, and roll back to it.
-            ``Dataset.expire`` deletes the files afterwards. Until then, listings of the destination show them
-            next to the new files; an S3 bucket with versioning keeps them as hidden versions. By default,
-            they are deleted at once.
+        keep: How long replaced files stay, such as ``"7d"`` or ``magicfs.Keep(daily=7)``. Until then, readers
+            of manifests can use an older list of files, you can read the dataset ``as_of`` an earlier moment,
+            and roll back to it. ``Dataset.expire`` deletes the files afterwards. Until then, listings of the
+            destination show them next to the new files; an S3 bucket with versioning keeps them as hidden
+            versions. By default, they are deleted at once.
         audit: Rules of ``magicfs.audit``, or functions, that check the files before they are published, by
             their statistics: ``docs/audit.md``. They imply option ``footers``, and are pickled with the job.
             The job object records them: if the driver dies before the audit, only a job that has rules, or

@@ -38,9 +38,11 @@ _AT_ONCE: Final = 32
 _PREFIX: Final = "kept-"
 
 
-async def write(store: Store, destination: str, job: str, old: Sequence[OldObject]) -> tuple[FilesPart, ...]:
+async def write(
+    store: Store, destination: str, job: str, old: Sequence[OldObject], *, length: int = CHUNK_LENGTH
+) -> tuple[FilesPart, ...]:
     """Write down what a job leaves where it is. A second call, from any process, writes the same again."""
-    groups = [old[start : start + CHUNK_LENGTH] for start in range(0, len(old), CHUNK_LENGTH)]
+    groups = [old[start : start + length] for start in range(0, len(old), length)]
     return await write_lists(store, destination, job, map(partial(_list, destination), count(), groups))
 
 

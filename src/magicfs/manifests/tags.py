@@ -59,9 +59,18 @@ async def all_tags(store: Store, destination: str, conditions: Conditions) -> li
 
 
 async def set_tag(
-    store: Store, destination: str, conditions: Conditions, name: str, job: str, *, move: bool
+    store: Store,
+    destination: str,
+    conditions: Conditions,
+    name: str,
+    job: str,
+    *,
+    move: bool,
+    keeps: str = "",
 ) -> None:
     """Let a tag name a job. A second call changes nothing.
+
+    ``keeps``: under which id the pointer names the files that the tag keeps.
 
     Raises UsageError if it names another job and ``move`` is not given, Unavailable if others moved it all
     the time.
@@ -69,14 +78,17 @@ async def set_tag(
     register = _register(store, destination, name, conditions)
     for _ in range(_TRIES):
         found = await _read(store, destination, register, name)
-        if found is not None and found[0].job_id == job:
-            return
-        if found is not None and not move:
-            raise UsageError(
-                f"tag {name!r} already names job {found[0].job_id}; nothing was changed; choose another "
-                "name, or pass move=True (--move)"
-            )
-        tag = Tag(name=name, job_id=job, nonce=uuid4().hex, created_ms=int(time.time() * 1000))
+        if found is not None:
+            same = found[0].job_id == job
+            if same and keeps in ("", found[0].keeps):
+                return
+            if not (same or move):
+                raise UsageError(
+                    f"tag {name!r} already names job {found[0].job_id}; nothing was changed; choose another "
+                    "name, or pass move=True (--move)"
+                )
+        now = int(time.time() * 1000)
+        tag = Tag(name=name, job_id=job, nonce=uuid4().hex, created_ms=now, keeps=keeps)
         try:
             if found is None:
                 await register.create(tag.to_bytes())

@@ -120,6 +120,7 @@ async def drop_files(
     may_lose: bool = True,
     keep_ms: int | None = None,
     keep_in_place: bool = False,
+    keep_rule: str = "",
     run_id: str | None = None,
     job: ids.JobId,
 ) -> DropReport:
@@ -142,7 +143,10 @@ async def drop_files(
         url=location.url,
         layout=WorkLayout(location.key, job),
         options=JobOptions(
-            committer="magic", mode="drop", run_id=run_id, keep=Keep(ms=keep_ms, in_place=keep_in_place)
+            committer="magic",
+            mode="drop",
+            run_id=run_id,
+            keep=Keep(ms=keep_ms, in_place=keep_in_place, rule=keep_rule),
         ),
     )
     effects = Effects()

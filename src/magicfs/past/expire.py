@@ -38,6 +38,8 @@ from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import has_version
 from magicfs.manifests.kept import kept_by
 from magicfs.past import kept_versions
+from magicfs.past.held import held, remove_lists, rule_of
+from magicfs.past.retention import Keep
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.modes import MANIFESTS
@@ -70,8 +72,9 @@ class ExpireReport(Report):
         files: How many of their replaced files were deleted.
         bytes: Their size.
         altered: Keys that now have another object, which stays.
-        keeping: How many jobs keep files for longer.
-        next_ms: When the first of these expires, in milliseconds since the epoch; None if there are none.
+        keeping: How many jobs and tags keep files for longer.
+        next_ms: When the first of these expires, in milliseconds since the epoch; None if there are none. A
+            moment in the past: a tag or a rule holds the files.
     """
 
     url: str | PathLike[str]
@@ -83,13 +86,21 @@ class ExpireReport(Report):
     next_ms: int | None = None
 
 
-def expire(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[Way]) -> ExpireReport:
+def expire(
+    url: str | PathLike[str], *, keep: Keep | None = None, dry_run: bool = False, **way: Unpack[Way]
+) -> ExpireReport:
     """See ``magicfs.Dataset.expire``."""
-    return on_destination(expire_kept, url, **way, dry_run=dry_run)
+    keep = None if keep is None else Keep.of("keep", keep)
+    return on_destination(expire_kept, url, **way, keep=keep, dry_run=dry_run)
 
 
 async def expire_kept(
-    engine: Engine, location: Location, *, dry_run: bool = False, now_ms: int | None = None
+    engine: Engine,
+    location: Location,
+    *,
+    keep: Keep | None = None,
+    dry_run: bool = False,
+    now_ms: int | None = None,
 ) -> ExpireReport:
     """``expire``, on the store's loop. ``now_ms``: the time, in milliseconds since the epoch."""
     store, destination = engine.store, location.key
@@ -103,7 +114,7 @@ async def expire_kept(
     if not any(_is_over(one, now) for one in pointer.keeping):
         return _report(location, pointer.keeping)
     if dry_run:
-        return await _would_expire(engine, location, pointer, now)
+        return await _would_expire(engine, location, pointer, now, keep)
     store = (await told_as_newest(engine, location)).store
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
     if not conditions.put_if_absent:
@@ -113,17 +124,19 @@ async def expire_kept(
         )
     if now_ms is None and any(_is_over(one, now) and not one.expires for one in pointer.keeping):
         now = min(now, await _now_by_store(store, destination, conditions) or now)
-    over = await _over(engine, location, pointer.keeping, now)
+    over = await _over(engine, location, pointer, now, keep)
     if not over:
         return _report(location, pointer.keeping)
     try:
         return await _expire(engine, location, store, conditions, pointer, over)
     except _EndedByOthers:
-        return await expire_kept(engine, location, now_ms=now)
+        return await expire_kept(engine, location, keep=keep, now_ms=now)
 
 
-async def _would_expire(engine: Engine, location: Location, pointer: Pointer, now: int) -> ExpireReport:
-    over = await _over(engine, location, pointer.keeping, now)
+async def _would_expire(
+    engine: Engine, location: Location, pointer: Pointer, now: int, keep: Keep | None
+) -> ExpireReport:
+    over = await _over(engine, location, pointer, now, keep)
     kept = await _kept(engine, location, pointer, over)
     gone = await _still_there(engine, kept, pointer.expiring)
     left = [one for one in pointer.keeping if one.job_id not in over]
@@ -163,6 +176,7 @@ async def _expire(
         return None if one.expires and one.job_id in done else one
 
     after = await _change_keeping(store, destination, conditions, unmark)
+    await remove_lists(store, destination, done)
     stay = set(altered)
     deleted = [one for one in gone if one.key not in stay]
     return _report(location, after.keeping if after else (), ours, deleted, altered)
@@ -218,12 +232,17 @@ def _is_over(one: Keeping, now_ms: int) -> bool:
     return one.expires or one.until_ms <= now_ms
 
 
-async def _over(engine: Engine, location: Location, keeping: Sequence[Keeping], now_ms: int) -> set[str]:
-    """The jobs whose time is over, by the clock of the store, and those that an earlier call has marked."""
-    over = [one for one in keeping if _is_over(one, now_ms)]
+async def _over(
+    engine: Engine, location: Location, pointer: Pointer, now_ms: int, keep: Keep | None
+) -> set[str]:
+    """The jobs whose time is over, by the clock of the store, and of which no rule and no tag holds a file;
+    and those that an earlier call has marked.
+    """
+    over = [one for one in pointer.keeping if _is_over(one, now_ms)]
     begun = {one.job_id for one in over if one.expires}
     due = [one for one in over if not one.expires]
-    return begun | await _over_by_store(engine.store, location.key, due, now_ms)
+    rules = await _over_by_store(engine.store, location.key, due, now_ms)
+    return (begun | rules.keys()) - await held(engine, location, pointer, rules, keep)
 
 
 async def _refuse_rollbacks(engine: Engine, location: Location) -> None:
@@ -342,29 +361,33 @@ async def _now_by_store(store: Store, destination: str, conditions: Conditions) 
     raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others changed it each time, {_TRIES} times")
 
 
-async def _over_by_store(store: Store, destination: str, keeping: Sequence[Keeping], now_ms: int) -> set[str]:
-    """Which of these jobs have kept their files for the time that they promised, by the clock of the store.
+async def _over_by_store(
+    store: Store, destination: str, keeping: Sequence[Keeping], now_ms: int
+) -> dict[str, str]:
+    """Which of these jobs have kept their files for the time that they promised, by the clock of the store,
+    and by which rules they keep them for longer; of most by none.
 
     A driver whose clock is behind promises a moment that comes too early. When its manifest was written the
     store knows.
     """
 
-    async def look(one: Keeping) -> bool:
+    async def look(one: Keeping) -> str | None:
         key = chain.manifest_key(destination, one.job_id)
         try:
             info, manifest = await at_once(
                 store.head(key), chain.read(store, destination, one.job_id, READING, files=False)
             )
         except ObjectNotFound:
-            return True  # the reader of the lists says what is lost
-        if manifest is None or manifest.kept is None or info.modified is None:
-            return True
+            return ""  # a tag keeps them, or the reader of the lists says what is lost
+        if manifest is None or manifest.kept is None:
+            return ""
         period_ms = manifest.kept.until_ms - manifest.committed_ms
-        over: bool = int(info.modified * 1000) + period_ms <= now_ms
-        return over
+        if info.modified is not None and int(info.modified * 1000) + period_ms > now_ms:
+            return None
+        return rule_of(manifest.kept, f"{store.bucket}/{key}")
 
     found = await gathered(keeping, look, _LOOKS_AT_ONCE)
-    return {one.job_id for one, is_over in zip(keeping, found, strict=True) if is_over}
+    return {one.job_id: rule for one, rule in zip(keeping, found, strict=True) if rule is not None}
 
 
 async def _pause(attempt: int) -> None:

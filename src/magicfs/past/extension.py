@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.manifest import KeptFiles, ManifestFile
 from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain, kept
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.log import is_published
+from magicfs.past.retention import Keep
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import copied_key
 from magicfs.protocol.modes import is_data, lies_in
@@ -48,6 +50,10 @@ class Rollback(Overwrite):
 
 class Past(Extension):
     """Leaves what earlier jobs keep, keeps what this one replaces, shows what a rollback leads to."""
+
+    def at_setup(self, context: JobContext, job: JobObject) -> None:
+        if job.options.keep.rule:
+            Keep.of(f"keep of job {context.job}", job.options.keep.rule)
 
     async def on_output(self, job: Prepared) -> None:
         if job.context.options.rollback.job is None:
@@ -100,7 +106,8 @@ class Past(Extension):
         if keep.ms is not None and job.old:
             destination = job.context.layout.destination
             lists = await kept.write(job.engine.store, destination, job.job.job_id, job.old)
-            job.manifest["kept"] = KeptFiles(until_ms=job.job.changed_ms + keep.ms, lists=lists)
+            rule = {"rule": keep.rule} if keep.rule else {}
+            job.manifest["kept"] = KeptFiles(until_ms=job.job.changed_ms + keep.ms, lists=lists, unknown=rule)
             # Those without a version stay until magicfs maintain, the others by their versions.
             job.deleted = [one for one in job.old if one.version]
         job.manifest["restores"] = job.job.options.rollback.job

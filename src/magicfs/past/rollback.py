@@ -93,11 +93,12 @@ async def roll_back(
     partitions: tuple[str, ...] | None = None,
     keep_ms: int | None = None,
     keep_in_place: bool = False,
+    keep_rule: str = "",
     run_id: str | None = None,
     job: ids.JobId,
 ) -> JobReport:
     """``rollback``, on the store's loop, for callers who have looked before what it changes."""
-    asked = (to, partitions, keep_ms, keep_in_place, run_id, job)
+    asked = (to, partitions, keep_ms, keep_in_place, keep_rule, run_id, job)
     context = await _context(engine, location, *asked)
     return await _publish(engine, location, context)
 
@@ -109,6 +110,7 @@ async def _context(
     partitions: tuple[str, ...] | None,
     keep_ms: int | None,
     keep_in_place: bool,
+    keep_rule: str,
     run_id: str | None,
     job: ids.JobId,
 ) -> JobContext:
@@ -119,7 +121,7 @@ async def _context(
             committer="magic",
             mode="overwrite" if partitions is None else "overwrite_partitions",
             run_id=run_id,
-            keep=Keep(ms=keep_ms, in_place=keep_in_place),
+            keep=Keep(ms=keep_ms, in_place=keep_in_place, rule=keep_rule),
             rollback=Rollback(job=await job_as_of(engine, location, to), partitions=partitions),
         ),
     )

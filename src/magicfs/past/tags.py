@@ -9,13 +9,14 @@ from typing import Unpack
 from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.connection import Way, on_destination, told_as_newest
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound
+from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.manifests import chain, tags
 from magicfs.manifests.chain import READING
+from magicfs.past.held import hold, is_kept
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
-from magicfs.stores.conditions import conditions_of
+from magicfs.stores.conditions import Conditions, conditions_of
 
 __all__ = ["set_tag", "tag", "untag"]
 
@@ -26,11 +27,12 @@ def tag(
     as_of: str | datetime | None = None,
     *,
     move: bool = False,
+    keep: bool = False,
     **way: Unpack[Way],
 ) -> str:
     """See ``magicfs.Dataset.tag``."""
     tags.check_name(name)
-    how = {"name": name, "as_of": as_of, "move": move}
+    how = {"name": name, "as_of": as_of, "move": move, "keep": keep}
     return on_destination(set_tag, url, **way, **how)
 
 
@@ -41,7 +43,13 @@ def untag(url: str | PathLike[str], name: str, **way: Unpack[Way]) -> bool:
 
 
 async def set_tag(
-    engine: Engine, location: Location, *, name: str, as_of: str | datetime | None, move: bool
+    engine: Engine,
+    location: Location,
+    *,
+    name: str,
+    as_of: str | datetime | None,
+    move: bool,
+    keep: bool = False,
 ) -> str:
     """``tag``, on the store's loop."""
     if as_of is None:
@@ -55,10 +63,29 @@ async def set_tag(
             )
     else:
         job = await job_as_of(engine, location, as_of)
-    store = (await told_as_newest(engine, location)).store
+    engine = await told_as_newest(engine, location)
+    store = engine.store
     conditions = await conditions_of(store, paths.join(location.key, MANIFESTS))
-    await tags.set_tag(store, location.key, conditions, name, job, move=move)
+    keeps = await _held(engine, location, conditions, name, job, move=move) if keep else ""
+    await tags.set_tag(store, location.key, conditions, name, job, move=move, keeps=keeps)
     return job
+
+
+async def _held(
+    engine: Engine, location: Location, conditions: Conditions, name: str, job: str, *, move: bool
+) -> str:
+    """Have the files kept that a tag is going to name; returns under which id."""
+    if not conditions.put_if_absent:
+        raise UsageError(
+            f"the store {engine.store.name!r} ignores conditional writes, so a tag cannot keep files there; "
+            "nothing was changed; leave keep out"
+        )
+    there = await tags.read_tag(engine.store, location.key, name, conditions)
+    if there is not None and there.job_id == job and await is_kept(engine, location, there.keeps):
+        return there.keeps
+    if there is not None and there.job_id != job and not move:
+        return ""  # it is refused
+    return await hold(engine, location, conditions, job)
 
 
 async def _remove(engine: Engine, location: Location, *, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from magicfs.errors import UsageError
 
@@ -21,7 +21,20 @@ __all__ = [
     "period_text",
 ]
 
-Period: TypeAlias = str | timedelta
+
+class Retention(Protocol):
+    """How long replaced files stay by rules of a guest: ``magicfs.Keep``."""
+
+    @property
+    def within(self) -> str | timedelta:
+        """How long in any case."""
+
+    @property
+    def rule(self) -> str:
+        """The rules as text."""
+
+
+Period: TypeAlias = str | timedelta | Retention
 
 
 class NotSaid(Enum):
@@ -67,7 +80,7 @@ def kept_for(keep: Period | NotSaid | None, *, keep_in_place: bool) -> int | Non
     Raises UsageError as ``parse_period``, and where files that nobody keeps should stay where they are.
     """
     if keep is not None and keep is not NOT_SAID:
-        return parse_period("keep", keep)
+        return parse_period("keep", getattr(keep, "within", keep))
     if keep_in_place:
         raise UsageError(
             "keep_in_place needs keep, which sets how long replaced files stay; nothing was changed; add "

@@ -27,6 +27,7 @@ from magicfs.job.checks import check_words
 from magicfs.job.job import Job
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
+from magicfs.past.retention import Keep
 from magicfs.protocol.modes import WriteMode
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.spark import late_writers as late
@@ -235,7 +236,7 @@ def job_of(
         committer=chosen.committer,
         mode=chosen.mode,
         run_id=chosen.run_id,
-        keep=chosen.keep,
+        keep=Keep.or_period("keep", chosen.keep),
         concurrency=chosen.concurrency,
         options={
             "unique_names": chosen.unique_names,

@@ -37,6 +37,7 @@ __all__ = [
     "assume",
     "conditions_of",
     "is_probe",
+    "now_of",
     "remembered",
     "remove_matching",
     "sweep_probes",
@@ -126,23 +127,23 @@ async def sweep_probes(store: Store, directory: str, *, older_than_s: float | No
     with contextlib.suppress(MagicError):
         objects = [info async for info in store.list(prefix) if is_left(info.key, info.modified)]
         if objects:
-            before = min(before, await _now_of(store, prefix) - lasts_s)
+            before = min(before, await now_of(store, directory) - lasts_s)
             keys = [info.key for info in objects if is_left(info.key, info.modified)]
             await store.delete(keys)
     with contextlib.suppress(MagicError):
         # Where uploads are not apart, one shows only once no object is there.
         listed = [one async for one in store.list_uploads(prefix) if is_left(one.key, one.initiated)]
         if listed:
-            before = min(before, await _now_of(store, prefix) - lasts_s)
+            before = min(before, await now_of(store, directory) - lasts_s)
         for one in [one for one in listed if is_left(one.key, one.initiated)]:
             await store.abort_upload(one.key, one.upload_id)
             uploads.append((one.key, one.upload_id))
     return len(keys) + len(uploads)
 
 
-async def _now_of(store: Store, prefix: str) -> float:
+async def now_of(store: Store, directory: str) -> float:
     """Seconds since the epoch by the clock of the store: when an object is written to it."""
-    key = f"{prefix}{secrets.token_hex(8)}"
+    key = paths.join(directory, f"{_PROBE}{secrets.token_hex(8)}")
     await store.put(key, b"")
     try:
         modified = (await store.head(key)).modified

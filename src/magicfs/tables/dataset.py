@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids
-from magicfs.protocol.period import NOT_SAID, NotSaid, kept_for
+from magicfs.protocol.period import NOT_SAID, NotSaid, Period, kept_for
 from magicfs.report import html_table
 from magicfs.runtime.twins import awaitable
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from magicfs.past.expire import ExpireReport
     from magicfs.past.file_facts import PublishedFile
     from magicfs.past.history import History
+    from magicfs.past.retention import Keep
     from magicfs.past.rollback import RollbackReport
     from magicfs.report import RecoverReport, VerifyReport
     from magicfs.tables.rewrite import RewriteReport
@@ -229,7 +230,7 @@ class Dataset(_Address):
         *,
         partitions: str | Sequence[str] | None = None,
         dry_run: bool = False,
-        keep: str | timedelta | NotSaid | None = NOT_SAID,
+        keep: Period | NotSaid | None = NOT_SAID,
         keep_in_place: bool = False,
         run_id: str | None = None,
         job_id: UUID | str | None = None,
@@ -283,7 +284,7 @@ class Dataset(_Address):
         jobs: str | Sequence[str] | None = None,
         where: Where | None = None,
         dry_run: bool = False,
-        keep: str | timedelta | NotSaid | None = NOT_SAID,
+        keep: Period | NotSaid | None = NOT_SAID,
         keep_in_place: bool = False,
         run_id: str | None = None,
         job_id: UUID | str | None = None,
@@ -324,26 +325,32 @@ class Dataset(_Address):
         how |= {"order": Order.of(partitions, jobs, where), "look": True, "dry_run": dry_run}
         return on_destination(drop_files, self.url, **how)
 
-    def tag(self, name: str, as_of: str | datetime | None = None, *, move: bool = False) -> str:
+    def tag(
+        self, name: str, as_of: str | datetime | None = None, *, move: bool = False, keep: bool = False
+    ) -> str:
         """Name a publication, for ``to_arrow(as_of=name)`` and ``rollback(name)``.
 
-        A tag does not keep files; ``keep`` of the jobs that replace them does. A second call changes nothing.
+        A second call changes nothing. If this process dies, call again.
 
         Args:
             name: Letters, digits, ``.``, ``_`` and ``-``.
             as_of: The publication: a job id, a run id, another tag or a time; by default the newest.
             move: Move the tag if it names another publication.
+            keep: Keep the files of the publication as long as the tag names it, whatever jobs replace them.
+                Otherwise only ``keep`` of those jobs does. After ``untag``, ``expire`` deletes what has been
+                replaced.
 
         Returns:
             The id of the job that the tag names.
 
         Raises:
-            ObjectNotFound: There is no such publication.
+            ObjectNotFound: There is no such publication, or with ``keep``, a file of it is gone.
             UsageError: The name is not valid, or names another publication and ``move`` is False.
+            CommitDenied: With ``keep``, a job is replacing files at this moment; nothing was tagged.
         """
         from magicfs.past.tags import tag
 
-        return tag(self.url, name, as_of, move=move, **self._way)
+        return tag(self.url, name, as_of, move=move, keep=keep, **self._way)
 
     def untag(self, name: str) -> bool:
         """Remove a tag. The publication itself does not change.
@@ -369,7 +376,7 @@ class Dataset(_Address):
         target_size: int = _TARGET_SIZE,
         partitions: str | Sequence[str] | None = None,
         dry_run: bool = False,
-        keep: str | timedelta | None = None,
+        keep: Period | None = None,
         keep_in_place: bool = False,
         run_id: str | None = None,
     ) -> RewriteReport:
@@ -412,14 +419,16 @@ class Dataset(_Address):
             **self._way,
         )
 
-    def expire(self, *, dry_run: bool = False) -> ExpireReport:
+    def expire(self, *, keep: Keep | None = None, dry_run: bool = False) -> ExpireReport:
         """Delete replaced files that jobs kept with ``keep`` and that have expired.
 
-        It never deletes a file early, a file that a rollback restored, or one that another job keeps longer.
-        The store's clock decides. You can call it at any time, while jobs and readers are running. A second
-        call does nothing.
+        It never deletes a file early, a file that a rollback restored, or one that another job, a tag or a
+        rule keeps longer. The store's clock decides. You can call it at any time, while jobs and readers are
+        running. A second call does nothing.
 
         Args:
+            keep: A rule for files whose time is over: those stay that a publication shows which it keeps,
+                such as ``magicfs.Keep(daily=7, weekly=5)``. What one job replaced stays or goes together.
             dry_run: Change nothing; report what would be deleted.
 
         Raises:
@@ -429,7 +438,7 @@ class Dataset(_Address):
         """
         from magicfs.past.expire import expire
 
-        return expire(self.url, dry_run=dry_run, **self._way)
+        return expire(self.url, keep=keep, dry_run=dry_run, **self._way)
 
     def compact(self, *, dry_run: bool = False) -> CompactReport:
         """Merge all manifests into one, so that readers start faster. The dataset does not change.
@@ -622,6 +631,7 @@ class Dataset(_Address):
         return {
             "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
             "keep_in_place": keep_in_place,
+            "keep_rule": getattr(keep, "rule", ""),
             "may_lose": keep is not NOT_SAID,
             "run_id": run_id,
             "job": ids.job_id(uuid4() if job_id is None else job_id),

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from uuid import uuid4
@@ -29,7 +28,7 @@ from magicfs.past.drop import Order, choose
 from magicfs.protocol import ids, paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import kept_for
+from magicfs.protocol.period import Period, kept_for
 from magicfs.protocol.rewriting import Group, groups_of
 from magicfs.report import JobReport, Report
 from magicfs.runtime.interrupt import run_on
@@ -95,7 +94,7 @@ def rewrite(
     target_size: int = TARGET_SIZE,
     partitions: str | Sequence[str] | None = None,
     dry_run: bool = False,
-    keep: str | timedelta | None = None,
+    keep: Period | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
     **way: Unpack[Way],
@@ -109,11 +108,12 @@ def rewrite(
         raise UsageError(f"target_size={target_size}; give bytes, such as {TARGET_SIZE}")
     order = Order() if partitions is None else Order.of(partitions)
     ms = kept_for(keep, keep_in_place=keep_in_place)
+    kept = Keep(ms=ms, in_place=keep_in_place, rule=getattr(keep, "rule", ""))
     destination = open_destination(url, **way)
     filesystem = way.get("filesystem")
     _, options = destination_of(url, way.get("storage_options"), filesystem)
     spec = _spec(destination, options, filesystem)
-    context = spec.context.asked(mode="rewrite", keep=Keep(ms=ms, in_place=keep_in_place), run_id=run_id)
+    context = spec.context.asked(mode="rewrite", keep=kept, run_id=run_id)
     if dry_run or run_id is None:
         work = _Work.planned(destination, spec, order, target_size)
         if dry_run or not work.groups:

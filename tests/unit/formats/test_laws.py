@@ -468,7 +468,7 @@ JOB_OF_OPTIONS = replace(
         tracking="memory",
         part_size=5 * 2**20,
         small_files=64 * 1024,
-        keep=Keep(ms=604_800_000, in_place=True),
+        keep=Keep(ms=604_800_000, in_place=True, rule="within=1d,daily=7,tagged"),
         collect=Collected(footers=True, checksums=True),
         audit=Audits(rules=("RowChange(less=0.2, more=None)", "día"), unknown={"later": "día"}),
         places=Places(
@@ -522,6 +522,7 @@ POINTER_OF_LISTS = replace(
 TAG = Tag(
     name="quarter-1", job_id=JOB_ID, nonce="77aa", created_ms=1700000100001, unknown={"later": [1, None]}
 )
+TAG_THAT_KEEPS = replace(TAG, keeps="tag-0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11", unknown={})
 
 REGISTRATION = Registration(
     job_id=JOB_ID,
@@ -589,6 +590,7 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "Pointer.runs": st.lists(st.tuples(_hostile, _ids), max_size=3, unique_by=lambda one: one[0]).map(tuple),
     "Pointer.forgotten": st.sampled_from(["", "?", "AAAAAA==", "q83vASNFZ4k="]),
     "FilesPart.name": _ids,
+    "Tag.keeps": st.just("") | _ids,
     **dict.fromkeys(("LogFile.name", "LogPart.name"), st.just("log-00000-0123456789abcdef.json")),
     "LogPart.level": st.integers(0, LEVEL_MAX),
     "LogNames.sha256": st.just(("0123456789abcdef" * 4,)),
@@ -728,6 +730,20 @@ PUBLISHED = Format(
     kept=("files[0]",),
     text="destination",
 )
+TAG_FORM = Format(
+    kind="tag",
+    own=TAG_FORMAT,
+    golden="magicfs_tag_1.json",
+    value=TAG,
+    read=Tag.from_bytes,
+    write=Tag.to_bytes,
+    made=any_value(Tag),
+    required=("format", "tag", "jobId", "nonce", "created"),
+    refused={"jobId": _NO_JOB, "tag": [""], "nonce": [""], "created": _NO_SIZE},
+    ignored=("later",),
+    text="nonce",
+)
+
 STATE = Format(
     kind="job",
     own=JOB_FORMAT,
@@ -1097,18 +1113,13 @@ FORMATS = [
         refused={"jobId": _NO_JOB, "runs[0]": [["r"], ["r", "j", "x"], [1, "j"], ["r", None], "rj"]},
         text="job_id",
     ),
-    Format(
-        kind="tag",
-        own=TAG_FORMAT,
-        golden="magicfs_tag_1.json",
-        value=TAG,
-        read=Tag.from_bytes,
-        write=Tag.to_bytes,
-        made=any_value(Tag),
-        required=("format", "tag", "jobId", "nonce", "created"),
-        refused={"jobId": _NO_JOB, "tag": [""], "nonce": [""], "created": _NO_SIZE},
-        ignored=("later",),
-        text="nonce",
+    TAG_FORM,
+    replace(
+        TAG_FORM,
+        golden="magicfs_tag_1_keeps.json",
+        value=TAG_THAT_KEEPS,
+        refused={**TAG_FORM.refused, "keeps": _NO_JOB},
+        ignored=(),
     ),
     Format(
         kind="registration",

@@ -6,22 +6,30 @@ import argparse
 
 from magicfs.cli.guests import Part
 from magicfs.cli.statuses import status_of
+from magicfs.past.commands.settings import whole_number
 from magicfs.report import human_bytes
 
-__all__ = ["PLACE", "configure", "run"]
+__all__ = ["PLACE", "POLICY", "configure", "run"]
 
 PLACE = 3
+POLICY = {"above": ("compact_above", whole_number)}
 
 
-def configure(_: argparse.ArgumentParser) -> None:
-    """It has no arguments."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """It has no options; a policy may say above how many manifests it is worth while."""
+    parser.set_defaults(compact_above=None)
 
 
 def run(arguments: argparse.Namespace) -> Part:
     """Publish the sum; the dataset stays what it is."""
-    from magicfs.past.compact import compact
+    from magicfs.past.compact import CompactReport, compact
 
-    report = compact(arguments.url, dry_run=arguments.dry_run, storage_options=arguments.storage_options)
+    options, above = arguments.storage_options, arguments.compact_above
+    report = compact(arguments.url, dry_run=arguments.dry_run or above is not None, storage_options=options)
+    if above is not None and report.manifests <= above:
+        return Part(f"there are no more than {above} manifests", CompactReport(report.url, None).to_dict())
+    if above is not None and not arguments.dry_run:
+        report = compact(arguments.url, storage_options=options)
     if report.manifest is None:
         return Part("there is one manifest only", report.to_dict())
     done = "would merge" if arguments.dry_run else "merged"

@@ -7,22 +7,26 @@ import argparse
 from magicfs.cli.guests import Part
 from magicfs.cli.printing import human_moment
 from magicfs.cli.statuses import status_of
+from magicfs.past.retention import Keep
 from magicfs.report import human_bytes
 
-__all__ = ["PLACE", "configure", "run"]
+__all__ = ["PLACE", "POLICY", "configure", "run"]
 
 PLACE = 2
+POLICY = {"keep": ("expire_keep", Keep.of)}
 
 
-def configure(_: argparse.ArgumentParser) -> None:
-    """It has no arguments."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """It has no options; a policy may have a rule."""
+    parser.set_defaults(expire_keep=None)
 
 
 def run(arguments: argparse.Namespace) -> Part:
     """Delete them."""
     from magicfs.past.expire import expire
 
-    report = expire(arguments.url, dry_run=arguments.dry_run, storage_options=arguments.storage_options)
+    how = {"keep": arguments.expire_keep, "dry_run": arguments.dry_run}
+    report = expire(arguments.url, **how, storage_options=arguments.storage_options)
     done = "would delete" if arguments.dry_run else "deleted"
     line = "no file is due"
     if report.jobs:

@@ -10,7 +10,10 @@ __all__ = ["add_asked_of_job", "add_keeping", "asked_of_job"]
 
 def asked_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a command that publishes a job passes on to its verb."""
-    return {name: getattr(arguments, name) for name in ("dry_run", "keep", "keep_in_place", "run_id")}
+    from magicfs.past.retention import Keep
+
+    asked = {name: getattr(arguments, name) for name in ("dry_run", "keep", "keep_in_place", "run_id")}
+    return {**asked, "keep": Keep.or_period("--keep", arguments.keep)}
 
 
 def add_keeping(parser: argparse.ArgumentParser, text: str) -> None:

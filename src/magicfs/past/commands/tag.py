@@ -27,6 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "default the newest",
     )
     which.add_argument("--delete", action="store_true", help="remove the tag; the publication stays")
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep its files as long as the tag names it, whatever replaces them",
+    )
     parser.add_argument("--move", action="store_true", help="move the tag if it names another publication")
 
 
@@ -47,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             write_line(f"tag {arguments.name} was removed; no file was changed")
         return Status.FINE
-    job = tag(arguments.url, arguments.name, arguments.as_of, move=arguments.move, storage_options=options)
+    how = {"move": arguments.move, "keep": arguments.keep}
+    job = tag(arguments.url, arguments.name, arguments.as_of, **how, storage_options=options)
     if arguments.json:
         print_json({"url": arguments.url, "tag": arguments.name, "job_id": job})
     else:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING
 
 from magicfs.cli.guests import Part
 from magicfs.cli.statuses import status_of
 from magicfs.errors import UsageError
 from magicfs.past.commands.keeping import add_keeping
+from magicfs.past.commands.settings import size, texts
+from magicfs.past.retention import Keep
 from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from magicfs.tables.rewrite import RewriteReport
 
-__all__ = ["PLACE", "check", "configure", "run"]
+__all__ = ["PLACE", "POLICY", "check", "configure", "run"]
 
 PLACE = 1
 
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+POLICY = {
+    "target": ("rewrite", size, "128M"),
+    "partitions": ("partitions", texts),
+    "keep": ("keep", Keep.or_period),
+}
 _OPTIONS = ("partitions", "keep", "keep_in_place", "run_id")
 
 
@@ -48,10 +52,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _bytes(text: str) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write it as 64M or 1G")
-    return int(match[1]) * _UNITS[match[2].lower()]
+    try:
+        return size("--rewrite", text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def check(arguments: argparse.Namespace) -> None:

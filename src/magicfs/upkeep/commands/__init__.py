@@ -1,0 +1,1 @@
+"""``magicfs maintain``, and the parts of it that end dead jobs and remove leftovers."""
