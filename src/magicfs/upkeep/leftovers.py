@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from magicfs.datasets.abort import abort_job
-from magicfs.datasets.open_uploads import OpenUpload, survey
+from magicfs.operate.open_uploads import OpenUpload, survey
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.protocol import ids, paths
