@@ -78,17 +78,23 @@ class ShowsDatasets(Protocol):
         """Let the table show what is published at a destination."""
 
 
-def check_catalogs(catalogs: Sequence[ShowsDatasets], spec: JobSpec) -> tuple[ShowsDatasets, ...]:
-    """Raise UsageError for what is no catalog, or if the job leaves no manifests to register from."""
+def check_catalogs(
+    catalogs: Sequence[ShowsDatasets], after: Sequence[object], spec: JobSpec
+) -> tuple[ShowsDatasets, ...]:
+    """Raise UsageError for what is no catalog, or if the job leaves no manifests to register from.
+
+    Returns them, and what a guest makes of option ``after``: each has ``announce`` in place of ``register``.
+    """
     for one in catalogs:
         if not hasattr(one, "register"):
             raise UsageError(f"catalogs holds {one!r}; pass catalogs of magicfs.catalogs, such as [Delta()]")
-    if catalogs and not committer_info(spec.options.committer).driven:
+    if (catalogs or after) and not committer_info(spec.options.committer).driven:
+        what = "catalogs" if catalogs else "after"
         driven = ", ".join(name for name, other in committers().items() if other.driven)
         raise UsageError(
-            f"catalogs need manifests, and this job writes none; use one of {driven}, or leave catalogs out"
+            f"{what} need manifests, and this job writes none; use one of {driven}, or leave {what} out"
         )
-    return tuple(catalogs)
+    return (*catalogs, *(registered.load(EXTENSIONS, "after")(after) if after else ()))
 
 
 def note(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
@@ -117,11 +123,17 @@ def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]
     done: list[ShowsDatasets] = []
     for catalog in catalogs:
         try:
-            catalog.register(spec.location.url, filesystem=spec.wrapped())
+            if (announce := getattr(catalog, "announce", None)) is not None:
+                announce(report, filesystem=spec.wrapped())
+            else:
+                catalog.register(spec.location.url, filesystem=spec.wrapped())
         except Exception as error:  # noqa: BLE001 - of any library, and the job is published
+            problem = f"job {report.job_id} yet: {resolve.redacted(str(error))};"
             warnings.append(
-                f"{catalog} does not show job {report.job_id} yet: {resolve.redacted(str(error))}; call "
-                f"Dataset.register again, or run magicfs recover {spec.location.url}"
+                f"{catalog} was not notified of {problem} run magicfs recover {spec.location.url}"
+                if announce
+                else f"{catalog} does not show {problem} call Dataset.register again, or run magicfs recover "
+                f"{spec.location.url}"
             )
             _LOGGER.warning("%s: %s", spec.location.url, warnings[-1])
         else:
