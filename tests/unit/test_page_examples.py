@@ -44,6 +44,7 @@ ELSEWHERE = {
 PROOFS = {
     "checkpoints": ("proofs/checkpoints/libraries.py", {"dcp", "to_zarr"}),
     "dask-ray-daft": ("proofs/engines/drivers.py", {"ddf", "ds", "df"}),
+    "schedulers": ("proofs/schedulers/__main__.py", {"airflow", "dagster", "prefect"}),
 }
 """Pages of which some examples are run with what they are about, and what these examples speak of."""
 TABLE = pa.table({"day": [1, 2], "id": [1, None]})
