@@ -104,6 +104,11 @@ class JudgingProxy(FaultProxy):
             one for one in asked if policy is not None and not is_allowed(policy, one, ACTIONS[one.operation])
         ]
         self.denied += denied
+        if not denied and arrival.operation == "DeleteObjects":
+            async with await self._ask_upstream(arrival) as upstream:
+                raw = await upstream.read()
+            self.denied += asked if upstream.status == 403 or b"AccessDenied" in raw else []
+            return web.Response(status=upstream.status, body=raw, headers=_ANSWERS)
         if not denied:
             answer = await super()._forward(arrival, action)
             if answer.status == 403:

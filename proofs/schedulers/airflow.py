@@ -23,12 +23,16 @@ from pendulum import datetime
 import proofs.schedulers.failing
 from sales_dag import sales
 
+DAY = datetime(2026, 11, 28)
 made = sales()
+runs = set()
 for _ in range(2):  # the second clears the first
-    run = made.test(logical_date=datetime(2026, 11, 28))
+    run = made.test(run_after=DAY, logical_date=DAY)
     states = {one.task_id: str(one.state) for one in run.get_task_instances()}
     print(run.run_id, run.state, states, file=sys.stderr)
+    runs.add(run.run_id)
     assert states == {"publish": "success", "published": "success"}, states
+assert len(runs) == 1, runs
 '''
 
 
