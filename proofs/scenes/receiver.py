@@ -36,9 +36,7 @@ class Receiver:
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.heard.append(Heard(self.path, dict(self.headers), json.loads(raw)))
-                self._answer()
-
-            do_GET = _answer = lambda self: receiver._answer(self)
+                receiver.answer(self)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -57,7 +55,8 @@ class Receiver:
         """The bodies."""
         return [one.body for one in self.heard]
 
-    def _answer(self, handler: BaseHTTPRequestHandler) -> None:
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Send the next answer."""
         status = self._statuses.pop(0) if self._statuses else 204
         handler.send_response(status if isinstance(status, int) else 307)
         if isinstance(status, str):

@@ -1,7 +1,7 @@
-"""``python -m proofs.schedulers``: the examples of the page, each run by its scheduler; the last line is JSON.
+"""``python -m proofs.schedulers``: each example of the page, by its scheduler; the last line is JSON.
 
-In each, the first try fails before it publishes, the second after. Then the run is done again, as by clearing it.
-A reader finds one publication's rows each time, the sensor finds the run, and nothing is left.
+The first try fails before it publishes, the second after. Then the run is done again, as by clearing it. A
+reader finds the rows of one publication, the sensor finds the run, and nothing is left.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _found(home: Path, calls: Path) -> dict[str, Any]:
     assert rows == [1, 2], rows
     runs = {one.run_id for one in dataset.history()}
     assert len(runs) == 1, runs
-    unfinished = [path for path in (home / "data" / "sales").glob("__magic*")]
+    unfinished = [*(home / "data" / "sales").glob("__magic*")]
     assert not unfinished, unfinished
     tries = calls.read_text().splitlines()
     assert len(tries) == 4, tries  # failed, answer lost, right; and once more

@@ -15,7 +15,7 @@ __all__ = ["REQUIREMENTS", "run"]
 
 REQUIREMENTS: Final = ("apache-airflow>=3.1", "fsspec>=2025.12", "pyarrow>=18", "tenacity>=9")
 _SECONDS: Final = 800
-_TEST: Final = '''
+_TEST: Final = """
 import sys
 
 from pendulum import datetime
@@ -33,7 +33,7 @@ for _ in range(2):  # the second clears the first
     runs.add(run.run_id)
     assert states == {"publish": "success", "published": "success"}, states
 assert len(runs) == 1, runs
-'''
+"""
 
 
 def run(home: Path, code: str) -> None:

@@ -58,10 +58,8 @@ def test_each_role_reaches_its_own(key: str) -> None:
     )
     job, facts = f"{key}/__magic_job-1/job-1/job.json", f"{key}/__magic_job-1/job-1/facts/1/00000.json"
     found = {role: policy(f"s3://bucket/{key}", role) for role in ROLES}
-    puts = {
-        role: [allowed(one, "s3:PutObject", at) for at in (data, work, record, job, facts)]
-        for role, one in found.items()
-    }
+    places = (data, work, record, job, facts)
+    puts = {role: [allowed(one, "s3:PutObject", at) for at in places] for role, one in found.items()}
     deletes = {
         role: [allowed(one, "s3:DeleteObject", at) for at in (data, work, record)]
         for role, one in found.items()
@@ -70,9 +68,9 @@ def test_each_role_reaches_its_own(key: str) -> None:
         role: [allowed(one, "s3:GetObject", at) for at in (data, work, record)] for role, one in found.items()
     }
     every = [True] * 5
-    assert puts == {
-        "worker": [True, True, False, False, False], "driver": every, "reader": [False] * 5, "operator": every,
-    }  # fmt: skip
+    assert puts["worker"] == [True, True, False, False, False]
+    assert puts["driver"] == puts["operator"] == every
+    assert puts["reader"] == [False] * 5
     assert deletes["worker"] == [False, True, False]
     assert deletes["driver"] == deletes["operator"] == [True] * 3
     assert deletes["reader"] == [False] * 3
@@ -142,10 +140,9 @@ def test_azure_gets_a_role_with_a_condition(role: str) -> None:
     assert "'a/sales/" in condition
     assert "'a/sales'" not in condition or role in {"driver", "operator"}
     if role == "worker":
-        assert (
-            "/delete'})) OR (@Resource[Microsoft.Storage/storageAccounts/blobServices/containers/blobs:path] StringStartsWith 'a/sales/__magic')"
-            in condition
-        )
+        _, _, deletes = condition.partition("/delete'}))")
+        assert deletes.startswith(" OR (@Resource[")
+        assert deletes.partition(" AND ")[0].endswith("StringStartsWith 'a/sales/__magic'))")
 
 
 @pytest.mark.parametrize(

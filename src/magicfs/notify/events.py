@@ -21,7 +21,7 @@ _SCHEMES: Final = {"s3a": "s3", "gcs": "gs", "az": "abfss", "abfs": "abfss"}
 
 
 def cloud_event(one: Published) -> dict[str, object]:
-    """In structured mode. ``source`` and ``id`` are the same each time, so a receiver can drop a second one."""
+    """In structured mode. ``source`` and ``id`` are the same each time, so that a receiver can drop one."""
     return {
         "specversion": "1.0",
         "type": TYPE,

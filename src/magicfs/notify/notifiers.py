@@ -124,7 +124,7 @@ class OpenLineage(Notifier):
     """Posts an OpenLineage run event, with the dataset as its output.
 
     Args:
-        url: The server, such as ``https://marquez.example``; ``/api/v1/lineage`` is added if there is no path.
+        url: The server, such as ``https://marquez.example``; without a path, ``/api/v1/lineage`` is added.
         job: The name of what ran, such as ``sales.publish``.
         namespace: The name space of that job.
         name: A name for ``magicfs recover``.

@@ -17,7 +17,7 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.errors import CommitFailed, StoreError, Unavailable, UsageError
+from magicfs.errors import StoreError, Unavailable, UsageError
 from magicfs.formats.registration import Registration
 from magicfs.job import commit as job_commit
 from magicfs.notify import Function, OpenLineage, Published, Webhook, catch_up, configured, post
@@ -210,7 +210,7 @@ def test_a_job_that_is_aborted_or_fails_notifies_nobody(scene: JobScene) -> None
     job_commit.note(other.spec, other._catalogs)
     scene.recover(abort=True)
     assert len(scene.below(AFTER)) == 1
-    (name, done), *rest = again(scene)
+    (_, done), *rest = again(scene)
     assert (done, rest) == ("forgotten", [])
     assert scene.below(AFTER) == []
     assert heard == []

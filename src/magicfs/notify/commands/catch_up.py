@@ -24,8 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> Part:
-    """Send what jobs that have ended owe."""
+def run(arguments: argparse.Namespace) -> Part | None:
+    """Send what jobs that have ended owe. Returns None if nothing is owed, and no receivers are named."""
     from magicfs.notify import catch_up, configured
 
     after = configured(arguments.notify) if arguments.notify else ()
@@ -33,6 +33,8 @@ def run(arguments: argparse.Namespace) -> Part:
         arguments.url, after, dry_run=arguments.dry_run, storage_options=arguments.storage_options
     )
     found = [one for one in owed if one.done != "forgotten"]
+    if not found and not arguments.notify:
+        return None
     blocks = [
         [
             ("notification", f"{one.kind} {one.name}"),
