@@ -48,7 +48,7 @@ def _applies(statement: Mapping[str, Any], one: Asked, action: str) -> bool:
     return (
         any(_pattern(said).fullmatch(action) for said in statement["Action"])
         and any(_pattern(said).fullmatch(one.resource) for said in statement["Resource"])
-        and all(_holds(*said, one.prefix) for said in statement.get("Condition", {}).items())
+        and all(_holds(said, keys, one.prefix) for said, keys in statement.get("Condition", {}).items())
     )
 
 
@@ -57,7 +57,7 @@ def _holds(operator: str, keys: Mapping[str, Any], prefix: str | None) -> bool:
     (value,) = keys.values()
     match operator:
         case "Null":
-            return (prefix is None) == (value == "true")
+            return bool((prefix is None) == (value == "true"))
         case "StringLike":
             return prefix is not None and any(_pattern(said).fullmatch(prefix) for said in value)
     raise AssertionError(f"{operator} is not known")
@@ -110,10 +110,7 @@ class JudgingProxy(FaultProxy):
             self.denied += asked if upstream.status == 403 or b"AccessDenied" in raw else []
             return web.Response(status=upstream.status, body=raw, headers=_ANSWERS)
         if not denied:
-            answer = await super()._forward(arrival, action)
-            if answer.status == 403:
-                self.denied += asked
-            return answer
+            return await super()._forward(arrival, action)
         if arrival.operation == "DeleteObjects":
             errors = "".join(
                 f"<Error><Key>{escape(one.key)}</Key><Code>AccessDenied</Code><Message>denied</Message></Error>"
@@ -125,6 +122,12 @@ class JudgingProxy(FaultProxy):
         return web.Response(
             status=403, text="" if arrival.request.method == "HEAD" else text, headers=_ANSWERS
         )
+
+    def _record(self, arrival: Any, status: int | None, action: Any) -> None:
+        """Before the client can know the answer."""
+        if status == 403:
+            self.denied += _asked(arrival)
+        super()._record(arrival, status, action)
 
 
 def _asked(arrival: Any) -> Iterable[Asked]:

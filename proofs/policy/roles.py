@@ -96,9 +96,9 @@ def driver(ground: Ground) -> None:
         assert not job.report.warnings, job.report
     assert len(heard) == 1
     # An answer that is lost: the driver looks what has become of the file.
-    lost = {"operation": "CompleteMultipartUpload", "times": 1, "match": "parquet"}
-    ground.faults.add(Rule(action=Action.LOST, **lost))
-    ground.faults.add(Rule(action=Action.ERROR, status=404, code="NoSuchUpload", **lost))
+    unheard = Rule("CompleteMultipartUpload", Action.LOST, times=1, match="parquet")
+    ground.faults.add(unheard)
+    ground.faults.add(replace(unheard, action=Action.ERROR, status=404, code="NoSuchUpload"))
     ground.published(ground.own)
     ground.faults.clear()
     job = ground.job(ground.own)

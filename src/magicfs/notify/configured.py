@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import signature
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from magicfs.errors import UsageError
 from magicfs.notify.notifiers import Function, Notifier, OpenLineage, Webhook, notifiers
@@ -49,34 +50,38 @@ def _made(path: str, name: str, said: object) -> Notifier:
     if not isinstance(said, dict):
         raise UsageError(f"{place}: write a table with kind and url; nothing was sent")
     values = {key: value for key, value in said.items() if key not in {"kind", "secret_headers"}}
-    make = {"webhook": Webhook, "openlineage": OpenLineage, "function": _function}.get(str(said.get("kind")))
+    make = _KINDS.get(str(said.get("kind")))
     if make is None:
         raise UsageError(f"{place}: kind is webhook, openlineage or function; nothing was sent")
-    if secret := said.get("secret_headers"):
-        values["headers"] = dict(values.get("headers", {})) | _secrets(place, secret)
     if unknown := values.keys() - (signature(make).parameters.keys() - {"name"}):
         raise UsageError(f"{place}: unknown setting {min(unknown)!r}; nothing was sent")
     try:
-        made: Notifier = make(**values, name=name)
+        if secret := said.get("secret_headers"):
+            values["headers"] = {**values.get("headers", {}), **_secrets(secret)}
+        return make(**values, name=name)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{place}: {error}; nothing was sent") from None
-    return made
 
 
-def _secrets(place: str, named: Any) -> Mapping[str, str]:
+def _secrets(named: object) -> Mapping[str, str]:
     if not isinstance(named, dict) or not all(isinstance(one, str) for one in named.values()):
-        raise UsageError(f"{place}: secret_headers maps headers to names of environment variables")
+        raise UsageError("secret_headers maps headers to names of environment variables")
     if missing := sorted(one for one in named.values() if one not in os.environ):
-        raise UsageError(f"{place}: the environment variable {missing[0]} is not set; nothing was sent")
+        raise UsageError(f"the environment variable {missing[0]} is not set")
     return {header: os.environ[one] for header, one in named.items()}
 
 
 def _function(name: str) -> Notifier:
     module, _, place = name.partition(":")
     try:
-        found: Any = import_module(module)
-        for one in place.split("."):
-            found = getattr(found, one)
+        found = attrgetter(place)(import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"function {name!a} cannot be imported: {error}; nothing was sent") from None
     return Function(found, name)
+
+
+_KINDS: Final[Mapping[str, Callable[..., Notifier]]] = {
+    "function": _function,
+    "openlineage": OpenLineage,
+    "webhook": Webhook,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 from uuid import UUID, uuid5
@@ -103,5 +104,5 @@ def _facet(name: str, version: str, of: str = "Dataset", **values: object) -> di
     return _base(f"{_SPEC}/facets/{version}/{kind}.json#/$defs/{kind}", values)
 
 
-def _base(schema: str, values: dict[str, object]) -> dict[str, object]:
+def _base(schema: str, values: Mapping[str, object]) -> dict[str, object]:
     return {"_producer": _PRODUCER, "_schemaURL": schema, **values}

@@ -40,7 +40,7 @@ class Notifier(ABC):
     kind: ClassVar[str]
 
     def __init__(self, name: str) -> None:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(str(name)):
             raise UsageError(
                 f"{name!a} is not a name of a notification; use 1 to 128 letters, digits, and . _ : -"
             )
@@ -147,7 +147,7 @@ class OpenLineage(Notifier):
         self._headers = check_address(url, headers)
         at = urlsplit(url)
         self._url = url if at.path.strip("/") else urlunsplit(at._replace(path=_LINEAGE))
-        if not (isinstance(job, str) and job and isinstance(namespace, str) and namespace):
+        if not job or not namespace:
             raise UsageError("OpenLineage needs the name of the job that ran: OpenLineage(url, job='sales')")
         self._namespace, self._job = namespace, job
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from http.client import HTTPException
-from typing import Any, Final
+from typing import Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -31,24 +32,28 @@ def check_address(url: str, headers: Mapping[str, str] | None) -> dict[str, str]
 
     Raises UsageError for what is no address, or would send a header in the clear to another machine.
     """
-    found = headers or {}
-    if not isinstance(found, Mapping):
-        raise UsageError("headers is no mapping; write {'Authorization': 'Bearer …'}")
-    try:
-        at = urlsplit(url if isinstance(url, str) else "")
-        host, _ = at.hostname, at.port
-    except ValueError:
-        host, at = None, urlsplit("")
-    if at.scheme not in {"http", "https"} or not host or not url.isprintable() or " " in url:
-        raise UsageError("the address of a notification is not a URL; write https://host/path")
+    at = _parts(str(url))
     if at.username is not None or at.password is not None:
         raise UsageError("the address of a notification holds a password; send it in a header")
-    if at.scheme == "http" and found and host not in _LOOPBACK:
-        raise UsageError(f"headers would travel unencrypted to {shown(url)}; use https://")
+    try:
+        found = {name: str(value) for name, value in dict(headers or {}).items()}
+    except (TypeError, ValueError):
+        raise UsageError("headers is no mapping; write {'Authorization': 'Bearer …'}") from None
     for name, value in found.items():
-        if not (isinstance(value, str) and value.isprintable() and _HEADER.fullmatch(name)):
+        if not (value.isprintable() and _HEADER.fullmatch(str(name))):
             raise UsageError(f"header {name!a} of a notification has characters that no header may have")
-    return dict(found)
+    if at.scheme == "http" and found and at.hostname not in _LOOPBACK:
+        raise UsageError(f"headers would travel unencrypted to {shown(url)}; use https://")
+    return found
+
+
+def _parts(url: str) -> SplitResult:
+    with suppress(ValueError):
+        at = urlsplit(url)
+        _ = at.port  # it raises for one that is no number
+        if at.scheme in {"http", "https"} and at.hostname and url.isprintable() and " " not in url:
+            return at
+    raise UsageError("the address of a notification is not a URL; write https://host/path")
 
 
 def shown(url: str) -> str:
@@ -98,5 +103,5 @@ class _Stay(HTTPRedirectHandler):
         return None
 
 
-def _opener() -> Any:
+def _opener() -> OpenerDirector:
     return build_opener(_Stay())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.policy.places import RESERVED, Destination
+from magicfs.policy.places import RESERVED, Destination, Document
 from magicfs.policy.uses import USES, USES_OF_VERSIONS
 
 __all__ = ["ACTIONS", "policy"]
@@ -41,32 +41,22 @@ _LAST: Final = "ÿ"  # of the characters that a policy may have
 _SIZE_MAX: Final = 6144  # of a managed policy, without white space
 
 
-def policy(
-    place: Destination, role: str, *, kms: str | None, versions: bool, partition: str
-) -> dict[str, Any]:
+def policy(place: Destination, role: str, *, kms: str | None, versions: bool, partition: str) -> Document:
     """The policy of a role, to attach to its own IAM role: one principal gets one of them."""
     _check(place, kms, partition)
     bucket = f"arn:{partition}:s3:::{place.bucket}"
     places = _places(role, versions=versions)
-    statements: list[dict[str, Any]] = []
-    for action in sorted(places):
-        found = places[action]
-        if action in _LISTINGS:
-            statements += _listing(bucket, place, action, found)
-        elif found == {"bucket"}:
-            statements.append(_allow(action, [bucket]))
-        else:
-            widest = {"data"} if "data" in found else found - {"decisions"} if "work" in found else found
-            kept = widest | (found & {"above", "self"})
-            statements.append(_allow(action, _resources(bucket, place, kept)))
+    statements = [
+        one for action in sorted(places) for one in _statements(bucket, place, action, places[action])
+    ]
     # What decides is below the data that a worker writes.
     if (writes := places.get("s3:PutObject", set())) and (others := set(RESERVED) - writes):
-        denied = _resources(bucket, place, others)
-        statements.append({"Sid": "DecidesNothing", **_allow("s3:PutObject", denied), "Effect": "Deny"})
+        denied = _allow("s3:PutObject", _resources(bucket, place, others))
+        statements.append({**denied, "Sid": "DecidesNothing", "Effect": "Deny"})
     if kms is not None:
         actions = ["kms:Decrypt", *(["kms:GenerateDataKey"] if writes else [])]
         statements.append({"Sid": "Key", "Effect": "Allow", "Action": actions, "Resource": [kms]})
-    document = {"Version": "2012-10-17", "Statement": statements}
+    document: Document = {"Version": "2012-10-17", "Statement": statements}
     if len(json.dumps(document, separators=(",", ":"))) > _SIZE_MAX:
         raise UsageError("the policy is longer than IAM allows; choose a shorter prefix")
     return document
@@ -92,12 +82,21 @@ def _places(role: str, *, versions: bool) -> dict[str, set[str]]:
     return found
 
 
-def _allow(action: str, resources: list[str]) -> dict[str, Any]:
+def _statements(bucket: str, place: Destination, action: str, found: set[str]) -> list[Document]:
+    if action in _LISTINGS:
+        return _listing(bucket, place, action, found)
+    if found == {"bucket"}:
+        return [_allow(action, [bucket])]
+    widest = {"data"} if "data" in found else found - {"decisions"} if "work" in found else found
+    return [_allow(action, _resources(bucket, place, widest | (found & {"above", "self"})))]
+
+
+def _allow(action: str, resources: list[str]) -> Document:
     sid = action.partition(":")[2]
     return {"Sid": sid, "Effect": "Allow", "Action": [action], "Resource": resources}
 
 
-def _listing(bucket: str, place: Destination, action: str, found: Iterable[str]) -> list[dict[str, Any]]:
+def _listing(bucket: str, place: Destination, action: str, found: Iterable[str]) -> list[Document]:
     """The whole bucket is asked; a condition says for which prefixes."""
     wide = {"data"} | ({"above"} & set(found)) if "data" in found else set(found)
     prefixes = sorted({_escaped(start) + end for one in wide for start, end in place.listed(one)})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.policy.places import Destination
+from magicfs.policy.places import Destination, Document
 from magicfs.policy.uses import USES
 
 __all__ = ["policy"]
@@ -28,7 +28,7 @@ _ACTIONS: Final = {
 _CONTAINER: Final = re.compile(r"[a-z0-9$][a-z0-9-]{1,61}[a-z0-9]")
 
 
-def policy(place: Destination, role: str) -> dict[str, Any]:
+def policy(place: Destination, role: str) -> Document:
     """A role and its assignment: replace SUBSCRIPTION, GROUP, ACCOUNT and PRINCIPAL."""
     container = place.bucket.partition("@")[0]
     if not _CONTAINER.fullmatch(container):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.policy.places import Destination
+from magicfs.policy.places import Destination, Document
 from magicfs.policy.uses import USES
 
 __all__ = ["policy"]
@@ -21,48 +21,49 @@ _OBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "DeleteObjects": ("storage.objects.delete",),
     "GetObject": ("storage.objects.get",),
     "HeadObject": ("storage.objects.get",),
-    "PutObject": ("storage.objects.create", "storage.objects.delete"),  # it may replace
+    "PutObject": ("storage.objects.create",),  # of records, which it may replace
     "UploadPart": ("storage.multipartUploads.create",),
-}
-_BUCKETS: Final = {
-    "ListMultipartUploads": "storage.multipartUploads.list",
-    "ListObjectsV2": "storage.objects.list",
 }
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 
 
-def policy(place: Destination, role: str) -> dict[str, Any]:
+def policy(place: Destination, role: str) -> Document:
     """Roles and bindings: replace MEMBER. The bucket needs uniform bucket-level access."""
     if not _BUCKET.fullmatch(place.bucket):
         raise UsageError(f"{place.bucket!a} is not the name of a bucket of Google Cloud Storage")
-    places: dict[str, set[str]] = {}
-    for operation, where in USES[role].items():
-        for permission in _OBJECTS.get(operation, ()):
-            for one in where:
-                if (permission, one, operation) != ("storage.objects.delete", "data", "PutObject"):
-                    places.setdefault(_wide(one), set()).add(permission)
-    inherited = places.get("data", set())
-    below = {one: found - inherited for one, found in places.items() if one != "data"}
-    named = {"data": inherited, **below}
-    made = [_binding(role, one, sorted(found), _objects(place, one)) for one, found in named.items() if found]
-    listed = sorted({_BUCKETS[one] for one in USES[role] if one in _BUCKETS} - {"storage.objects.list"})
+    made = [
+        _binding(role, one, found, _objects(place, one)) for one, found in _permissions(role).items() if found
+    ]
     if "ListObjectsV2" in USES[role]:
-        made.append(_binding(role, "list", ["storage.objects.list"], _listed(place, role)))
-    if listed:
-        made.append(_binding(role, "uploads", listed, _of_bucket(place)))
+        made.append(_binding(role, "list", {"storage.objects.list"}, _listed(place, role)))
+    if "ListMultipartUploads" in USES[role]:
+        bucket = f"resource.name == {_text(f'projects/_/buckets/{place.bucket}')}"
+        made.append(_binding(role, "uploads", {"storage.multipartUploads.list"}, bucket))
     return {"roles": [one for one, _ in made], "bindings": [one for _, one in made]}
+
+
+def _permissions(role: str) -> dict[str, set[str]]:
+    """By place, what a role needs there and not at all data."""
+    places: dict[str, set[str]] = {"data": set()}
+    for operation, where in USES[role].items():
+        for one in where:
+            replaces = operation == "PutObject" and one != "data"
+            needed = {*_OBJECTS.get(operation, ()), *({"storage.objects.delete"} if replaces else ())}
+            places.setdefault(_wide(one), set()).update(needed)
+    return {one: found - (places["data"] if one != "data" else set()) for one, found in places.items()}
 
 
 def _wide(place: str) -> str:
     return "work" if place == "decisions" else place
 
 
-def _binding(
-    role: str, name: str, permissions: list[str], condition: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _binding(role: str, name: str, permissions: set[str], condition: str) -> tuple[Document, Document]:
     made = f"magicfs_{role}_{name}"
     title = f"magicfs {role}: {name}"
-    own = {"roleId": made, "role": {"title": title, "includedPermissions": permissions, "stage": "GA"}}
+    own = {
+        "roleId": made,
+        "role": {"title": title, "includedPermissions": sorted(permissions), "stage": "GA"},
+    }
     return own, {
         "role": f"projects/PROJECT/roles/{made}",
         "members": ["MEMBER"],
@@ -78,10 +79,6 @@ def _objects(place: Destination, name: str) -> str:
         [*(f"resource.name == {_text(one)}" for one in exact)]
         + [f"resource.name.startsWith({_text(one)})" for one in begun]
     )
-
-
-def _of_bucket(place: Destination) -> str:
-    return f"resource.name == {_text(f'projects/_/buckets/{place.bucket}')}"
 
 
 def _listed(place: Destination, role: str) -> str:

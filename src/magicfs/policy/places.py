@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from magicfs.protocol import paths
 
-__all__ = ["Destination", "place_of"]
+__all__ = ["RESERVED", "Destination", "Document", "place_of"]
+
+Document = dict[str, object]
+"""What is printed as JSON."""
 
 RESERVED: Final = ("decisions", "records", "success")
 """Places below the data that decide what readers see."""
+_DECISIONS: Final = re.compile("/facts/|/job(-location)?[.]json$")
+_RECORDS: Final = re.compile("__magic|_magicfs/")
 _PATTERNS: Final = {
     "data": ("*",),
     "work": ("__magic*",),
@@ -63,13 +69,9 @@ def place_of(destination: Destination, key: str) -> str | None:
     if key == destination.key:
         return "self"
     if not key.startswith(destination.prefix):
-        above = [one for one in destination.parents() if key.startswith(one)]
-        rest = [key[len(one) :] for one in above]
-        return (
-            "above" if any(one == "_" or one.startswith(("__magic", "_magicfs/")) for one in rest) else None
-        )
-    names = key[len(destination.prefix) :].split("/")
-    if names[0].startswith("__magic"):
-        decides = names[-1] in {"job.json", "job-location.json"} or "facts" in names
-        return "decisions" if decides else "work"
-    return {"_magicfs": "records", "_SUCCESS": "success"}.get(names[0], "data")
+        rest = [key[len(one) :] for one in destination.parents() if key.startswith(one)]
+        return "above" if any(one == "_" or _RECORDS.match(one) for one in rest) else None
+    name, _, below = key[len(destination.prefix) :].partition("/")
+    if name.startswith("__magic"):
+        return "decisions" if _DECISIONS.search(f"/{below}") else "work"
+    return {"_magicfs": "records", "_SUCCESS": "success"}.get(name, "data")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from magicfs.errors import UsageError
 from magicfs.policy import aws, azure, gcs
-from magicfs.policy.places import Destination
+from magicfs.policy.places import Destination, Document
 from magicfs.policy.uses import USES
 from magicfs.protocol.paths import parse_url
 
@@ -15,7 +13,7 @@ __all__ = ["policy"]
 
 def policy(
     url: str, role: str, *, kms: str | None = None, versions: bool = False, partition: str = "aws"
-) -> dict[str, Any]:
+) -> Document:
     """The least permissions of a role.
 
     Args:
