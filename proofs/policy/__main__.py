@@ -79,7 +79,7 @@ class Judge:
         """Let a role work in a bucket of its own, under its policy, or one that lacks a statement."""
         self.proxy.is_hasty = without is not None
         with _ground(self.server, self.proxy, role) as (ground, bucket):
-            policy = policies.policy(f"s3://{bucket}/{_KEY}", role)
+            policy: Any = policies.policy(f"s3://{bucket}/{_KEY}", role)
             if without is not None:
                 del policy["Statement"][without]
             own = self.credentials(policy)
@@ -156,7 +156,7 @@ def examine(judge: Judge, role: str) -> None:
     """Parts 2 to 4."""
     ran = judge.run(role)
     judge.check(not ran.denied and not ran.problem, f"{role}: {names(ran.denied)[:3]} {ran.problem}")
-    policy = policies.policy(f"s3://bucket/{_KEY}", role)
+    policy: Any = policies.policy(f"s3://bucket/{_KEY}", role)
     for number, statement in enumerate(policy["Statement"]):
         sid = statement["Sid"]
         if statement["Effect"] == "Deny" or sid == "NotFoundIsNot403":

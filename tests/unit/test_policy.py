@@ -10,13 +10,17 @@ import pytest
 
 from magicfs.cli.main import main
 from magicfs.errors import UsageError
+from magicfs.policy import policies
 from magicfs.policy.places import Destination, place_of
-from magicfs.policy.policies import policy
 from magicfs.policy.uses import USES
 from proofs.policy.judge import Asked, is_allowed
 
 ROLES = ["worker", "driver", "reader", "operator"]
 HOSTILE = ["a*b", "a?b", "${aws:username}", "a$b/c[d]{e}", 'día 50% +#"\\', "a'b", "a,b=c"]
+
+
+def policy(url: str, role: str, **how: Any) -> Any:
+    return policies.policy(url, role, **how)
 
 
 def allowed(

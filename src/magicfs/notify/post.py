@@ -35,6 +35,13 @@ def check_address(url: str, headers: Mapping[str, str] | None) -> dict[str, str]
     at = _parts(str(url))
     if at.username is not None or at.password is not None:
         raise UsageError("the address of a notification holds a password; send it in a header")
+    found = _checked(headers)
+    if at.scheme == "http" and found and at.hostname not in _LOOPBACK:
+        raise UsageError(f"headers would travel unencrypted to {shown(url)}; use https://")
+    return found
+
+
+def _checked(headers: Mapping[str, str] | None) -> dict[str, str]:
     try:
         found = {name: str(value) for name, value in dict(headers or {}).items()}
     except (TypeError, ValueError):
@@ -42,8 +49,6 @@ def check_address(url: str, headers: Mapping[str, str] | None) -> dict[str, str]
     for name, value in found.items():
         if not (value.isprintable() and _HEADER.fullmatch(str(name))):
             raise UsageError(f"header {name!a} of a notification has characters that no header may have")
-    if at.scheme == "http" and found and at.hostname not in _LOOPBACK:
-        raise UsageError(f"headers would travel unencrypted to {shown(url)}; use https://")
     return found
 
 

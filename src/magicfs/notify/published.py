@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from magicfs.datasets.as_of import moment
 from magicfs.datasets.read import read_manifest_of
@@ -50,7 +49,7 @@ class Published(Report):
     schema: tuple[tuple[str, str], ...] = ()
     first: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""
         schema = [{"name": name, "type": kind} for name, kind in self.schema]
         return {

@@ -64,11 +64,12 @@ def _binding(role: str, name: str, permissions: set[str], condition: str) -> tup
         "roleId": made,
         "role": {"title": title, "includedPermissions": sorted(permissions), "stage": "GA"},
     }
-    return own, {
+    bound: Document = {
         "role": f"projects/PROJECT/roles/{made}",
         "members": ["MEMBER"],
         "condition": {"title": title, "expression": condition},
     }
+    return own, bound
 
 
 def _objects(place: Destination, name: str) -> str:

@@ -245,16 +245,15 @@ def test_a_forged_record_reaches_nobody(scene: JobScene, receiver: Receiver) -> 
     job = scene.job()
     job.commit(scene.wrote(job, {"f.csv": b"1"}))
     forged = {"format": "magicfs.registration/1", "jobId": job.id, "catalog": "webhook", "line": receiver.url}
-    for number, other in enumerate(
-        (
-            {"table": receiver.url},
-            {"table": "webhook", "options": {"url": receiver.url}},
-            {"table": "webhook", "options": {"headers": "Authorization"}},
-            {"table": "os:system", "catalog": "function"},
-            {"table": "../../x", "options": None},
-            {"table": "x", "url": receiver.url, "options": None},
-        )
-    ):
+    others: tuple[dict[str, object], ...] = (
+        {"table": receiver.url},
+        {"table": "webhook", "options": {"url": receiver.url}},
+        {"table": "webhook", "options": {"headers": "Authorization"}},
+        {"table": "os:system", "catalog": "function"},
+        {"table": "../../x", "options": None},
+        {"table": "x", "url": receiver.url, "options": None},
+    )
+    for number, other in enumerate(others):
         record: dict[str, object] = {**forged, **other}
         one = Registration(job_id=job.id, catalog=str(record["catalog"]), table=str(record["table"]))
         name = one.name if not record.get("options") else f"{job.id}-{number:016x}.json"
