@@ -21,6 +21,9 @@ from types import ModuleType
 from typing import Any, Final
 
 import magicfs
+from magicfs.datasets.connection import open_destination
+from magicfs.notify.events import lineage_event
+from magicfs.notify.published import published
 from proofs.schedulers import airflow
 
 __all__ = ["SCHEDULERS", "example", "main"]
@@ -81,7 +84,40 @@ def _found(home: Path, calls: Path) -> dict[str, Any]:
     assert not unfinished, unfinished
     tries = calls.read_text().splitlines()
     assert len(tries) == 4, tries  # failed, answer lost, right; and once more
+    _check_lineage(home)
     return {"ok": True, "tries": len(tries), "rows": len(rows), "publications": len(dataset.history())}
+
+
+def _check_lineage(home: Path) -> None:
+    """Every facet of an event is one of OpenLineage's own client, and has all its fields."""
+    from openlineage.client import event_v2, facet_v2
+
+    dataset = magicfs.Dataset(_url(home))
+    job = dataset.history(limit=1)[0].job_id
+    place = open_destination(dataset.url)
+    event: Any = lineage_event(place.run(published, job), "proof", "sales")
+    [output] = event["outputs"]
+    kinds = {
+        "version": facet_v2.dataset_version_dataset.DatasetVersionDatasetFacet,
+        "lifecycleStateChange": facet_v2.lifecycle_state_change_dataset.LifecycleStateChangeDatasetFacet,
+        "outputStatistics": facet_v2.output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet,
+    }
+    for name, facet in {**output["facets"], **output["outputFacets"]}.items():
+        own = {key: value for key, value in facet.items() if not key.startswith("_")}
+        assert _schema_of(kinds[name](**own)) == facet["_schemaURL"], facet
+    event_v2.RunEvent(
+        eventType=event_v2.RunState[event["eventType"]],
+        eventTime=event["eventTime"],
+        run=event_v2.Run(event["run"]["runId"]),
+        job=event_v2.Job(**event["job"]),
+        producer=event["producer"],
+        outputs=[event_v2.OutputDataset(output["namespace"], output["name"])],
+    )
+    assert event["schemaURL"] == _schema_of(event_v2.RunEvent)
+
+
+def _schema_of(one: Any) -> str:
+    return str(one._get_schema())  # noqa: SLF001 - the client says it nowhere else
 
 
 def _url(home: Path) -> str:

@@ -60,7 +60,7 @@ def _wide(place: str) -> str:
 def _binding(role: str, name: str, permissions: set[str], condition: str) -> tuple[Document, Document]:
     made = f"magicfs_{role}_{name}"
     title = f"magicfs {role}: {name}"
-    own = {
+    own: Document = {
         "roleId": made,
         "role": {"title": title, "includedPermissions": sorted(permissions), "stage": "GA"},
     }
