@@ -143,7 +143,7 @@ def _prefect(home: Path) -> None:
     from prefect.testing.utilities import prefect_test_harness
 
     found = _load("prefect", home)
-    with prefect_test_harness(server_startup_timeout=120):
+    with prefect_test_harness(server_startup_timeout=600):
         for _ in range(2):
             found.sales(_DAY)
 

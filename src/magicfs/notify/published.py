@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from magicfs.datasets.as_of import moment
-from magicfs.datasets.read import read_manifest_of
 from magicfs.engine import Engine
-from magicfs.errors import FormatError
+from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.manifest import Manifest
+from magicfs.manifests import chain
 from magicfs.manifests.footers import footers_of
 from magicfs.protocol.paths import Location
 from magicfs.report import Report
@@ -31,7 +31,7 @@ class Published(Report):
         published: When, by the clock of its driver, in UTC.
         files: How many files it added.
         bytes: Their size.
-        rows: Their rows; None if nobody counted them.
+        rows: Their rows; None if nobody counted them, or only a long list of files has them.
         schema: Names and types of columns, if the job has option ``footers``; otherwise empty.
         first: Whether no publication came before it.
     """
@@ -61,7 +61,9 @@ class Published(Report):
 
 async def published(engine: Engine, location: Location, job: str) -> Published:
     """Read what a job has published. Raises ObjectNotFound if it has no manifest."""
-    manifest = await read_manifest_of(engine, location, job)
+    manifest = await chain.read(engine.store, location.key, job, chain.READING, files=False)
+    if manifest is None:
+        raise ObjectNotFound("read", location.url, f"job {job} is not published there")
     counted = [one.rows for one in manifest.files]
     known = [rows for rows in counted if rows is not None]
     rows = sum(known) if len(known) == len(counted) else None
@@ -75,7 +77,7 @@ async def published(engine: Engine, location: Location, job: str) -> Published:
         published=moment(manifest.committed_ms),
         files=manifest.count,
         bytes=manifest.size,
-        rows=manifest.footers.rows if manifest.footers else rows,
+        rows=manifest.footers.rows if manifest.footers else None if manifest.parts else rows,
         schema=await _schema(engine, location, manifest),
         first=manifest.previous is None and not manifest.older_files,
     )

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
+import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -159,6 +164,45 @@ def test_passing_refusals_are_retried_and_lasting_ones_are_a_warning(scene: JobS
         assert len(receiver.heard) == 1
         assert again(scene, Webhook(receiver.url, name="sales")) == [("sales", "sent")]
         assert scene.below(AFTER) == []
+
+
+def test_a_server_that_never_answers_has_a_deadline(scene: JobScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(post, "TIMEOUT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        (warning,) = published(scene, Webhook(url)).warnings
+    assert "no answer" in warning
+
+
+def test_a_server_that_answers_forever_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(post, "TIMEOUT_S", 0.1)
+    monkeypatch.setattr(post, "ATTEMPTS", 1)
+
+    def trickle() -> None:
+        connection, _ = drip.accept()
+        with connection, suppress(OSError):
+            for _ in range(100):
+                connection.sendall(b"H")
+                time.sleep(0.02)
+
+    with socket.create_server(("127.0.0.1", 0)) as drip:
+        threading.Thread(target=trickle, daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(Unavailable):
+            post.post(f"http://127.0.0.1:{drip.getsockname()[1]}/", {}, "application/json", {})
+        assert time.monotonic() - began < 1.5
+
+
+def test_two_recoveries_at_once_send_the_same_and_leave_nothing(scene: JobScene) -> None:
+    with Receiver() as receiver:
+        hook = Webhook(receiver.url)
+        job = died(scene, hook)
+        with ThreadPoolExecutor(4) as pool:
+            done = [one for found in pool.map(lambda _: again(scene, hook), range(4)) for one in found]
+        assert set(done) == {("webhook", "sent")}
+        assert {event["id"] for event in receiver.events} == {job.id}
+        assert len({json.dumps(event) for event in receiver.events}) == 1
+    assert scene.below(AFTER) == []
 
 
 def test_nobody_follows_a_redirect(scene: JobScene, receiver: Receiver) -> None:
