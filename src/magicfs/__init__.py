@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from magicfs import audit as audit
     from magicfs import catalogs as catalogs
     from magicfs import hadoop as hadoop
+    from magicfs import notify as notify
     from magicfs import testing as testing
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
     from magicfs.formats.task_commit import TaskCommit as TaskCommit
@@ -40,7 +41,7 @@ _HOMES = {
     "TaskCommit": "magicfs.formats.task_commit",
     "write": "magicfs.tables.write",
 }
-_ROOMS = ("audit", "catalogs", "daft", "dask", "hadoop", "ray", "spark", "testing", "torch")
+_ROOMS = ("audit", "catalogs", "daft", "dask", "hadoop", "notify", "ray", "spark", "testing", "torch")
 
 __all__ = [
     "Dataset",

@@ -44,6 +44,7 @@ ELSEWHERE = {
 PROOFS = {
     "checkpoints": ("proofs/checkpoints/libraries.py", {"dcp", "to_zarr"}),
     "dask-ray-daft": ("proofs/engines/drivers.py", {"ddf", "ds", "df"}),
+    "schedulers": ("proofs/schedulers/__main__.py", {"airflow", "dagster", "prefect"}),
 }
 """Pages of which some examples are run with what they are about, and what these examples speak of."""
 TABLE = pa.table({"day": [1, 2], "id": [1, None]})
@@ -152,10 +153,21 @@ def test_process_pools(tmp_path: Path) -> None:
     assert len(published_manifest(f"file://{tmp_path}/sales").files) == 3
 
 
+def test_notifications(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr("magicfs.notify.notifiers.post", lambda url, *_: sent.append(url))
+    [code] = [code for code in examples("schedulers") if "Webhook" in words(code)]
+    job = run(code)["job"]
+    assert not job.report.warnings
+    assert sent == ["https://hooks.example/sales", "https://marquez.example/api/v1/lineage"]
+    assert job.id in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("page", PROOFS)
 def test_all_other_examples_of_a_page_are_those_of_its_proof(page: str) -> None:
     _, subjects = PROOFS[page]
-    left = [code for code in examples(page) if not {"safetensors", "ProcessPoolExecutor"} & words(code)]
+    here = {"safetensors", "ProcessPoolExecutor", "Webhook"}
+    left = [code for code in examples(page) if not here & words(code)]
     assert len(left) == (2 if page == "checkpoints" else 3)
     assert all(words(code) & subjects for code in left)
 

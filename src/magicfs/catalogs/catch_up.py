@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from magicfs.datasets.connection import Destination, open_destination, was_publi
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import shown
-from magicfs.formats.registration import Registration, differs, metastore_of
+from magicfs.formats.registration import NOTIFICATIONS, Registration, differs, metastore_of
 from magicfs.manifests import registrations
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
@@ -23,7 +23,7 @@ from magicfs.report import Report
 from magicfs.stores import resolve
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["CaughtUp", "catch_up"]
+__all__ = ["CaughtUp", "Found", "catch_up", "left", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ def catch_up(
         if isinstance(metastores, str) or metastore_of(one) is None:
             raise UsageError("metastores contains an invalid metastore address; write ['thrift://host:9083']")
     place = open_destination(url, storage_options, filesystem)
-    found = place.run(_left)
+    found = place.run(left, lambda one: one.catalog not in NOTIFICATIONS)
     if found.forgotten and not dry_run:
-        place.run(_remove, found.forgotten)
+        place.run(remove, found.forgotten)
     done = [_registered(place, one, metastores, dry_run=dry_run) for one in found.dead]
     place.filesystem.invalidate_cache()
     forgotten = (CaughtUp(one.job_id, one.catalog, one.table, "forgotten") for one in found.forgotten)
@@ -89,7 +89,7 @@ def catch_up(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """What jobs that have ended have left."""
 
     refused: list[CaughtUp] = field(default_factory=list)  # what no job of magicfs has written
@@ -97,9 +97,11 @@ class _Found:
     forgotten: list[Registration] = field(default_factory=list)  # of jobs that were not published
 
 
-async def _left(engine: Engine, location: Location) -> _Found:
-    noted = await registrations.all_registrations(engine.store, location.key)
-    found = _Found()
+async def left(engine: Engine, location: Location, wanted: Callable[[Registration], bool]) -> Found:
+    """What jobs that have ended have left, of the records that are wanted."""
+    everything = await registrations.all_registrations(engine.store, location.key)
+    noted = {name: one for name, one in everything.items() if wanted(one)}
+    found = Found()
     if not noted:
         return found
     unfinished = {one.job_id for one in await find_unfinished_jobs(engine, location.key)}
@@ -119,7 +121,8 @@ def _refused(one: Registration, path: str, field: str, problem: str) -> CaughtUp
     return CaughtUp(one.job_id, one.catalog, one.table, "not registered", problem=str(error))
 
 
-async def _remove(engine: Engine, location: Location, done: list[Registration]) -> None:
+async def remove(engine: Engine, location: Location, done: list[Registration]) -> None:
+    """Forget them."""
     await registrations.remove(engine.store, location.key, done)
 
 
@@ -139,7 +142,7 @@ def _registered(
         problem = f"{type(error).__name__}: {resolve.redacted(str(error))}; {_as_recorded(one)}"
         return CaughtUp(*told, "not registered", line, problem)
     # Its job has ended, so what was shown just now has it.
-    place.run(_remove, [one])
+    place.run(remove, [one])
     return CaughtUp(*told, "registered", line)
 
 

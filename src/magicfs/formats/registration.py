@@ -13,9 +13,11 @@ from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT, within
 
-__all__ = ["REGISTRATION_FORMAT", "Registration", "differs", "metastore_of"]
+__all__ = ["NOTIFICATIONS", "REGISTRATION_FORMAT", "Registration", "differs", "metastore_of"]
 
 REGISTRATION_FORMAT: Final = "magicfs.registration/1"
+NOTIFICATIONS: Final = ("function", "openlineage", "webhook")
+"""Kinds of what is no catalog, but is to hear of a publication. Only its name is recorded, as the table."""
 _DIGITS: Final = 16
 _METASTORE_PORT: Final = 9083
 _TABLE_LENGTH_MAX: Final = 512
@@ -162,4 +164,4 @@ _KINDS: Final = {
     ),
     "hive": _Kind(_TABLE_OF_DATABASE, {"uri": _is_metastore, "exact": _is_flag}, may_lack_options=False),
     "ducklake": _Kind(_TABLE_OF_DATABASE, must_lack_options=True),
-}
+} | dict.fromkeys(NOTIFICATIONS, _Kind(re.compile(r"[A-Za-z0-9._:-]{1,128}"), must_lack_options=True))

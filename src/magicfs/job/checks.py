@@ -352,7 +352,7 @@ def _driven() -> list[str]:
     return [name for name, other in committers().items() if other.driven]
 
 
-OWN: Final[Mapping[str, object]] = {"attempt": 0, "audit_failure": "quarantine"} | dict.fromkeys(
+OWN: Final[Mapping[str, object]] = {"after": (), "attempt": 0, "audit_failure": "quarantine"} | dict.fromkeys(
     ("hadoop", "is_current_driver")
 )
 """Options that ``JobOptions`` does not hold: and their defaults."""

@@ -37,10 +37,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.committers.base import Committer
-    from magicfs.engine import Engine
     from magicfs.formats.audit import OnFailure
-    from magicfs.formats.registration import Registration
-    from magicfs.job.spec import JobSpec
     from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = [
@@ -78,37 +75,36 @@ class ShowsDatasets(Protocol):
         """Let the table show what is published at a destination."""
 
 
-def check_catalogs(catalogs: Sequence[ShowsDatasets], spec: JobSpec) -> tuple[ShowsDatasets, ...]:
-    """Raise UsageError for what is no catalog, or if the job leaves no manifests to register from."""
+def check_catalogs(
+    catalogs: Sequence[ShowsDatasets], after: Sequence[object], spec: JobSpec
+) -> tuple[ShowsDatasets, ...]:
+    """Return them, and what a guest makes of ``after``, which has ``announce`` in place of ``register``.
+
+    Raises UsageError for what is no catalog, or if the job leaves no manifests to register from.
+    """
     for one in catalogs:
         if not hasattr(one, "register"):
             raise UsageError(f"catalogs holds {one!r}; pass catalogs of magicfs.catalogs, such as [Delta()]")
-    if catalogs and not committer_info(spec.options.committer).driven:
+    if (catalogs or after) and not committer_info(spec.options.committer).driven:
+        what = "catalogs" if catalogs else "after"
         driven = ", ".join(name for name, other in committers().items() if other.driven)
         raise UsageError(
-            f"catalogs need manifests, and this job writes none; use one of {driven}, or leave catalogs out"
+            f"{what} need manifests, and this job writes none; use one of {driven}, or leave {what} out"
         )
-    return tuple(catalogs)
+    return (*catalogs, *(registered.load(EXTENSIONS, "after")(after) if after else ()))
 
 
 def note(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
     """Write down which tables are to show the job, before it is published. A second call writes the same."""
-    if found := _registrations(spec, catalogs):
-        from magicfs.manifests import registrations
-
-        engine = _engine(spec)
-        run_on(spec.loop, registrations.write, engine.store, spec.location.key, found)
+    _record(spec, catalogs, "write")
 
 
 def forget(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
     """Take that back, of a job that was aborted. What cannot be done is left to ``magicfs recover``."""
-    if found := _registrations(spec, catalogs):
-        from magicfs.manifests import registrations
-
-        try:
-            run_on(spec.loop, registrations.remove, _engine(spec).store, spec.location.key, found)
-        except StoreError as error:
-            _LOGGER.warning("%s: %s; magicfs recover removes it", spec.location.url, error)
+    try:
+        _record(spec, catalogs, "remove")
+    except StoreError as error:
+        _LOGGER.warning("%s: %s; magicfs recover removes it", spec.location.url, error)
 
 
 def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> JobReport:
@@ -116,13 +112,17 @@ def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]
     warnings = []
     done: list[ShowsDatasets] = []
     for catalog in catalogs:
+        announce = getattr(catalog, "announce", None)
         try:
-            catalog.register(spec.location.url, filesystem=spec.wrapped())
+            if announce is not None:
+                announce(report, filesystem=spec.wrapped())
+            else:
+                catalog.register(spec.location.url, filesystem=spec.wrapped())
         except Exception as error:  # noqa: BLE001 - of any library, and the job is published
-            warnings.append(
-                f"{catalog} does not show job {report.job_id} yet: {resolve.redacted(str(error))}; call "
-                f"Dataset.register again, or run magicfs recover {spec.location.url}"
-            )
+            call = "" if announce else "call Dataset.register again, or "
+            lacks = "was not notified of" if announce else "does not show"
+            problem = f"job {report.job_id} yet: {resolve.redacted(str(error))}"
+            warnings.append(f"{catalog} {lacks} {problem}; {call}run magicfs recover {spec.location.url}")
             _LOGGER.warning("%s: %s", spec.location.url, warnings[-1])
         else:
             done.append(catalog)
@@ -131,13 +131,13 @@ def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]
     return replace(report, warnings=(*report.warnings, *warnings)) if warnings else report
 
 
-def _registrations(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> list[Registration]:
+def _record(spec: JobSpec, catalogs: Sequence[ShowsDatasets], verb: Literal["write", "remove"]) -> None:
     described = [getattr(one, "registration", None) for one in catalogs]
-    return [make(spec.location.url, spec.job) for make in described if make is not None]
+    if found := [make(spec.location.url, spec.job) for make in described if make is not None]:
+        from magicfs.manifests import registrations
 
-
-def _engine(spec: JobSpec) -> Engine:
-    return spec.make_committer().engine
+        store = spec.make_committer().engine.store
+        run_on(spec.loop, getattr(registrations, verb), store, spec.location.key, found)
 
 
 LISTED_MAX = 20
@@ -262,10 +262,7 @@ NO_REPORT = {
 """Why a job has no report, by its state."""
 
 NOT_PICKLED = frozenset(
-    {
-        *("_lock", "_progress", "_bar", "_is_current_driver", "_attempts"),
-        *("_call", "_process", "_catalogs"),
-    }
+    ("_lock", "_progress", "_bar", "_is_current_driver", "_attempts", "_call", "_process", "_catalogs")
 )
 """What a ``Job`` leaves to the process that made it."""
 

@@ -155,7 +155,7 @@ class Job(Twins, Maps):
             storage_options=of_store,
             filesystem=filesystem,
         )
-        self._catalogs = job_catalogs.check_catalogs(catalogs, self.spec)
+        self._catalogs = job_catalogs.check_catalogs(catalogs, own["after"], self.spec)
         self._audit, self._audit_failure = tuple(audit), own["audit_failure"]
         self._bar, self._progress = bar_of(progress)
         self._is_current_driver = own["is_current_driver"]

@@ -1,0 +1,1 @@
+"""The examples of ``docs/schedulers.md``, run by Airflow, Dagster and Prefect themselves."""
