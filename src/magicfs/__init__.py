@@ -38,7 +38,7 @@ _HOMES = {
     "TaskCommit": "magicfs.formats.task_commit",
     "write": "magicfs.tables.write",
 }
-_ROOMS = ("audit", "catalogs", "daft", "dask", "hadoop", "ray", "spark", "testing", "torch")
+_ROOMS = ("audit", "catalogs", "daft", "dask", "hadoop", "ray", "seal", "spark", "testing", "torch")
 
 __all__ = [
     "Dataset",

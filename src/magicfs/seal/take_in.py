@@ -1,0 +1,191 @@
+"""Sealing what is published already: a dataset that is taken in, or whose keys are rotated.
+
+The pointer is sealed last. Until then a dataset counts as one that is not sealed, so a second call goes on
+where the first one was cut; readers without a key see the same at every moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Unpack
+
+from magicfs.datasets.connection import Way, open_destination
+from magicfs.engine import Engine
+from magicfs.errors import FormatError, PreconditionFailed, SealBroken, Unavailable, UsageError
+from magicfs.formats import document, kinds, limits
+from magicfs.manifests import chain
+from magicfs.protocol import paths
+from magicfs.protocol.modes import MANIFESTS
+from magicfs.protocol.paths import Location
+from magicfs.report import Report
+from magicfs.seal.seals import FIELD, Place
+from magicfs.seal.store import Ring, SealedStore
+from magicfs.stores.conditions import conditions_of
+from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
+from magicfs.transaction.others import find_unfinished_jobs
+
+__all__ = ["SealReport", "seal"]
+
+
+@dataclass(frozen=True, slots=True)
+class SealReport(Report):
+    """The result of ``seal``.
+
+    Attributes:
+        url: The dataset.
+        key: The id of the key that seals.
+        records: How many records there are.
+        sealed: Those that were sealed, relative to the dataset; with ``dry_run``, those that would be.
+        rotated: How many of these another key of this process had sealed.
+    """
+
+    url: str
+    key: str
+    records: int
+    sealed: tuple[str, ...] = ()
+    rotated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    info: ObjectInfo
+    raw: bytes
+    ring: Ring
+    place: Place
+    sealed_by: str | None  # the id of a key of ours; empty if none has sealed it, None for a wrong seal
+
+    @property
+    def is_due(self) -> bool:
+        return self.sealed_by != self.ring.keys[0].id
+
+
+def seal(
+    url: str | PathLike[str],
+    *,
+    rotate: bool = False,
+    accept: bool = False,
+    dry_run: bool = False,
+    **way: Unpack[Way],
+) -> SealReport:
+    """Seal the records of a dataset with the first key that ``use`` was given for it.
+
+    You vouch for what is there: look at it first, with ``magicfs verify --deep`` and ``magicfs log``. What
+    this key has sealed already stays as it is, so a second call does nothing, and goes on where one was cut.
+
+    Args:
+        url: The dataset.
+        rotate: Only seal again what another one of the keys has sealed; refuse what none has.
+        accept: Seal also what has no seal or a wrong one, such as what a job without the key has left.
+        dry_run: Change nothing; report what would be sealed.
+
+    Raises:
+        UsageError: This process has no key for it, a job is unfinished, or there is nothing to seal.
+        SealBroken: A seal is wrong, or in a sealed dataset a record has none. Nothing was changed.
+        Unavailable: Another process changed a record meanwhile; call again.
+    """
+    destination = open_destination(url, for_reading=True, **way)
+    how = {"rotate": rotate, "accept": accept, "dry_run": dry_run}
+    return destination.run(_seal, **how)
+
+
+async def _seal(
+    engine: Engine, location: Location, *, rotate: bool, accept: bool, dry_run: bool
+) -> SealReport:
+    store, pointer = engine.store, chain.pointer_key(location.key)
+    at = store.place_of(pointer) if isinstance(store, SealedStore) else None
+    if at is None or not isinstance(store, SealedStore):
+        raise UsageError(
+            f"this process has no key of {location.url}; nothing was changed; call seal.use first"
+        )
+    if found := await find_unfinished_jobs(engine, location.key):
+        raise UsageError(
+            f"job {found[0].job_id} at {location.url} is unfinished; nothing was changed; wait for it, or "
+            f"run magicfs recover {location.url}"
+        )
+    records = [one async for one in _records(store, location.key)]
+    if not any(one.info.key == pointer for one in records):
+        raise UsageError(f"magicfs has not published anything at {location.url}; nothing was changed")
+    is_taken_in = any(one.info.key == pointer and one.sealed_by != "" for one in records)
+    doubtful = {None, ""} if rotate or is_taken_in else {None}
+    for one in records:
+        if one.sealed_by in doubtful and not (accept and not rotate):
+            one.place.opened(one.raw, one.ring.keys)  # says what is wrong
+    due = [one for one in records if one.is_due]
+    if due and not dry_run:
+        await _write(engine, store, location, due)
+    return SealReport(
+        location.url,
+        at[0].keys[0].id,
+        len(records),
+        tuple(paths.relative_to(one.info.key, location.key) for one in due),
+        sum(bool(one.sealed_by) for one in due),
+    )
+
+
+async def _write(engine: Engine, store: SealedStore, location: Location, due: list[_Record]) -> None:
+    """Seal them, the pointer last. They bear what the newest job was told of its objects."""
+    plain = store.inner
+    newest = await chain.newest_job(plain, location.key, chain.READING)
+    manifest = newest and await chain.read(plain, location.key, newest, chain.READING, files=False)
+    writing = engine.told(manifest.object_settings) if manifest else engine
+    conditions = await conditions_of(plain, paths.join(location.key, MANIFESTS))
+    for one in due:
+        mode: PutMode | Update = Update(one.info.etag) if conditions.put_if_match else PutMode.OVERWRITE
+        body = _body(one)
+        try:
+            await writing.store.put(one.info.key, body, metadata=one.info.metadata, mode=mode)
+        except PreconditionFailed as error:
+            raise Unavailable("seal", one.place.path, "another process changed it; seal again") from error
+
+
+async def _records(store: SealedStore, destination: str) -> AsyncIterator[_Record]:
+    """All records of a dataset, its pointer last and the first version of that after the others."""
+    prefix = paths.prefix_of(paths.join(destination, MANIFESTS))
+    keys = [info.key async for info in store.list(prefix)]
+    last = chain.pointer_key(destination)
+    places = {key: at for key in keys if (at := store.place_of(key)) is not None}
+    for key in sorted(places, key=lambda one: (one == last, places[one][1].kind == "pointer", one)):
+        ring, place = places[key]
+        info, raw = await _read(store.inner, key)
+        yield _Record(info, raw, ring, place, _sealed_by(raw, ring, place))
+
+
+async def _read(store: Store, key: str) -> tuple[ObjectInfo, bytes]:
+    info = await store.head(key)
+    raw = await store.get(key, size_max=kinds.SIZE_LIMIT + 1)
+    if (await store.head(key)).etag != info.etag:
+        raise Unavailable("seal", f"{store.bucket}/{key}", "another process changed it; seal again")
+    return info, raw
+
+
+def _sealed_by(raw: bytes, ring: Ring, place: Place) -> str | None:
+    """The id of the key that has sealed a record; empty if none has, None if its seal is wrong.
+
+    Raises FormatError for what is no record of its kind.
+    """
+    try:
+        return place.opened(raw, ring.keys).key
+    except SealBroken:
+        kind = kinds.detect(place.path, raw)
+        if kind != place.kind:
+            raise FormatError(place.path, "", f"is a {kind}, where a {place.kind} belongs") from None
+        kinds.load(place.path, raw)
+        return None if FIELD in _document(place, raw) else ""
+
+
+def _body(one: _Record) -> bytes:
+    """What is sealed: the record without the seal that it has."""
+    if one.sealed_by:
+        return one.place.opened(one.raw, one.ring.keys).body
+    found = _document(one.place, one.raw)
+    if FIELD not in found and one.raw.endswith(b"}"):
+        return one.raw
+    return document.render({name: value for name, value in found.items() if name != FIELD})
+
+
+def _document(place: Place, raw: bytes) -> dict[str, Any]:
+    return document.parse(
+        place.path, raw, size_limit=kinds.SIZE_LIMIT, value_limit=limits.MANIFEST_VALUE_LIMIT
+    )
