@@ -203,8 +203,8 @@ async def _dataset(engine: Engine, location: Location) -> Finding:
         return _refusal("dataset", error)
     if seen is None:
         return Finding("dataset", "ok", "magicfs has not published anything here yet")
-    told = f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files"
-    return Finding("dataset", "ok", f"{told}{_UNCHECKED if 'seal' in seen[0].unknown else ''}")
+    newest = f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files"
+    return Finding("dataset", "ok", newest + (_UNCHECKED if "seal" in seen[0].unknown else ""))
 
 
 async def _uploads(engine: Engine, location: Location) -> list[Finding]:

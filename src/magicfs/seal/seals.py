@@ -94,8 +94,8 @@ class Place:
         found = _SEAL.search(raw, max(0, len(raw) - SEAL_MAX))
         if found is None:
             raise self.broken(
-                "is not sealed, but its dataset is; if a process of yours without the key wrote it, look at "
-                "it and run magicfs seal URL --accept; else remove it"
+                "is not sealed, and this process has the key of its dataset; if a process of yours without "
+                "the key wrote it, let that end its job, then run magicfs seal URL --accept; else remove it"
             )
         named, count, algorithm, said = (one.decode() for one in found.groups())
         key = next((one for one in keys if one.id == named), None)

@@ -6,10 +6,10 @@ where the first one was cut; readers without a key see the same at every moment.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Unpack
+from typing import Unpack
 
 from magicfs.datasets.connection import Way, open_destination
 from magicfs.engine import Engine
@@ -21,7 +21,7 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import Report
 from magicfs.seal.seals import FIELD, Place
-from magicfs.seal.store import Ring, SealedStore
+from magicfs.seal.store import Ring, SealedStore, ring_of
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 from magicfs.transaction.others import find_unfinished_jobs
@@ -93,39 +93,43 @@ def seal(
 async def _seal(
     engine: Engine, location: Location, *, rotate: bool, accept: bool, dry_run: bool
 ) -> SealReport:
-    store, pointer = engine.store, chain.pointer_key(location.key)
-    at = store.place_of(pointer) if isinstance(store, SealedStore) else None
-    if at is None or not isinstance(store, SealedStore):
-        raise UsageError(
-            f"this process has no key of {location.url}; nothing was changed; call seal.use first"
-        )
+    store, ring = engine.store, ring_of(location.bucket, location.key)
+    if ring is None or not isinstance(store, SealedStore):
+        raise UsageError(f"this process has no key of {location.url}; nothing was changed; call seal.use")
     if found := await find_unfinished_jobs(engine, location.key):
         raise UsageError(
             f"job {found[0].job_id} at {location.url} is unfinished; nothing was changed; wait for it, or "
             f"run magicfs recover {location.url}"
         )
     records = [one async for one in _records(store, location.key)]
-    if not any(one.info.key == pointer for one in records):
+    if not records or records[-1].info.key != chain.pointer_key(location.key):
         raise UsageError(f"magicfs has not published anything at {location.url}; nothing was changed")
-    is_taken_in = any(one.info.key == pointer and one.sealed_by != "" for one in records)
-    doubtful = {None, ""} if rotate or is_taken_in else {None}
-    for one in records:
-        if one.sealed_by in doubtful and not (accept and not rotate):
-            one.place.opened(one.raw, one.ring.keys)  # says what is wrong
+    _refuse_doubtful(records, rotate=rotate, accept=accept)
     due = [one for one in records if one.is_due]
-    if due and not dry_run:
+    if not dry_run:
         await _write(engine, store, location, due)
     return SealReport(
         location.url,
-        at[0].keys[0].id,
+        ring.keys[0].id,
         len(records),
         tuple(paths.relative_to(one.info.key, location.key) for one in due),
         sum(bool(one.sealed_by) for one in due),
     )
 
 
+def _refuse_doubtful(records: Sequence[_Record], *, rotate: bool, accept: bool) -> None:
+    """Raise SealBroken for a record that nobody vouches for. The last one is the pointer."""
+    is_taken_in = records[-1].sealed_by != ""
+    doubtful = {None, ""} if rotate or is_taken_in else {None}
+    for one in records:
+        if one.sealed_by in doubtful and not (accept and not rotate):
+            one.place.opened(one.raw, one.ring.keys)  # says what is wrong
+
+
 async def _write(engine: Engine, store: SealedStore, location: Location, due: list[_Record]) -> None:
-    """Seal them, the pointer last. They bear what the newest job was told of its objects."""
+    """Seal them, the pointer last. They bear the settings of the newest job's objects."""
+    if not due:
+        return
     plain = store.inner
     newest = await chain.newest_job(plain, location.key, chain.READING)
     manifest = newest and await chain.read(plain, location.key, newest, chain.READING, files=False)
@@ -185,7 +189,7 @@ def _body(one: _Record) -> bytes:
     return document.render({name: value for name, value in found.items() if name != FIELD})
 
 
-def _document(place: Place, raw: bytes) -> dict[str, Any]:
+def _document(place: Place, raw: bytes) -> Mapping[str, object]:
     return document.parse(
         place.path, raw, size_limit=kinds.SIZE_LIMIT, value_limit=limits.MANIFEST_VALUE_LIMIT
     )

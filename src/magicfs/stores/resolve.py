@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AROUND",
-    "CONNECTIONS",
     "SCHEMES",
     "advice_for",
     "aliases",
@@ -58,9 +57,8 @@ __all__ = [
 SCHEMES = frozenset[str]().union(*(one.schemes for one in BACKENDS))
 """Schemes of the filesystems that have a store, and so can be wrapped."""
 
-CONNECTIONS: Final = "magicfs.connections"
-"""The group of entry points: functions of the value of ``MAGICFS_CONNECT_<NAME>``, for commands."""
 _CONNECT: Final = "MAGICFS_CONNECT_"
+"""Begins variables whose values functions of the entry points ``magicfs.connections`` take, for commands."""
 AROUND: Final[list[Callable[[Store], Store]]] = []
 """What guests put around each store that is opened, the last one outermost."""
 
@@ -88,9 +86,10 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     ``config_kwargs={"retries": {"total_max_attempts": …}}`` changes that. On local files nothing is repeated.
     """
     process_end.keep_inherited_filesystems()
-    for name in [one for one in os.environ if one.startswith(_CONNECT)]:
-        registered.load(CONNECTIONS, name.removeprefix(_CONNECT).lower())(os.environ[name])
-        del os.environ[name]  # processes that this one starts are not given what a guest reads there
+    for name in tuple(os.environ):
+        if name.startswith(_CONNECT):
+            registered.load("magicfs.connections", name.removeprefix(_CONNECT).lower())(os.environ[name])
+            del os.environ[name]  # processes that this one starts are not given what a guest reads there
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
     else:
