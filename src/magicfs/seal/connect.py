@@ -11,7 +11,7 @@ from typing import Final
 
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import parse
-from magicfs.seal.keys import Key, from_environment, from_file
+from magicfs.seal.keys import SealingKey, from_environment, from_file
 from magicfs.seal.store import use
 
 __all__ = ["connect"]
@@ -40,7 +40,7 @@ def _texts(url: str, given: object) -> list[str]:
     return given
 
 
-def _key(text: str) -> Key:
+def _key(text: str) -> SealingKey:
     if text.startswith(_VARIABLE):
         return from_environment(text.removeprefix(_VARIABLE))
     return from_file(text)

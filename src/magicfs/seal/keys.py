@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from magicfs.errors import UsageError
+from magicfs.seal.signing import BEGIN, from_pem
 
 __all__ = ["KEY_MIN", "Key", "SealingKey", "from_environment", "from_file"]
 
@@ -80,8 +81,11 @@ class Key:
         raise UsageError("a key that seals is not sent to other processes; give it to drivers and operators")
 
 
-def from_file(path: str | PathLike[str]) -> Key:
-    """The key in a file: all of its bytes but white space at its ends."""
+def from_file(path: str | PathLike[str]) -> SealingKey:
+    """The key in a file: all of its bytes but white space at its ends.
+
+    A PEM file holds an Ed25519 key. The public one lets readers check seals, and makes none.
+    """
     try:
         with Path(path).open("rb") as file:
             raw = file.read(_KEY_MAX + 1)
@@ -89,7 +93,7 @@ def from_file(path: str | PathLike[str]) -> Key:
         raise UsageError(f"the key file cannot be read: {error}; {_ADVICE}") from error
     if len(raw) > _KEY_MAX:
         raise UsageError(f"{os.fspath(path)} has more than {_KEY_MAX} bytes, so it is no key; {_ADVICE}")
-    return Key(raw.strip())
+    return from_pem(raw, os.fspath(path)) if raw.startswith(BEGIN) else Key(raw.strip())
 
 
 def from_environment(name: str) -> Key:

@@ -6,10 +6,10 @@ where the first one was cut; readers without a key see the same at every moment.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Unpack
+from typing import Final, Unpack
 
 from magicfs.datasets.connection import Way, open_destination
 from magicfs.engine import Engine
@@ -20,6 +20,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import Report
+from magicfs.runtime.parallel import drained, gathered
 from magicfs.seal.seals import FIELD, Place
 from magicfs.seal.store import Ring, SealedStore, ring_of
 from magicfs.stores.conditions import conditions_of
@@ -27,6 +28,8 @@ from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 from magicfs.transaction.others import find_unfinished_jobs
 
 __all__ = ["SealReport", "seal"]
+
+_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +54,10 @@ class SealReport(Report):
 @dataclass(frozen=True, slots=True)
 class _Record:
     info: ObjectInfo
-    raw: bytes
     ring: Ring
     place: Place
     sealed_by: str | None  # the id of a key of ours; empty if none has sealed it, None for a wrong seal
+    problem: SealBroken | None = None  # of a record that no key has sealed
 
     @property
     def is_due(self) -> bool:
@@ -93,17 +96,8 @@ def seal(
 async def _seal(
     engine: Engine, location: Location, *, rotate: bool, accept: bool, dry_run: bool
 ) -> SealReport:
-    store, ring = engine.store, ring_of(location.bucket, location.key)
-    if ring is None or not isinstance(store, SealedStore):
-        raise UsageError(f"this process has no key of {location.url}; nothing was changed; call seal.use")
-    if found := await find_unfinished_jobs(engine, location.key):
-        raise UsageError(
-            f"job {found[0].job_id} at {location.url} is unfinished; nothing was changed; wait for it, or "
-            f"run magicfs recover {location.url}"
-        )
-    records = [one async for one in _records(store, location.key)]
-    if not records or records[-1].info.key != chain.pointer_key(location.key):
-        raise UsageError(f"magicfs has not published anything at {location.url}; nothing was changed")
+    store, ring = await _to_seal(engine, location)
+    records = await _records(store, location)
     _refuse_doubtful(records, rotate=rotate, accept=accept)
     due = [one for one in records if one.is_due]
     if not dry_run:
@@ -117,43 +111,70 @@ async def _seal(
     )
 
 
+async def _to_seal(engine: Engine, location: Location) -> tuple[SealedStore, Ring]:
+    """The store and the keys. Raises UsageError if there are none, or a job is at work."""
+    store, ring = engine.store, ring_of(location.bucket, location.key)
+    if ring is None or not isinstance(store, SealedStore):
+        raise UsageError(f"this process has no key of {location.url}; nothing was changed; call seal.use")
+    if found := await find_unfinished_jobs(engine, location.key):
+        raise UsageError(
+            f"job {found[0].job_id} at {location.url} is unfinished; nothing was changed; wait for it, or "
+            f"run magicfs recover {location.url}"
+        )
+    return store, ring
+
+
 def _refuse_doubtful(records: Sequence[_Record], *, rotate: bool, accept: bool) -> None:
     """Raise SealBroken for a record that nobody vouches for. The last one is the pointer."""
     is_taken_in = records[-1].sealed_by != ""
     doubtful = {None, ""} if rotate or is_taken_in else {None}
     for one in records:
-        if one.sealed_by in doubtful and not (accept and not rotate):
-            one.place.opened(one.raw, one.ring.keys)  # says what is wrong
+        if one.problem and one.sealed_by in doubtful and not (accept and not rotate):
+            raise one.problem
 
 
-async def _write(engine: Engine, store: SealedStore, location: Location, due: list[_Record]) -> None:
+async def _write(engine: Engine, store: SealedStore, location: Location, due: Sequence[_Record]) -> None:
     """Seal them, the pointer last. They bear the settings of the newest job's objects."""
-    if not due:
-        return
     plain = store.inner
     newest = await chain.newest_job(plain, location.key, chain.READING)
     manifest = newest and await chain.read(plain, location.key, newest, chain.READING, files=False)
     writing = engine.told(manifest.object_settings) if manifest else engine
     conditions = await conditions_of(plain, paths.join(location.key, MANIFESTS))
-    for one in due:
-        mode: PutMode | Update = Update(one.info.etag) if conditions.put_if_match else PutMode.OVERWRITE
-        body = _body(one)
+
+    async def write(one: _Record) -> bool:
+        info, raw = await _read(plain, one.info.key)
+        changed = Unavailable("seal", one.place.path, "another process changed it meanwhile; seal again")
+        if info.etag != one.info.etag:
+            raise changed
+        mode: PutMode | Update = Update(info.etag) if conditions.put_if_match else PutMode.OVERWRITE
         try:
-            await writing.store.put(one.info.key, body, metadata=one.info.metadata, mode=mode)
+            await writing.store.put(info.key, _body(one, raw), metadata=info.metadata, mode=mode)
         except PreconditionFailed as error:
-            raise Unavailable("seal", one.place.path, "another process changed it; seal again") from error
+            raise changed from error
+        return True
+
+    await drained([one for one in due if one.place.kind != "pointer"], write, _AT_ONCE)
+    await drained([one for one in due if one.place.kind == "pointer"], write, 1)
 
 
-async def _records(store: SealedStore, destination: str) -> AsyncIterator[_Record]:
+async def _records(store: SealedStore, location: Location) -> Sequence[_Record]:
     """All records of a dataset, its pointer last and the first version of that after the others."""
-    prefix = paths.prefix_of(paths.join(destination, MANIFESTS))
+    prefix, last = paths.prefix_of(paths.join(location.key, MANIFESTS)), chain.pointer_key(location.key)
     keys = [info.key async for info in store.list(prefix)]
-    last = chain.pointer_key(destination)
     places = {key: at for key in keys if (at := store.place_of(key)) is not None}
-    for key in sorted(places, key=lambda one: (one == last, places[one][1].kind == "pointer", one)):
+    if last not in places:
+        raise UsageError(f"magicfs has not published anything at {location.url}; nothing was changed")
+
+    async def look(key: str) -> _Record:
         ring, place = places[key]
         info, raw = await _read(store.inner, key)
-        yield _Record(info, raw, ring, place, _sealed_by(raw, ring, place))
+        try:
+            return _Record(info, ring, place, place.opened(raw, ring.keys).key)
+        except SealBroken as error:
+            return _Record(info, ring, place, _seal_of(raw, place), error)
+
+    keys = sorted(places, key=lambda one: (one == last, places[one][1].kind == "pointer", one))
+    return await gathered(keys, look, _AT_ONCE)
 
 
 async def _read(store: Store, key: str) -> tuple[ObjectInfo, bytes]:
@@ -164,32 +185,28 @@ async def _read(store: Store, key: str) -> tuple[ObjectInfo, bytes]:
     return info, raw
 
 
-def _sealed_by(raw: bytes, ring: Ring, place: Place) -> str | None:
-    """The id of the key that has sealed a record; empty if none has, None if its seal is wrong.
+def _seal_of(raw: bytes, place: Place) -> str | None:
+    """Empty for a record without a seal, None for one with a wrong one.
 
     Raises FormatError for what is no record of its kind.
     """
-    try:
-        return place.opened(raw, ring.keys).key
-    except SealBroken:
-        kind = kinds.detect(place.path, raw)
-        if kind != place.kind:
-            raise FormatError(place.path, "", f"is a {kind}, where a {place.kind} belongs") from None
-        kinds.load(place.path, raw)
-        return None if FIELD in _document(place, raw) else ""
+    kind = kinds.detect(place.path, raw)
+    if kind != place.kind:
+        raise FormatError(place.path, "", f"is a {kind}, where a {place.kind} belongs; nothing was changed")
+    kinds.load(place.path, raw)
+    return None if FIELD in _document(place, raw) else ""
 
 
-def _body(one: _Record) -> bytes:
+def _body(one: _Record, raw: bytes) -> bytes:
     """What is sealed: the record without the seal that it has."""
     if one.sealed_by:
-        return one.place.opened(one.raw, one.ring.keys).body
-    found = _document(one.place, one.raw)
-    if FIELD not in found and one.raw.endswith(b"}"):
-        return one.raw
+        return one.place.opened(raw, one.ring.keys).body
+    found = _document(one.place, raw)
+    if FIELD not in found and raw.endswith(b"}"):
+        return raw
     return document.render({name: value for name, value in found.items() if name != FIELD})
 
 
 def _document(place: Place, raw: bytes) -> Mapping[str, object]:
-    return document.parse(
-        place.path, raw, size_limit=kinds.SIZE_LIMIT, value_limit=limits.MANIFEST_VALUE_LIMIT
-    )
+    limit, values = kinds.SIZE_LIMIT, limits.MANIFEST_VALUE_LIMIT
+    return document.parse(place.path, raw, size_limit=limit, value_limit=values)

@@ -69,7 +69,7 @@ async def claim(
 ) -> tuple[JobRecord, JobVersion, bool | None]:
     """Create the job object, or take it over from another driver, and find out what the store honours.
 
-    Also tells whether the job is published already; None if that could not be seen. It is looked at beside
+    Also says whether the job is published already; None if that could not be seen. It is looked at during
     the move: a job that was published had no object any more when this one was created, and its manifest
     stood before.
 
