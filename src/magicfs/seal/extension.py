@@ -23,7 +23,8 @@ class Sealed(Extension):
     """Refuses a job of a dataset whose key this process does not have."""
 
     def __init__(self) -> None:
-        if not has_keys():  # also where the files of a job past its commit point would become visible
+        # Also where the files of a job past its commit point would become visible.
+        if not has_keys():
             raise UsageError(
                 f"this job must be sealed, and this process has no key; nothing was changed; {_GIVE}"
             )

@@ -28,6 +28,7 @@ __all__ = ["Ring", "SealedStore", "forget", "has_keys", "ring_of", "use"]
 
 _T = TypeVar("_T")
 _LOOKS: Final = 10
+_SEEN_MAX: Final = 100_000
 
 
 @dataclass(slots=True)
@@ -39,6 +40,12 @@ class Ring:
     keys: tuple[SealingKey, ...]
     seen: dict[str, int] = field(default_factory=dict)
     """The highest count that this process has met at each key. What has a lower one was put back."""
+
+    def note(self, key: str, count: int) -> None:
+        """Remember a count. Of very many keys, those that were met last are remembered."""
+        self.seen[key] = max(count, self.seen.pop(key, 0))
+        if len(self.seen) > _SEEN_MAX:
+            del self.seen[next(iter(self.seen))]
 
     def holds(self, bucket: str, key: str) -> bool:
         """Whether an object is of one of its datasets."""
@@ -122,7 +129,7 @@ class SealedStore(DelegatingStore):
         if metadata and DIGEST in metadata:
             metadata = {**metadata, DIGEST: hashlib.sha256(raw).hexdigest()}
         info = await self.inner.put(key, raw, metadata=metadata, mode=mode)
-        ring.seen[key] = max(count, ring.seen.get(key, 0))
+        ring.note(key, count)
         return info
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
@@ -161,7 +168,7 @@ class SealedStore(DelegatingStore):
             raise place.broken(
                 "is older than what this process has met here, so it was put back; find out who did it"
             )
-        ring.seen[key] = max(opened.count, ring.seen.get(key, 0))
+        ring.note(key, opened.count)
         return opened, raw
 
     async def _there(self, key: str, ring: Ring, place: Place, asked: Awaitable[_T]) -> _T:
