@@ -398,7 +398,7 @@ def _mutant(name: str, module: str, line: str, instead: str, attack: Callable[[]
 
 
 _READ: Final = partial(_all_of, "published", "read", "log", "recover all")
-_HEAD: Final = 'head = (b"magicfs.seal/1", self.kind.encode(), self.dataset.encode(), self.relative.encode())'
+_HEAD: Final = 'head = (b"magicfs seal 1", self.kind.encode(), self.dataset.encode(), self.relative.encode())'
 _UNREAD: Final = (
     'opened, raw = (Opened(b"", 0, ""), b"") if at[1].kind == "manifest" else '
     "await self._opened(key, *at, None)"
@@ -423,14 +423,14 @@ MUTANTS: Final = (
         "a seal holds at any place",
         "seals",
         _HEAD,
-        'head = (b"magicfs.seal/1", self.kind.encode(), self.dataset.encode())',
+        'head = (b"magicfs seal 1", self.kind.encode(), self.dataset.encode())',
         _READ,
     ),
     _mutant(
         "a seal holds in any dataset",
         "seals",
         _HEAD,
-        'head = (b"magicfs.seal/1", self.kind.encode(), self.relative.encode())',
+        'head = (b"magicfs seal 1", self.kind.encode(), self.relative.encode())',
         _neighbors_records,
     ),
     _mutant(

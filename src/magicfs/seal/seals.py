@@ -2,7 +2,7 @@
 
 ::
 
-    {"format":"magicfs.pointer/1", …, "seal":{"key":"<id>","count":<n>,"hmac":"<64 digits>"}}
+    {…, "seal":{"key":"<id>","count":<n>,"hmac":"<64 digits>"}}
 
 The seal is made of the bytes before it with a brace behind them, of the kind of the record, its place, and a
 count that grows. Readers without a key meet one more field that they do not know.
@@ -117,7 +117,7 @@ class Place:
 
     def _message(self, body: bytes, count: int, key: str) -> Iterator[bytes]:
         """Each part with its length before it, so that no two records have one message."""
-        head = (b"magicfs.seal/1", self.kind.encode(), self.dataset.encode(), self.relative.encode())
+        head = (b"magicfs seal 1", self.kind.encode(), self.dataset.encode(), self.relative.encode())
         for one in (*head, str(count).encode(), key.encode(), body):
             yield len(one).to_bytes(8, "big")
             yield one
