@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -373,6 +374,14 @@ class TestJobs:
         [file] = dataset(fs).files()
         assert (file.checksum or "").startswith("SHA256:")
 
+    def test_a_store_that_was_opened_before_is_noticed(
+        self, fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seal.use(URL, OLD)
+        monkeypatch.setattr(resolve, "AROUND", [])
+        with pytest.raises(UsageError, match="before the key was given"):
+            publish(fs, options={"seal": True})
+
     def test_nobody_without_the_key_ends_it(self, world: SnapshotWorld, fs: MemoryFileSystem) -> None:
         seal.use(URL, OLD)
         died_in(JobState.COMMITTING, URL, filesystem=fs, options={"seal": True})
@@ -637,3 +646,14 @@ class TestCommand:
 def test_a_seal_is_short() -> None:
     raw = TestPlace.place.sealed(b'{"a":1}', 10**15, Key(OLD))
     assert len(raw) - len(b'{"a":1}') < seals.SEAL_MAX
+
+
+def test_the_lines_of_the_page(tmp_path: Path) -> None:
+    """Those of docs/sealing.md."""
+    text = (Path(__file__).parents[2] / "docs" / "sealing.md").read_text()
+    [code] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "sales.key").write_bytes(OLD)
+    code = code.replace("/run/secrets/sales.key", str(tmp_path / "sales.key"))
+    exec(compile(code.replace("s3://bucket/", f"memory://{tmp_path.name}/"), "example", "exec"), {})
+    for name in re.findall(r"--([a-z]+)", text):
+        assert name in {"deep", "accept", "rotate"}

@@ -6,7 +6,7 @@ from typing import Final
 
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
-from magicfs.seal.store import has_keys, ring_of
+from magicfs.seal.store import SealedStore, has_keys, ring_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import Extension
 from magicfs.transaction.planning import Look
@@ -37,6 +37,11 @@ class Sealed(Extension):
 
     async def before_commit_point(self, look: Look) -> None:
         _refuse(look.context, look.engine.store.bucket)
+        store: object = look.engine.store
+        while store is not None and not isinstance(store, SealedStore):
+            store = getattr(store, "inner", None)
+        if store is None:
+            raise UsageError(f"job {look.context.job} was made before the key was given; {_GIVE}")
 
 
 def _refuse(context: JobContext, bucket: str) -> None:
