@@ -164,8 +164,13 @@ class TestKeys:
                 pickle.dumps(one)
 
     def test_a_service_is_asked_once_and_late(self) -> None:
-        asked = []
-        key = Key(lambda: asked.append(1) or OLD)
+        asked = list[int]()
+
+        def service() -> bytes:
+            asked.append(1)
+            return OLD
+
+        key = Key(service)
         assert asked == []
         assert (key.id, key.id) == (Key(OLD).id, Key(OLD).id)
         assert asked == [1]
@@ -193,7 +198,9 @@ class TestKeys:
         with pytest.raises(UsageError, match="give a key"):
             seal.use(URL)
 
-    def test_a_public_key_checks_and_makes_nothing(self, tmp_path: Path, fs: MemoryFileSystem) -> None:
+    def test_a_public_key_checks_and_makes_nothing(
+        self, tmp_path: Path, world: SnapshotWorld, fs: MemoryFileSystem
+    ) -> None:
         private, public = _pem(tmp_path)
         seal.use(URL, seal.from_file(private))
         publish(fs)
@@ -202,7 +209,7 @@ class TestKeys:
         with pytest.raises(UsageError, match="is public"):
             publish(fs)
         assert len(dataset(fs).files()) == 1
-        assert not [key for key in fs.store(BUCKET).world.objects if "__magic" in key]
+        assert not [key for key in world.objects if "__magic" in key]
         seal.use(URL, OLD)
         with pytest.raises(SealBroken, match="give that key, too"):
             dataset(fs).files()
@@ -510,7 +517,8 @@ class TestTakingIn:
         late: bool,
         rotate: bool,
     ) -> None:
-        files, keys = dataset(published).files(), (OLD,)
+        files = dataset(published).files()
+        keys: tuple[bytes, ...] = (OLD,)
         if rotate:
             seal.use(URL, OLD)
             seal.seal(URL, filesystem=published)
@@ -544,7 +552,8 @@ class TestTakingIn:
             seal.seal(URL, filesystem=published, rotate=True)
         seal.seal(URL, filesystem=published)
         rewrite_as_thief(world, "sales/_magicfs/planted.json", body_of(world, POINTER))
-        for how in ({}, {"rotate": True}, {"accept": True}):
+        ways: list[dict[str, Any]] = [{}, {"rotate": True}, {"accept": True}]
+        for how in ways:
             with pytest.raises(FormatError):
                 seal.seal(URL, filesystem=published, **how)
 
@@ -556,7 +565,8 @@ class TestTakingIn:
         seal.forget()
         publish(published)
         seal.use(URL, OLD)
-        for how in ({}, {"rotate": True}):
+        ways: list[dict[str, Any]] = [{}, {"rotate": True}]
+        for how in ways:
             with pytest.raises(SealBroken):
                 seal.seal(URL, filesystem=published, **how)
         assert len(seal.seal(URL, filesystem=published, accept=True).sealed) == 2

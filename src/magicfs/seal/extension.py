@@ -8,8 +8,7 @@ from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.seal.store import SealedStore, has_keys, ring_of
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.extension import Extension
-from magicfs.transaction.planning import Look
+from magicfs.transaction.extension import Extension, Prepared
 
 __all__ = ["Sealed"]
 
@@ -35,13 +34,12 @@ class Sealed(Extension):
     def at_commit(self, context: JobContext, job: JobObject, driver: str | None) -> None:  # noqa: ARG002
         _refuse(context, job.bucket)
 
-    async def before_commit_point(self, look: Look) -> None:
-        _refuse(look.context, look.engine.store.bucket)
-        store: object = look.engine.store
+    async def on_output(self, job: Prepared) -> None:
+        store: object = job.engine.store
         while store is not None and not isinstance(store, SealedStore):
             store = getattr(store, "inner", None)
         if store is None:
-            raise UsageError(f"job {look.context.job} was made before the key was given; {_GIVE}")
+            raise UsageError(f"job {job.context.job} was made before the key was given; {_GIVE}")
 
 
 def _refuse(context: JobContext, bucket: str) -> None:

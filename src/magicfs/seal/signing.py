@@ -60,7 +60,8 @@ class SigningKey(PublicKey):
         self._private = private
 
     def made(self, message: Iterable[bytes]) -> str:
-        return self._private.sign(_digest(message)).hex()
+        signature: bytes = self._private.sign(_digest(message))
+        return signature.hex()
 
 
 def from_pem(raw: bytes, path: str) -> PublicKey:
