@@ -544,6 +544,19 @@ class TestTakingIn:
             assert dataset(here).verify().ok
             seal.forget()
 
+    def test_numbered_versions_are_records(self, world: SnapshotWorld, fs: MemoryFileSystem) -> None:
+        world.ignores = frozenset({"put_if_match"})
+        for _ in range(3):
+            publish(fs)
+        seal.use(URL, OLD)
+        assert "_magicfs/current.00002.json" in seal.seal(URL, filesystem=fs).sealed
+        publish(fs, options={"seal": True})
+        assert len(dataset(fs).files()) == 4
+        newest = body_of(world, "sales/_magicfs/current.00003.json")
+        rewrite_as_thief(world, "sales/_magicfs/current.00004.json", newest)
+        with pytest.raises(SealBroken, match="another place"):
+            dataset(fs).files()
+
     def test_rotation_refuses_what_no_key_has_sealed(
         self, published: MemoryFileSystem, world: SnapshotWorld
     ) -> None:
