@@ -335,6 +335,19 @@ class TestReading:
             dataset(fs).recover()
         assert [key for key in world.objects if key.endswith("job.json")]
 
+    def test_a_forged_manifest_is_not_mended(self, world: SnapshotWorld, fs: MemoryFileSystem) -> None:
+        seal.use(URL, OLD)
+        job = publish(fs)
+        publish(fs)
+        rewrite_as_thief(world, "sales/planted.csv", b"a\n666\n")
+        key = f"sales/_magicfs/{job}.json"
+        rewrite_as_thief(world, key, body_of(world, key).replace(b'"seal"', b'"Seal"'))
+        before = set(world.objects)
+        for verb in (lambda: dataset(fs).files(), lambda: dataset(fs).adopt(), lambda: dataset(fs).compact()):
+            with pytest.raises(SealBroken, match=f"{job}.json: seal: is not sealed"):
+                verb()
+        assert set(world.objects) == before
+
     def test_a_head_that_is_overtaken_is_repeated(self, world: SnapshotWorld, fs: MemoryFileSystem) -> None:
         seal.use(URL, OLD)
         publish(fs)
