@@ -10,6 +10,7 @@ import s3fs
 import magicfs
 from magicfs import seal
 from magicfs.errors import SealBroken
+from magicfs.protocol.modes import WriteMode
 from proofs.doubles.servers import Ministack
 
 KEY = b"a publisher's key of forty bytes or more"
@@ -31,7 +32,7 @@ def fs(server: Ministack) -> Iterator[s3fs.S3FileSystem]:
     seal.forget()
 
 
-def publish(fs: s3fs.S3FileSystem, mode: str) -> None:
+def publish(fs: s3fs.S3FileSystem, mode: WriteMode) -> None:
     job = magicfs.Job(URL, filesystem=fs, mode=mode, options={"seal": True})
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/day=1/a.csv", b"a\n1\n")
@@ -40,7 +41,8 @@ def publish(fs: s3fs.S3FileSystem, mode: str) -> None:
 def test_it_is_published_read_taken_in_and_guarded(fs: s3fs.S3FileSystem) -> None:
     seal.use(URL, KEY)
     dataset = magicfs.Dataset(URL, filesystem=fs)
-    for mode in ("append", "overwrite", "append"):
+    modes: tuple[WriteMode, ...] = ("append", "overwrite", "append")
+    for mode in modes:
         publish(fs, mode)
     files = dataset.files()
     report = dataset.verify(deep=True)
