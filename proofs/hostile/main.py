@@ -17,7 +17,7 @@ from proofs.hostile.part import Found, Part, is_caught
 
 __all__ = ["PARTS", "main"]
 
-PARTS: Final = ("records", "mutated", "data", "endpoint", "local_places", "canaries")
+PARTS: Final = ("records", "sealed", "mutated", "data", "endpoint", "local_places", "canaries")
 """The modules of the parts."""
 _KINDS: Final = ("records", "inputs", "footers", "answers", "local_cases", "outputs")
 _SHOWN_MAX: Final = 40

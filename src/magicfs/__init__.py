@@ -41,7 +41,7 @@ _HOMES = {
     "TaskCommit": "magicfs.formats.task_commit",
     "write": "magicfs.tables.write",
 }
-_ROOMS = ("audit", "catalogs", "daft", "dask", "hadoop", "notify", "ray", "spark", "testing", "torch")
+_ROOMS = ("audit", "catalogs", "daft", "dask", "hadoop", "notify", "ray", "seal", "spark", "testing", "torch")
 
 __all__ = [
     "Dataset",

@@ -6,6 +6,7 @@
     ├── UsageError(ValueError)        fix the call
     │     └── ProtocolViolation       calls out of order: commit after abort, one task committed twice
     ├── FormatError(ValueError)       a persisted file is malformed or inconsistent: path, field
+    │     └── SealBroken              it is not as who has the key sealed it
     ├── StoreError(OSError)           the store refused or did not answer: key, operation, retryable
     │     ├── ObjectNotFound(FileNotFoundError)
     │     ├── ObjectExists(FileExistsError)
@@ -45,6 +46,7 @@ __all__ = [
     "PermissionDenied",
     "PreconditionFailed",
     "ProtocolViolation",
+    "SealBroken",
     "StoreError",
     "Unavailable",
     "Unsupported",
@@ -101,6 +103,10 @@ class FormatError(MagicError, ValueError):
         self.path = path
         self.field = field
         self.problem = problem
+
+
+class SealBroken(FormatError):
+    """A record is not sealed as its publisher's key seals it. Nothing of it was carried out."""
 
 
 class StoreError(MagicError, OSError):

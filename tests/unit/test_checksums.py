@@ -181,6 +181,7 @@ class TestMaking:
         class Wanted:
             footers = False
             checksums = True
+            sealed = False
 
         taker = taker_for(JobScene(DEST).plain, "a.bin", Wanted())
         assert taker is not None

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "manifests": "tests/unit/test_readers.py",
     "quickstart": "tests/unit/test_documents.py",
     "reference": "tests/unit/test_reference_document.py",
+    "sealing": "tests/unit/test_seal.py",
     "simple-committers": "tests/unit/test_simple_committers_document.py",
     "spark": "tests/spark/test_spark_documents.py",
     "staging-committers": "tests/unit/test_staging_document.py",

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.errors import UsageError
 from magicfs.formats.job_options import Hadoop, JobOptions
 from magicfs.manifests.chain import READING, manifest_key, newest_job, read
 from magicfs.protocol.ids import JobId
@@ -18,6 +18,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve
+from magicfs.stores.register import is_there
 from magicfs.transaction.context import JobContext
 
 __all__ = [
@@ -101,11 +102,7 @@ def on_destination(
 
 async def was_published(engine: Engine, location: Location, job: JobId) -> bool:
     """Whether a job has written its manifest: then it has ended, or needs only be cleaned up after."""
-    try:
-        await engine.store.head(manifest_key(location.key, job))
-    except ObjectNotFound:
-        return False
-    return True
+    return await is_there(engine.store, manifest_key(location.key, job))
 
 
 async def told_as_newest(engine: Engine, location: Location) -> Engine:

@@ -139,6 +139,7 @@ class Collected(_Group):
 
     footers: bool = _option(False, _FLAG, given="footers")
     checksums: bool = _option(False, _FLAG, given="checksums")
+    sealed: bool = _option(False, _FLAG, needs="seal", given="seal")  # a SHA-256 of each, ended with the key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

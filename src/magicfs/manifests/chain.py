@@ -226,7 +226,7 @@ async def _linked(
     try:
         manifest = await read(store, destination, job, conditions, files=files)
     except FormatError as error:
-        if "newer magicfs" in error.problem:
+        if "newer magicfs" in error.problem or type(error) is not FormatError:
             raise
         raise FormatError(error.path, error.field, f"{error.problem}; {_BROKEN}") from error
     if manifest is None:

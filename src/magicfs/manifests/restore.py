@@ -153,8 +153,8 @@ async def _put(
 
 
 def problem_of(error: FormatError) -> str:
-    """What is wrong with a file. Raises what a newer magicfs wrote: that is not lost."""
-    if "newer magicfs" in error.problem:
+    """What is wrong with a file. Raises what a newer magicfs wrote, or a seal refuses: not lost."""
+    if "newer magicfs" in error.problem or type(error) is not FormatError:
         raise error
     return str(error)
 

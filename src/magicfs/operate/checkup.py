@@ -53,6 +53,7 @@ Verdict = Literal["ok", "look", "wrong"]
 _PACKAGES: Final = ("fsspec", "s3fs", "aiobotocore", "gcsfs", "adlfs", "pyarrow", "pandas", "pyspark")
 _SHOWN: Final = 3
 _TRIED: Final = 20
+_UNCHECKED: Final = "; it is sealed, and this process has no key, so it checks no seal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +196,8 @@ async def _dataset(engine: Engine, location: Location) -> Finding:
         return _refusal("dataset", error)
     if seen is None:
         return Finding("dataset", "ok", "magicfs has not published anything here yet")
-    return Finding(
-        "dataset",
-        "ok",
-        f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files",
-    )
+    newest = f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files"
+    return Finding("dataset", "ok", newest + (_UNCHECKED if "seal" in seen[0].unknown else ""))
 
 
 async def _uploads(engine: Engine, location: Location) -> list[Finding]:

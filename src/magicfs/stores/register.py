@@ -36,7 +36,7 @@ from magicfs.runtime.parallel import at_once
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 
-__all__ = ["KEPT", "Entry", "Register"]
+__all__ = ["DIGEST", "KEPT", "Entry", "Register", "is_there"]
 
 KEPT: Final = 64
 """How many of the newest numbered versions of a lasting register are kept; the first is kept always."""
@@ -47,7 +47,7 @@ _VERSION: Final = re.compile(r"(?:\.(\d{5,9}))?\.json")
 _NUMBERED: Final = "magicfs-numbered"
 _YES: Final = "yes"
 _UNDECIDED: Final = "undecided"
-_SHA256: Final = "magicfs-sha256"
+DIGEST: Final = "magicfs-sha256"
 _LOOKS: Final = 10
 _BODY_MAX: Final = 256 * 1024**2 + 1
 
@@ -182,7 +182,7 @@ class Register:
             )
         except (PreconditionFailed, Unavailable) as error:
             written = await self._ours(self.key, body, 0, error)
-        if entry.undecided and await self._is_there(self._numbered_key(1)):
+        if entry.undecided and await is_there(self._store, self._numbered_key(1)):
             raise self._moved("put", self.key)
         return Entry(self.key, body, written.etag, version=written.version)
 
@@ -249,13 +249,6 @@ class Register:
         is_another = bool(entry.etag and before.etag) and before.etag != entry.etag
         return is_another or not self._is_numbered(first)
 
-    async def _is_there(self, key: str) -> bool:
-        try:
-            await self._store.head(key)
-        except ObjectNotFound:
-            return False
-        return True
-
     async def _clean_up(self, number: int) -> bool:
         """Delete old versions; False if the number just written had itself been deleted long ago.
 
@@ -291,9 +284,9 @@ class Register:
 
     async def _is_of(self, info: ObjectInfo, body: bytes) -> bool:
         """Whether a body that was read after a HEAD is that of the version which the HEAD met."""
-        digest = info.metadata.get(_SHA256)
+        digest = info.metadata.get(DIGEST)
         if digest is not None:
-            return _digest(body)[_SHA256] == digest
+            return _digest(body)[DIGEST] == digest
         # Written by hand or by an older magicfs, or the store has no metadata.
         return (await self._store.head(info.key)).etag == info.etag
 
@@ -339,9 +332,18 @@ class Register:
         return PreconditionFailed(operation, self._shown(key), "there is another version, or none")
 
 
+async def is_there(store: Store, key: str) -> bool:
+    """Whether there is an object at a key. One HEAD."""
+    try:
+        await store.head(key)
+    except ObjectNotFound:
+        return False
+    return True
+
+
 def _is_digest_of(info: ObjectInfo, body: bytes | None) -> bool:
-    return body is not None and info.metadata.get(_SHA256) == _digest(body)[_SHA256]
+    return body is not None and info.metadata.get(DIGEST) == _digest(body)[DIGEST]
 
 
 def _digest(body: bytes) -> dict[str, str]:
-    return {_SHA256: hashlib.sha256(body).hexdigest()}
+    return {DIGEST: hashlib.sha256(body).hexdigest()}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location, redacted
-from magicfs.runtime import process_end
+from magicfs.runtime import process_end, registered
 from magicfs.stores import backends
 from magicfs.stores.backends import (
     BACKENDS,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 __all__ = [
+    "AROUND",
     "SCHEMES",
     "advice_for",
     "aliases",
@@ -56,6 +57,11 @@ __all__ = [
 SCHEMES = frozenset[str]().union(*(one.schemes for one in BACKENDS))
 """Schemes of the filesystems that have a store, and so can be wrapped."""
 
+_CONNECT: Final = "MAGICFS_CONNECT_"
+"""Begins variables whose values functions of the entry points ``magicfs.connections`` take, for commands."""
+AROUND: Final[list[Callable[[Store], Store]]] = []
+"""What guests put around each store that is opened, the last one outermost."""
+
 
 def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
     """The fsspec filesystem of a protocol that has a store; ``check`` says whether it can delay an upload.
@@ -80,15 +86,22 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     ``config_kwargs={"retries": {"total_max_attempts": …}}`` changes that. On local files nothing is repeated.
     """
     process_end.keep_inherited_filesystems()
+    for name in tuple(os.environ):
+        if name.startswith(_CONNECT):
+            registered.load("magicfs.connections", name.removeprefix(_CONNECT).lower())(os.environ[name])
+            del os.environ[name]  # processes that this one starts are not given what a guest reads there
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
-        return store
-    names = protocols(filesystem)
-    backend = _backend(names)
-    # FSSpec's own memory filesystem has objects of its own kind.
-    if backend is None or backend is backends.MEMORY:
-        raise _cannot_delay(names[0])
-    return backend.open(filesystem, bucket)
+    else:
+        names = protocols(filesystem)
+        backend = _backend(names)
+        # FSSpec's own memory filesystem has objects of its own kind.
+        if backend is None or backend is backends.MEMORY:
+            raise _cannot_delay(names[0])
+        store = backend.open(filesystem, bucket)
+    for around in AROUND:
+        store = around(store)
+    return store
 
 
 def is_unchanged(path: str, etag: str) -> bool:

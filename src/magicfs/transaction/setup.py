@@ -29,6 +29,7 @@ from magicfs.runtime.parallel import at_once
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.object_settings import ObjectSettings
+from magicfs.stores.register import is_there
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import others
 from magicfs.transaction.attempt_output import delete_keys
@@ -68,7 +69,7 @@ async def claim(
 ) -> tuple[JobRecord, JobVersion, bool | None]:
     """Create the job object, or take it over from another driver, and find out what the store honours.
 
-    Also tells whether the job is published already; None if that could not be seen. It is looked at beside
+    Also says whether the job is published already; None if that could not be seen. It is looked at during
     the move: a job that was published had no object any more when this one was created, and its manifest
     stood before.
 
@@ -89,7 +90,7 @@ async def claim(
             created = await record.create(opened(context, engine), tried=known is not None)
     try:
         return record, *await _claimed(engine, context, record, created, tried=known is not None)
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, UsageError):
         if created is not None:
             await withdraw(engine, context, record, created)
         raise
@@ -253,11 +254,7 @@ async def look_around(
 
 async def is_published(engine: Engine, context: JobContext) -> bool:
     """Whether the job has a manifest."""
-    try:
-        await engine.store.head(chain.manifest_key(context.layout.destination, context.job))
-    except ObjectNotFound:
-        return False
-    return True
+    return await is_there(engine.store, chain.manifest_key(context.layout.destination, context.job))
 
 
 async def refuse_published(context: JobContext, record: JobRecord, version: JobVersion) -> None:

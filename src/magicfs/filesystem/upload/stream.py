@@ -108,11 +108,11 @@ def taker_for(store: Store, key: str, wanted: Collected, *, is_put: bool = False
 
     ``is_put``: whether the file will be put in one request, and not uploaded.
     """
-    if not (wanted.footers or wanted.checksums):
+    if not (wanted.footers or wanted.checksums or wanted.sealed):
         return None
-    known = store.capabilities.checksums.of_object(is_put=is_put)
+    known = ("SHA256",) if wanted.sealed else store.capabilities.checksums.of_object(is_put=is_put)
     footer = taker_of(key) if wanted.footers else None
-    return Taker(footer, checksums.best(*known) if wanted.checksums else None)
+    return Taker(footer, checksums.best(*known) if wanted.checksums or wanted.sealed else None)
 
 
 # Enough to fill a fast link from one file; more would only cost memory when many files are open.

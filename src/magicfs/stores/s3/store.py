@@ -29,6 +29,7 @@ from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole, words
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.register import is_there
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.client import connections_of, is_r2
@@ -289,18 +290,11 @@ class S3Store:
             await self.call("delete_object", "delete_matching", key, IfMatch=etag)
         except PreconditionFailed:
             # SeaweedFS refuses so where nothing is, too.
-            if await self._is_there(key):
+            if await is_there(self, key):
                 raise
         except ObjectNotFound as error:
             if s3_errors.code_of(error) == "NoSuchBucket":
                 raise
-
-    async def _is_there(self, key: str) -> bool:
-        try:
-            await self.head(key)
-        except ObjectNotFound:
-            return False
-        return True
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         listed = [{"Key": key, "ETag": etag} for key, etag in objects]
