@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from magicfs.datasets.abort import abort_job
-from magicfs.operate.open_uploads import OpenUpload, survey
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
+from magicfs.operate.open_uploads import OpenUpload, survey
 from magicfs.protocol import ids, paths
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.protocol.modes import MANIFESTS
