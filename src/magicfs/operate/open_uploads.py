@@ -270,9 +270,9 @@ class Owners:
         except StoreError as error:
             where = f"{self._bucket}/{directory}"
             return _Work(held=f"{where} cannot be read ({type(error).__name__})", is_unknown=True)
-        for name, one in work.jobs.items():
-            self.jobs[name] = one
-            changed = one.job.changed_ms / 1000 if one.job else 0.0
+        for name, other in work.jobs.items():
+            self.jobs[name] = other
+            changed = other.job.changed_ms / 1000 if other.job else 0.0
             self.seen[name] = max(self.seen.get(name, 0.0), changed)
         work.held = work.held or _needs_the_nameless(work)
         return work
@@ -422,8 +422,8 @@ def _needs_the_nameless(work: _Work) -> str:
             return f"the job object of job {job} cannot be read"
         if _needs_records(work, job) or job in work.foreign:
             return f"job {job} has not ended, and may give names without its id"
-    job = next(iter(work.traces), None)
-    return f"work of job {job} is left, and it has no job object" if job else ""
+    left = next(iter(work.traces), None)
+    return "" if left is None else f"work of job {left} is left, and it has no job object"
 
 
 def _ancestor(key: str, level: int) -> str:

@@ -168,17 +168,21 @@ class UploadsReport(Report):
 
     def _aborting(self) -> dict[str, object] | None:
         one = self.aborting
-        return one and {
-            "dry_run": one.dry_run,
-            "older_than_seconds": one.older_than_s,
-            "ended": self._group(one.ended),
-            "left": {
-                "young": one.young,
-                "written_lately": one.written,
-                "ended_meanwhile": one.gone,
-                "needed": dict(sorted(one.left.items())),
-            },
-        }
+        return (
+            None
+            if one is None
+            else {
+                "dry_run": one.dry_run,
+                "older_than_seconds": one.older_than_s,
+                "ended": self._group(one.ended),
+                "left": {
+                    "young": one.young,
+                    "written_lately": one.written,
+                    "ended_meanwhile": one.gone,
+                    "needed": dict(sorted(one.left.items())),
+                },
+            }
+        )
 
     def _age(self, moment: float) -> int:
         return max(0, round(self.now - moment))
