@@ -403,6 +403,12 @@ class TestEnding:
             scene.look(older_than_s=age)
         assert scene.open() == ["x"]
 
+    def test_leaves_those_of_which_the_store_does_not_say_when_they_were_opened(self, scene: Scene) -> None:
+        scene.filesystem.world.clock = lambda: 0.0
+        scene.begun("x")
+        assert "does not say when" in reasons(scene.end())
+        assert scene.open() == ["x"]
+
     def test_one_that_stops_half_way_goes_on(self, scene: Scene) -> None:
         scene.begun(*(f"d/{number:03}" for number in range(50)))
         asked = []

@@ -345,6 +345,8 @@ async def _end(
         for one in batch:
             if one.held or one.owner not in _FREE:
                 aborting.leave(one.held or f"of an owner that is {one.owner.value}")
+            elif one.initiated <= 0:
+                aborting.leave("the store does not say when it was opened")
             elif one.initiated > before:
                 aborting.young += 1
             else:
