@@ -372,8 +372,8 @@ class S3Store:
         return own
 
 
-def _initiator(told: Mapping[str, Any]) -> str:
-    return str(told.get("DisplayName") or told.get("ID") or "")
+def _initiator(named: Mapping[str, str]) -> str:
+    return named.get("DisplayName") or named.get("ID") or ""
 
 
 def _following(answer: Mapping[str, Any]) -> dict[str, str] | None:
