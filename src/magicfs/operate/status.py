@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from os import PathLike
-from typing import Final, Unpack
+from typing import Any, Final, Unpack
 
 from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.finders import finders
@@ -160,7 +160,7 @@ class DatasetStatus(Report):
         uploads = [one for one in self.uploads if one.owner not in _NEEDS_NOBODY]
         return not (waiting or uploads or self.behind or self.leftovers or self.problems)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
             "url": self.url,
@@ -281,7 +281,7 @@ class BucketStatus(Report):
         """Whether nobody has to look at a destination."""
         return not any(one.unfinished or one.problem for one in self.destinations)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         listed = [
             {**asdict(one), "published": one.published and _moment(one.published)}

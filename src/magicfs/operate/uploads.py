@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, StoreError, UploadNotFound, UsageError
@@ -123,7 +123,7 @@ class UploadsReport(Report):
     unreadable: list[FormatError] = field(default_factory=list)
     aborting: Aborting | None = None
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         location = paths.parse_url(self.url)
         return {

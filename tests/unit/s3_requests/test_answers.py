@@ -327,7 +327,7 @@ def test_a_listing_of_uploads_goes_on_by_what_the_server_names(markers: tuple[st
         def __init__(self) -> None:
             self.bucket = "bucket"
 
-        async def call(self, method: str, operation: str, *about: Any, **given: Any) -> Any:
+        async def call(self, *_about: Any, **given: Any) -> Any:
             asked.append({name: given[name] for name in given if name != "Prefix"})
             upload = {"Key": f"k{len(asked)}", "UploadId": f"u{len(asked)}", "Initiator": {"ID": "me"}}
             if len(asked) == 3:
