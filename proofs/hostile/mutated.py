@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from magicfs.classic.records import FileList
-from magicfs.cli import cluster, show, storage
+from magicfs.cli import cluster, storage
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats import deletions, document, kinds
 from magicfs.formats.audit import FILE_AUDIT, said_in
@@ -26,6 +26,7 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import pack, unpack
 from magicfs.formats.thrift import ThriftError, read_struct
 from magicfs.hadoop.conf import from_hadoop_conf
+from magicfs.operate.commands import show
 from magicfs.past.row_condition import Values, parse_condition
 from magicfs.transaction import spool
 from proofs.hostile import bounds, footer_bounds, mutations

@@ -105,6 +105,7 @@ COMMANDS: Final[Mapping[str, _Command]] = {
     "overwrite": _replace,
     "write below a task": _write_on,
     "doctor": _of(magicfs.Dataset.doctor),
+    "status": _of(magicfs.Dataset.status),
     "verify": _of(magicfs.Dataset.verify),
     "verify --deep": _of(magicfs.Dataset.verify, deep=True),
     "log": _of(magicfs.Dataset.history),

@@ -178,7 +178,7 @@ def _prove(ground: _Ground) -> dict[str, object]:
 
     def compare(what: str, seen: object, wanted: object) -> None:
         if seen != wanted:
-            wrong.append(f"{what}: {seen}, not {wanted}")
+            wrong.append(f"{what}: {str(seen)[:200]}, not {str(wanted)[:200]}")
 
     report, told_s, told_requests = ground.survey()
     compare("owners", _owners(report), {kind: len(found) for kind, found in expected.items()})

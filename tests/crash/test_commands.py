@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from magicfs.datasets import adopt
+from magicfs.operate import adopt
 from proofs.commands import orders, pauses
 from proofs.commands.commands import COMMANDS
 from proofs.commands.main import main

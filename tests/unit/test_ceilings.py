@@ -40,7 +40,7 @@ CEILINGS: Final = {
     "modules on the spine of one file": 50,
     "modules on the way of one file": 89,
     "functions on the spine of one file": 669,
-    "lines of the core": 49_827,
+    "lines of the core": 50_138,
     "lines shipped": 75_537,
     "arguments of Job": 14,
     "fields of the job object": 30,
@@ -52,7 +52,7 @@ CEILINGS: Final = {
     "functions above complexity 17": 0,
     "lines with Any": 1023,
     "literal tuples that are unpacked where they stand": 60,
-    "lines with words of the budget": 539,
+    "lines with words of the budget": 530,
 }
 
 

@@ -284,7 +284,7 @@ def test_what_cannot_be_shown_is_no_error(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*_: Any, **__: Any) -> None:
         raise StoreError("get", "bucket/sales", "refused")
 
-    monkeypatch.setattr(magicfs.Dataset, "history", refuse)
+    monkeypatch.setattr(magicfs.Dataset, "status", refuse)
     there = magicfs.Dataset("memory://bucket/sales", filesystem=MemoryFileSystem(world=World()))
     assert "refused" in there._repr_html_()
     assert "problem" in str(there)

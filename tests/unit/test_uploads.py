@@ -279,6 +279,15 @@ class TestEnding:
         assert scene.open() == ["lake/day=1/part-00000-not-closed-yet", "lake/part-0"]
         assert "no job object" in reasons(scene.end())
 
+    def test_leaves_those_of_hadoop_above_a_job_that_names_its_own(self, scene: Scene) -> None:
+        """What lies nearest has nothing to say of them; what lies above that has."""
+        hadoops(scene, "sales", "part-0")
+        other = JobScene("sales/deep", world=scene.filesystem.world)
+        other.job("append")
+        scene.begun("sales/deep/x")
+        scene.end()
+        assert scene.open() == ["sales/deep/x", "sales/part-0"]
+
     def test_leaves_those_of_hadoop_before_3_4(self, scene: Scene) -> None:
         scene.filesystem.pipe_file(f"{BUCKET}/lake/__magic/job-0001/tasks/attempt_1/__base/x", b"")
         scene.begun("lake/x")
@@ -401,6 +410,12 @@ class TestEnding:
         scene.begun("x")
         with pytest.raises(UsageError, match="too short"):
             scene.look(older_than_s=age)
+        assert scene.open() == ["x"]
+
+    def test_leaves_those_of_which_the_store_does_not_say_when_they_were_opened(self, scene: Scene) -> None:
+        scene.filesystem.world.clock = lambda: 0.0
+        scene.begun("x")
+        assert "does not say when" in reasons(scene.end())
         assert scene.open() == ["x"]
 
     def test_one_that_stops_half_way_goes_on(self, scene: Scene) -> None:

@@ -156,8 +156,8 @@ def _refusal(subject: str, error: MagicError) -> Finding:
         return Finding(
             subject, "wrong", f"{error.operation} of {error.key}: {error.problem}", error.hint, kind
         )
-    told, _, advice = str(error).rpartition("; ")
-    return Finding(subject, "wrong", told or advice, advice if told else "", kind)
+    said, _, advice = str(error).rpartition("; ")
+    return Finding(subject, "wrong", said or advice, advice if said else "", kind)
 
 
 async def _list(engine: Engine, location: Location) -> Finding:
@@ -176,12 +176,12 @@ async def _bucket_versions(engine: Engine, _location: Location) -> Finding:
     try:
         are_kept = await versions.are_kept()
     except PermissionDenied:
-        told = "these credentials cannot read the bucket's versioning status (s3:GetBucketVersioning)"
-        return Finding("bucket versions", "ok", f"{told}; manifests of jobs show it")
+        said = "these credentials cannot read the bucket's versioning status (s3:GetBucketVersioning)"
+        return Finding("bucket versions", "ok", f"{said}; manifests of jobs show it")
     if not are_kept:
         return Finding("bucket versions", "ok", "the bucket keeps no deleted or overwritten versions")
-    told = "the bucket keeps versions, and readers of manifests use them to read replaced files"
-    return Finding("bucket versions", "ok", told)
+    said = "the bucket keeps versions, and readers of manifests use them to read replaced files"
+    return Finding("bucket versions", "ok", said)
 
 
 async def _place(engine: Engine, location: Location) -> Finding:
@@ -214,8 +214,8 @@ async def _lifecycle(engine: Engine, location: Location) -> list[Finding]:
     except Unsupported:
         return []
     except PermissionDenied:
-        told = "these credentials cannot read the bucket's lifecycle rules"
-        return [Finding("lifecycle", "ok", f"{told}; ask its owner for one that ends old open uploads")]
+        said = "these credentials cannot read the bucket's lifecycle rules"
+        return [Finding("lifecycle", "ok", f"{said}; ask its owner for one that ends old open uploads")]
     found = await find_unfinished_jobs(engine, location.key, visitors=True)
     oldest = min((one.job for one in found if one.job), key=lambda job: job.created_ms, default=None)
     waiting_s = None if oldest is None else time.time() - oldest.created_ms / 1000
@@ -224,27 +224,27 @@ async def _lifecycle(engine: Engine, location: Location) -> list[Finding]:
 
 async def _jobs(engine: Engine, location: Location) -> Finding:
     if found := await find_unfinished_jobs(engine, location.key, visitors=True):
-        told = "; ".join(map(_told, found[:_SHOWN]))
+        said = "; ".join(map(_told, found[:_SHOWN]))
         home = Location(location.scheme, location.bucket, found[0].layout.destination)
         command = f"magicfs recover {home.url} --dry-run"
         advice = f"if none of their drivers is running: {command}, then the command that it prints as next"
         advice = crowded(location.url, len(found)) or advice
-        return Finding("jobs", "look", f"{len(found)} unfinished: {told}", advice)
+        return Finding("jobs", "look", f"{len(found)} unfinished: {said}", advice)
     foreign = [one for finder in finders().values() for one in await finder.find_all(engine, location, None)]
     if foreign:
         said = f"{len(foreign)} unfinished of other programs, such as {foreign[0].context.job}"
         return Finding("jobs", "look", said, f"magicfs recover {location.url} shows each, and what to do")
     if below := await destinations_below(engine, location):
-        told = f"no unfinished job here, but there are unfinished jobs below: {', '.join(below[:_SHOWN])}"
-        return Finding("jobs", "look", told, f"magicfs recover {below[0]}")
+        said = f"no unfinished job here, but there are unfinished jobs below: {', '.join(below[:_SHOWN])}"
+        return Finding("jobs", "look", said, f"magicfs recover {below[0]}")
     prefix = paths.prefix_of(location.key) + MAGIC
     directories = [one async for one in engine.store.list_directories(prefix)]
     # SeaweedFS shows empty ones for a while.
     left = [one for one in directories[:_TRIED] if not await _is_empty(engine, one)]
     if left:
-        told = f"no unfinished job, but {len(left)} work directories are left: {', '.join(left[:_SHOWN])}"
+        said = f"no unfinished job, but {len(left)} work directories are left: {', '.join(left[:_SHOWN])}"
         advice = f"magicfs recover {location.url} --job ID --abort removes those of a job that has ended"
-        return Finding("jobs", "look", told, advice)
+        return Finding("jobs", "look", said, advice)
     return Finding("jobs", "ok", "no unfinished job, and no leftovers")
 
 
@@ -278,8 +278,8 @@ async def _write(engine: Engine, location: Location) -> Finding:
             "one program publishes"
         )
     if lacks:
-        told = f"allowed; the store ignores conditional requests for {', '.join(lacks)}"
-        return Finding("write", "ok", f"{told}; magicfs checks before it writes there")
+        said = f"allowed; the store ignores conditional requests for {', '.join(lacks)}"
+        return Finding("write", "ok", f"{said}; magicfs checks before it writes there")
     return Finding("write", "ok", "allowed, and every conditional request is honoured")
 
 

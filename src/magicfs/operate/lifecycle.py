@@ -26,12 +26,12 @@ class Judgement(NamedTuple):
 
     Attributes:
         verdict: As of a ``Finding``.
-        told: What was found.
+        said: What was found.
         advice: What to do; empty if nothing.
     """
 
     verdict: Literal["ok", "look", "wrong"]
-    told: str
+    said: str
     advice: str = ""
 
 
@@ -53,11 +53,11 @@ def judge(location: Location, rules: Iterable[Rule], waiting_s: float | None, jo
     days = days_for(rules, location.key)
     if days is None:
         return Judgement("look", "no rule of the bucket ends old open uploads", rule_commands(location))
-    told = f"a rule of the bucket ends open uploads after {days} days"
+    said = f"a rule of the bucket ends open uploads after {days} days"
     if waiting_s is None:
-        return Judgement("ok", told)
+        return Judgement("ok", said)
     left_s = days * _DAY_S - waiting_s
-    about = f"{told}; job {job} has waited for {human_age(waiting_s)}"
+    about = f"{said}; job {job} has waited for {human_age(waiting_s)}"
     advice = f"end the job now: magicfs recover {location.url} --job {job}"
     if left_s <= 0:
         return Judgement("wrong", f"{about}, so its uploads may be gone", advice)

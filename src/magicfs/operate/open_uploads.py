@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import blake2b
@@ -29,7 +29,7 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.protocol.paths import Location
 from magicfs.runtime.parallel import drained
-from magicfs.stores.port import UploadInfo
+from magicfs.stores.port import ObjectInfo, UploadInfo
 from magicfs.transaction.others import OtherJob, unfinished_among
 
 __all__ = ["OpenUpload", "Owner", "Owners", "ends"]
@@ -156,23 +156,20 @@ class Owners:
         Directories are looked at from the one that was asked about downwards, then those above it, and only
         above uploads that are not explained yet.
         """
-        found: list[OpenUpload | None] = [None] * len(uploads)
+        found: dict[int, OpenUpload] = {}
         above: list[list[_Work]] = [[] for _ in uploads]
-        open_, deepest = set(range(len(uploads))), max((one.key.count("/") for one in uploads), default=0)
+        deepest = max((one.key.count("/") for one in uploads), default=0)
         for level in (*range(self._top, deepest + 1), *range(self._top - 1, -1, -1)):
-            places = {
-                n: _ancestor(uploads[n].key, level) for n in open_ if uploads[n].key.count("/") >= level
-            }
+            places = _ancestors(uploads, level, found)
             works = await self._look(set(places.values()))
             for n, place in places.items():
                 above[n].append(works[place])
-                if (one := self._explained(uploads[n], works[place])) is not None:
-                    found[n] = one
-                    open_.discard(n)
-        made = [one or self._left_over(uploads[n], above[n]) for n, one in enumerate(found)]
-        for one in made:
-            self.seen[one.whose] = max(self.seen.get(one.whose, 0.0), one.initiated)
-        return made
+                found |= _explained(n, uploads[n], works[place])
+        return [self._seen(found.get(n) or _left_over(one, above[n])) for n, one in enumerate(uploads)]
+
+    def _seen(self, upload: OpenUpload) -> OpenUpload:
+        self.seen[upload.whose] = max(self.seen.get(upload.whose, 0.0), upload.initiated)
+        return upload
 
     async def batches(self, uploads: AsyncIterator[UploadInfo]) -> AsyncIterator[list[OpenUpload]]:
         """The uploads of a listing, a thousand at a time."""
@@ -193,48 +190,6 @@ class Owners:
         silent = owner is Owner.RUNNING and now - self.seen.get(whose, 0.0) >= _SILENT_S
         return Owner.DEAD if silent else owner
 
-    def _explained(self, upload: UploadInfo, work: _Work) -> OpenUpload | None:
-        """An upload that a record or the name of an unfinished job explains."""
-        if work is _NOTHING:
-            return None
-        claim = work.claims.get(_identity(upload.key, upload.upload_id))
-        job = (claim and claim.job) or work.named(upload.key)
-        if claim is None and (job is None or work.is_unknown):
-            return None
-        length, own_path = (claim.length, claim.own_path) if claim else (None, None)
-        one = None if job is None or own_path else work.jobs.get(job)
-        held = f"a file of {own_path or f'job {job}'} names it"
-        if own_path is not None:
-            return _as_open(upload, Owner.RUNNING, length, own_path=own_path, held=held)
-        if one is None:
-            is_foreign = job in work.foreign
-            owner = Owner.HADOOP if is_foreign else Owner.ENDED
-            place = work.traces.get(job or "")
-            return _as_open(
-                upload, owner, length, job_id=job, destination=place, is_foreign=is_foreign, held=held
-            )
-        is_held = one.job is not None and one.job.is_quarantined
-        return _as_open(
-            upload,
-            Owner.QUARANTINED if is_held else Owner.RUNNING,
-            length,
-            job_id=job,
-            destination=one.layout.destination,
-            unjudged=one.job is not None and one.job.is_unjudged,
-            held=f"job {job} has not ended",
-        )
-
-    def _left_over(self, upload: UploadInfo, above: Sequence[_Work]) -> OpenUpload:
-        """An upload that nothing explains."""
-        held = next((one.held or one.mentioned(upload.key) for one in above if one is not _NOTHING), "")
-        held = held or next(filter(None, (one.mentioned(upload.key) for one in above)), "")
-        name = upload.key.rpartition("/")[2]
-        job = job_named(name) if _OURS.search(name) else None
-        owner = Owner.NOBODY if job is None else Owner.ENDED
-        if any(one.is_unknown for one in above):
-            owner = Owner.UNKNOWN
-        return _as_open(upload, owner, job_id=job, held=held)
-
     async def _look(self, directories: Iterable[str]) -> dict[str, _Work]:
         """What lies in the magic directories of some directories."""
         found: dict[str, _Work] = {}
@@ -254,17 +209,10 @@ class Owners:
         return found
 
     async def _read_work(self, directory: str) -> _Work:
-        store, prefix = self._engine.store, paths.prefix_of(directory)
         if not self._may_ask():
             return _Work(held="not all was looked at")
         try:
-            listed = [one async for one in store.list_directories(prefix + MAGIC)]
-            if not listed:
-                return _NOTHING
-            jobs = await unfinished_among(self._engine, directory, listed, visitors=True)
-            work = _Work({str(one.job_id): one for one in jobs})
-            for one in listed:
-                await self._read_magic(work, one)
+            work = await self._read_all(directory)
         except ObjectNotFound:
             raise
         except StoreError as error:
@@ -274,6 +222,17 @@ class Owners:
             self.jobs[name] = one
             changed = one.job.changed_ms / 1000 if one.job else 0.0
             self.seen[name] = max(self.seen.get(name, 0.0), changed)
+        return work
+
+    async def _read_all(self, directory: str) -> _Work:
+        prefix = paths.prefix_of(directory) + MAGIC
+        listed = [one async for one in self._engine.store.list_directories(prefix)]
+        if not listed:
+            return _NOTHING
+        jobs = await unfinished_among(self._engine, directory, listed, visitors=True)
+        work = _Work({str(one.job_id): one for one in jobs})
+        for one in listed:
+            await self._read_magic(work, one)
         work.held = work.held or _needs_the_nameless(work)
         return work
 
@@ -285,19 +244,13 @@ class Owners:
             count += 1
             if locate(f"{self._bucket}/{info.key}") is None:
                 continue  # a name that begins like a magic one
-            job = _job_of_path(self._bucket, info.key)
-            if job is None:
-                work.held = f"{self._bucket}/{directory} has files of a path of somebody's own"
-            else:
-                self.seen[job] = max(info.modified or 0.0, self.seen.get(job, 0.0))
-                self._note_whose(work, job, info.key)
+            job = self._note(work, info)
             if not info.key.endswith((PENDING, PENDING_SET)):
                 continue
-            if job in work.jobs and not _needs_records(work, job):
-                optional += 1  # its uploads bear its id: records have but their sizes
-                if optional > _READ_FOR_SIZES:
-                    continue
-            files.append(info.key)
+            is_needed = _needs_records(work, job)
+            optional += not is_needed
+            if is_needed or optional <= _READ_FOR_SIZES:
+                files.append(info.key)
             if len(files) == _LOOKED_AT:
                 await self._read_records(work, files)
                 files = []
@@ -305,6 +258,16 @@ class Owners:
             self.is_whole = False
             work.held = work.held or f"not all work in {self._bucket}/{directory} was looked at"
         await self._read_records(work, files)
+
+    def _note(self, work: _Work, info: ObjectInfo) -> str:
+        """Note what a key below a magic directory shows; returns its job, empty for none."""
+        job = _job_of_path(self._bucket, info.key)
+        if job is None:
+            work.held = f"{self._bucket}/{info.key} is of a path of somebody's own"
+            return ""
+        self.seen[job] = max(info.modified or 0.0, self.seen.get(job, 0.0))
+        self._note_whose(work, job, info.key)
+        return job
 
     async def _read_records(self, work: _Work, files: list[str]) -> None:
         async def read(key: str) -> bool:
@@ -347,7 +310,7 @@ class Owners:
         return self._left >= 0
 
     def _note_whose(self, work: _Work, job: str, key: str) -> None:
-        """Note what a key among the work of a job tells: that it has no object, or whose tasks worked."""
+        """Note what a key among the work of a job shows: that it has no object, or whose tasks worked."""
         destination, _, rest = key.partition(f"{MAGIC_JOB}{job}/{_JOB}{job}/")
         name: LayoutName = "__magic_job" if rest else "__magic"
         if not rest:
@@ -358,6 +321,53 @@ class Owners:
         if job not in work.jobs:
             located = locate(f"{self._bucket}/{key}")
             work.traces.setdefault(job, "" if located is None else "/".join(located.parents))
+
+
+def _explained(number: int, upload: UploadInfo, work: _Work) -> dict[int, OpenUpload]:
+    """An upload that a record, or the name of a job that works there, explains; empty for any other."""
+    claim = work.claims.get(_identity(upload.key, upload.upload_id))
+    claim = claim or _Claim(None, work.named(upload.key), None)
+    if claim.own_path is not None:
+        held = f"a file of {claim.own_path} names it"
+        return {number: _as_open(upload, Owner.RUNNING, claim.length, own_path=claim.own_path, held=held)}
+    job = claim.job
+    if job is None or work.is_unknown:
+        return {}
+    if job in work.jobs:
+        return {number: _of_unfinished(upload, work.jobs[job], claim.length)}
+    one = _as_open(
+        upload,
+        Owner.HADOOP if job in work.foreign else Owner.ENDED,
+        claim.length,
+        job_id=job,
+        destination=work.traces.get(job),
+        is_foreign=job in work.foreign,
+        held=f"work of job {job} is left, and it has no job object",
+    )
+    return {number: one}
+
+
+def _of_unfinished(upload: UploadInfo, one: OtherJob, length: int | None) -> OpenUpload:
+    return _as_open(
+        upload,
+        Owner.QUARANTINED if one.job is not None and one.job.is_quarantined else Owner.RUNNING,
+        length,
+        job_id=one.job_id,
+        destination=one.layout.destination,
+        unjudged=one.job is not None and one.job.is_unjudged,
+        held=f"job {one.job_id} has not ended",
+    )
+
+
+def _left_over(upload: UploadInfo, above: Sequence[_Work]) -> OpenUpload:
+    """An upload that nothing explains."""
+    held = next(filter(None, (one.held or one.mentioned(upload.key) for one in above)), "")
+    name = upload.key.rpartition("/")[2]
+    job = job_named(name) if _OURS.search(name) else None
+    owner = Owner.NOBODY if job is None else Owner.ENDED
+    if any(one.is_unknown for one in above):
+        owner = Owner.UNKNOWN
+    return _as_open(upload, owner, job_id=job, held=held)
 
 
 def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
@@ -372,7 +382,7 @@ def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
         return ()
     promise = "--driver-is-dead"
     if upload.destination is None and not upload.is_foreign:
-        # Only its name tells: the job has ended, or nobody knows whose it is.
+        # Its name alone shows it: the job has ended, or nobody knows whose it is.
         return (f"magicfs recover {url(location.key)} --job {shlex.quote(upload.job_id)} --abort {promise}",)
     destination = location.key if upload.destination is None else upload.destination
     line = f"magicfs recover {url(destination)} --job {shlex.quote(upload.job_id)}"
@@ -410,8 +420,8 @@ def _as_open(
 
 
 def _needs_records(work: _Work, job: str) -> bool:
-    """Whether only records tell which uploads are a job's."""
-    one = work.jobs[job].job
+    """Whether nothing but records shows which uploads are a job's; else they have but their sizes."""
+    one = work.jobs[job].job if job in work.jobs else None
     return one is None or not one.options.unique_names or bool(one.options.hadoop.begun_by)
 
 
@@ -422,13 +432,14 @@ def _needs_the_nameless(work: _Work) -> str:
             return f"the job object of job {job} cannot be read"
         if _needs_records(work, job) or job in work.foreign:
             return f"job {job} has not ended, and may give names without its id"
-    job = next(iter(work.traces), None)
-    return f"work of job {job} is left, and it has no job object" if job else ""
+    left = next(iter(work.traces), None)
+    return "" if left is None else f"work of job {left} is left, and it has no job object"
 
 
-def _ancestor(key: str, level: int) -> str:
-    """The directory of so many elements that a key lies under."""
-    return "/".join(key.split("/")[:level])
+def _ancestors(uploads: Sequence[UploadInfo], level: int, but: Collection[int]) -> dict[int, str]:
+    """The directories of so many elements above uploads that have so many, by their places."""
+    split = {n: one.key.split("/")[:-1] for n, one in enumerate(uploads) if n not in but}
+    return {n: "/".join(above[:level]) for n, above in split.items() if level <= len(above)}
 
 
 def _identity(key: str, upload_id: str) -> bytes:

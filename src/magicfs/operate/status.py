@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.finders import finders
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
-from magicfs.formats.manifest import Manifest
+from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.registrations import all_registrations
@@ -40,6 +41,8 @@ _STEPS_MAX: Final = 60
 _KEEPERS_MAX: Final = 100
 _LEFT_MAX: Final = 20
 _LOOKS_MAX: Final = 2000
+_PLAIN: Final = re.compile(r"[^_.=][^=]*")
+"""A directory that is neither hidden nor of a partition."""
 _NEEDS_NOBODY: Final = frozenset({Owner.RUNNING})
 
 
@@ -321,7 +324,7 @@ def status(
 
 async def status_of(engine: Engine, location: Location, price: Price) -> DatasetStatus | BucketStatus:
     """``status``, on the store's loop."""
-    here = [one async for one in engine.store.list_directories(paths.prefix_of(location.key) + "__magic")]
+    here = [one async for one in engine.store.list_directories(paths.prefix_of(location.key) + MAGIC)]
     here += [one async for one in engine.store.list_directories(paths.prefix_of(location.key) + MANIFESTS)]
     if not here:
         found, is_whole = await _destinations(engine, location)
@@ -333,9 +336,8 @@ async def status_of(engine: Engine, location: Location, price: Price) -> Dataset
 async def dataset_status(engine: Engine, location: Location, price: Price) -> DatasetStatus:
     """The status of a destination. What cannot be read is a problem in it, and keeps nothing else from it."""
     made = DatasetStatus(location.url, time.time())
-    parts: tuple[Callable[[Engine, Location, DatasetStatus], Awaitable[None]], ...] = (
-        *(_published, _unfinished, _uploads, _kept, _behind, _leftovers),
-    )
+    parts: list[Callable[[Engine, Location, DatasetStatus], Awaitable[None]]]
+    parts = [_published, _unfinished, _uploads, _kept, _behind, _leftovers]
     for part in parts:
         try:
             await part(engine, location, made)
@@ -343,7 +345,7 @@ async def dataset_status(engine: Engine, location: Location, price: Price) -> Da
             if error.operation.startswith("list"):
                 raise  # there is no such bucket
             made.problems.append(str(error))
-        except (FormatError, StoreError, MagicError) as error:
+        except MagicError as error:
             made.problems.append(str(error))
     sizes = made.kept_bytes + sum(one.bytes or 0 for one in made.uploads)
     made.dollars = price.of(sizes)
@@ -359,41 +361,53 @@ async def _published(engine: Engine, location: Location, made: DatasetStatus) ->
     made.files, made.bytes = len(files), sum(one.size for one in files)
     rows = [one.rows for one in files if one.rows is not None]
     made.rows = sum(rows) if len(rows) == len(files) else None
-    changed, steps = await _steps(engine, location)
+    changed, steps = _changes(await _newest_manifests(engine, location))
     made.steps = tuple(steps)
-    groups: dict[str, list[int]] = {}
-    newest: dict[str, float] = {}
+    made.partitions = _partitions(files, changed)
+
+
+def _partitions(files: Sequence[ManifestFile], changed: Mapping[str, float]) -> tuple[Partition, ...]:
+    groups: dict[str, list[ManifestFile]] = {}
     for one in files:
-        name = one.key.rpartition("/")[0]
-        groups.setdefault(name, []).append(one.size)
-        if one.key in changed:
-            newest[name] = max(newest.get(name, 0.0), changed[one.key])
-    found = [Partition(name, len(sizes), sum(sizes), newest.get(name)) for name, sizes in groups.items()]
-    made.partitions = tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
+        groups.setdefault(one.key.rpartition("/")[0], []).append(one)
+    found = [
+        Partition(
+            name,
+            len(group),
+            sum(one.size for one in group),
+            max((changed[one.key] for one in group if one.key in changed), default=None),
+        )
+        for name, group in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
 
-async def _steps(engine: Engine, location: Location) -> tuple[dict[str, float], list[Step]]:
-    """When files were added, by key, and the last publications."""
-    manifests: list[Manifest] = []
+async def _newest_manifests(engine: Engine, location: Location) -> list[Manifest]:
+    """Those of the last publications, the oldest first, and perhaps a sum of those before."""
+    found: list[Manifest] = []
     below = chain.chain(engine.store, location.key, READING, hidden="readable")
     async with aclosing(below) as listed:
         async for one in listed:
-            manifests.append(one)
-            if len(manifests) == _STEPS_MAX or one.mode == COMPACT:
+            found.append(one)
+            if len(found) == _STEPS_MAX or one.mode == COMPACT:
                 break
+    return found[::-1]
+
+
+def _changes(manifests: Sequence[Manifest]) -> tuple[dict[str, float], list[Step]]:
+    """When files were added, by key, and what each publication changed."""
     changed: dict[str, float] = {}
     live: dict[str, int] = {}
     steps = []
-    for one in reversed(manifests):
-        moment = one.committed_ms / 1000
+    for one in manifests:
         before = sum(live.values())
-        gone = [*live] if one.hides == "all" else [key for key in one.deleted if key in live]
+        gone = list(live) if one.hides == "all" else [key for key in one.deleted if key in live]
         removed = sum(live.pop(key) for key in gone)
         live |= {file.key: file.size for file in one.files}
         if one.mode == COMPACT:
             continue
-        changed |= {file.key: moment for file in one.files}
-        total = sum(live.values())
+        moment, total = one.committed_ms / 1000, sum(live.values())
+        changed |= dict.fromkeys((file.key for file in one.files), moment)
         rows = one.footers.rows if one.footers else None
         steps.append(Step(one.job_id, one.mode, moment, rows, total - before + removed, removed, total))
     return changed, steps
@@ -468,11 +482,10 @@ async def _destinations(engine: Engine, location: Location) -> tuple[list[Destin
         prefix = paths.prefix_of(directory)
         listed = [one async for one in engine.store.list_directories(prefix)]
         names = [one.removeprefix(prefix).rstrip("/") for one in listed]
-        if directory != location.key and any(one.startswith((MAGIC, MANIFESTS)) for one in names):
+        if directory != location.key and any(map(_is_work, names)):
             found.append(await _line(engine, Location(location.scheme, location.bucket, directory)))
         else:
-            plain = (one for one in names if one and not one.startswith(("_", ".")) and "=" not in one)
-            below.extend(paths.join(directory, one) for one in plain)
+            below.extend(paths.join(directory, one) for one in filter(_PLAIN.fullmatch, names))
         return True
 
     level, left = [location.key], _LOOKS_MAX
@@ -482,6 +495,10 @@ async def _destinations(engine: Engine, location: Location) -> tuple[list[Destin
         level = sorted(below)
         below.clear()
     return sorted(found, key=lambda one: one.url), left >= 0 and not level
+
+
+def _is_work(name: str) -> bool:
+    return name.startswith(MAGIC) or name == MANIFESTS
 
 
 async def _line(engine: Engine, location: Location) -> Destination:

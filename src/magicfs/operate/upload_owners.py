@@ -43,21 +43,16 @@ class Share:
     def _of(self, seen: str) -> str:
         names = list(dict.fromkeys(f"job {one.job_id}" if one.job_id else "" for one in self.uploads))
         several = names[0] or "an own path" if len(names) == 1 else f"{len(names)} jobs or own paths"
-        match self.owner:
-            case Owner.RUNNING:
-                return f"of {several}, seen {seen}"
-            case Owner.DEAD:
-                return f"of {several}, last seen {seen}"
-            case Owner.QUARANTINED:
-                return f"of {several}, in quarantine"
-            case Owner.ENDED:
-                return f"of {several}, ended or unknown at this URL"
-            case Owner.HADOOP:
-                return f"of {several}, begun by Hadoop, last seen {seen}"
-            case Owner.NOBODY:
-                return "of unknown programs"
-            case Owner.UNKNOWN:
-                return "of somebody unknown: a directory above cannot be read"
+        said = {
+            Owner.RUNNING: f"of {several}, seen {seen}",
+            Owner.DEAD: f"of {several}, last seen {seen}",
+            Owner.QUARANTINED: f"of {several}, in quarantine",
+            Owner.HADOOP: f"of {several}, begun by Hadoop, last seen {seen}",
+            Owner.ENDED: f"of {several}, ended or unknown at this URL",
+            Owner.NOBODY: "of unknown programs",
+            Owner.UNKNOWN: "of somebody unknown: a directory above cannot be read",
+        }
+        return said[self.owner]
 
     @property
     def advice(self) -> str:

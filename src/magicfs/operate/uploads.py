@@ -1,4 +1,4 @@
-"""The open uploads of a bucket or of a directory in it, whoever wrote them: counted, and ended if nobody can
+"""The open uploads of a bucket or of a directory in it, of every program: counted, and ended if nobody can
 need them.
 
 However many there are, memory holds a thousand of them at a time, the thousand oldest, and sums.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -101,7 +101,7 @@ class UploadsReport(Report):
 
     Attributes:
         url: The bucket or directory.
-        now: The time by which ages are told, in seconds since the epoch.
+        now: The time that ages count from, in seconds since the epoch.
         price: What bytes cost.
         total: All uploads.
         owners: The same by owner.
@@ -168,17 +168,21 @@ class UploadsReport(Report):
 
     def _aborting(self) -> dict[str, object] | None:
         one = self.aborting
-        return one and {
-            "dry_run": one.dry_run,
-            "older_than_seconds": one.older_than_s,
-            "ended": self._group(one.ended),
-            "left": {
-                "young": one.young,
-                "written_lately": one.written,
-                "ended_meanwhile": one.gone,
-                "needed": dict(sorted(one.left.items())),
-            },
-        }
+        return (
+            None
+            if one is None
+            else {
+                "dry_run": one.dry_run,
+                "older_than_seconds": one.older_than_s,
+                "ended": self._group(one.ended),
+                "left": {
+                    "young": one.young,
+                    "written_lately": one.written,
+                    "ended_meanwhile": one.gone,
+                    "needed": dict(sorted(one.left.items())),
+                },
+            }
+        )
 
     def _age(self, moment: float) -> int:
         return max(0, round(self.now - moment))
@@ -196,7 +200,7 @@ async def survey(
     depth: int = 1,
     older_than_s: float | None = None,
     dry_run: bool = False,
-    progress: Callable[[UploadsReport], object] = lambda _: None,
+    progress: Callable[[UploadsReport], object] = id,
     clock: Callable[[], float] = time.time,
 ) -> UploadsReport:
     """Count the open uploads below a location; with ``older_than_s`` end those that nobody can need.
@@ -221,38 +225,33 @@ async def survey(
             changed.
     """
     owners = Owners(engine, location.key)
-    upkeep = upkeep_of(engine.store) if sizes or older_than_s is not None else None
-    aborting = None if older_than_s is None else Aborting(older_than_s, dry_run)
     now = clock()
-    if aborting is not None and upkeep is not None:
-        _check_age(aborting.older_than_s)
-        await _check_clock(upkeep, now)
-    report = UploadsReport(location.url, now, price, aborting=aborting)
+    report = UploadsReport(location.url, now, price)
+    if sizes or older_than_s is not None:
+        upkeep = upkeep_of(engine.store)
+    if older_than_s is not None:
+        await _check(upkeep, older_than_s, now)
+        report.aborting = Aborting(older_than_s, dry_run)
     prefix = paths.prefix_of(location.key)
     tally = _Tally(owners, prefix, depth)
     async for batch in owners.batches(engine.store.list_uploads(prefix)):
-        left = batch
-        if sizes and upkeep is not None:
-            left = await _sized(engine, upkeep, left)
-        if aborting is not None and upkeep is not None:
-            left = await _end(engine, upkeep, aborting, left, now)
-        for one in left:
-            tally.add(one)
+        left = await _sized(engine, upkeep, batch) if sizes else batch
+        if report.aborting is not None:
+            left = await _end(engine, upkeep, report.aborting, left, now)
+        tally.add(left)
         progress(report)
     tally.write(report)
     report.unreadable = sorted(owners.unreadable, key=str)
     return report
 
 
-def _check_age(older_than_s: float) -> None:
+async def _check(upkeep: Upkeep, older_than_s: float, now: float) -> None:
+    """Raise UsageError for an age that is too short, or cannot be known."""
     if older_than_s < MIN_AGE_S:
         raise UsageError(
             f"--older-than {human_age(older_than_s)} is too short: a program may still write such an upload; "
             "nothing was changed; give 1d or more, and more than your longest job takes"
         )
-
-
-async def _check_clock(upkeep: Upkeep, now: float) -> None:
     theirs = await upkeep.clock()
     if abs(now - theirs) > _SKEW_S:
         raise UsageError(
@@ -274,8 +273,12 @@ class _Tally:
         self._initiators: dict[str, Group] = {}
         self._oldest: list[tuple[float, str, str, OpenUpload]] = []
 
-    def add(self, upload: OpenUpload) -> None:
-        """Count an upload that is still there."""
+    def add(self, uploads: Iterable[OpenUpload]) -> None:
+        """Count uploads that are still there."""
+        for one in uploads:
+            self._add(one)
+
+    def _add(self, upload: OpenUpload) -> None:
         whose = upload.whose if upload.owner is Owner.RUNNING else ""
         self._sums.setdefault((upload.owner, whose), Group()).add(upload)
         elements = upload.key[len(self._prefix) :].split("/")[:-1][: self._depth]
@@ -341,6 +344,8 @@ async def _end(
         for one in batch:
             if one.held or one.owner not in _FREE:
                 aborting.leave(one.held or f"of an owner that is {one.owner.value}")
+            elif one.initiated <= 0:
+                aborting.leave("the store does not say when it was opened")
             elif one.initiated > before:
                 aborting.young += 1
             else:

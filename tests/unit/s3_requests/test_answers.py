@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.http import Answer
 from magicfs.stores.s3.requests import answer
 from magicfs.stores.s3.requests.answer import Malformed, Refused, document_of
+from magicfs.stores.s3.store import S3Store
 from tests.unit.s3_requests.play import document, error, run, scripted
 
 _PART = Part(1, '"etag"')
@@ -314,3 +316,27 @@ def test_keys_that_nobody_asked_to_delete_are_not_returned() -> None:
     store, _, _ = scripted(document(refused))
     with pytest.raises(PreconditionFailed, match="bucket/other"):
         run(store.delete_all_matching([("k", "e")]))
+
+
+@pytest.mark.parametrize("markers", [("KeyMarker",), ("UploadIdMarker",), ("KeyMarker", "UploadIdMarker")])
+def test_a_listing_of_uploads_goes_on_by_what_the_server_names(markers: tuple[str, ...]) -> None:
+    """SeaweedFS names the upload alone where its page of 10,000 ends, directory buckets the key alone."""
+    asked = []
+
+    class Paged(S3Store):
+        def __init__(self) -> None:
+            self.bucket = "bucket"
+
+        async def call(self, *_about: Any, **given: Any) -> Any:
+            asked.append({name: given[name] for name in given if name != "Prefix"})
+            upload = {"Key": f"k{len(asked)}", "UploadId": f"u{len(asked)}", "Initiator": {"ID": "me"}}
+            if len(asked) == 3:
+                return {"Uploads": [upload], "IsTruncated": False}
+            named = {f"Next{name}": f"{name}-{len(asked)}" for name in markers}
+            return {"Uploads": [upload], "IsTruncated": True, **named}
+
+    found = asyncio.run(_all(Paged().list_uploads("")))
+    assert [(one.key, one.upload_id, one.initiator) for one in found] == [
+        *(("k1", "u1", "me"), ("k2", "u2", "me"), ("k3", "u3", "me"))
+    ]
+    assert asked == [{}, *({name: f"{name}-{number}" for name in markers} for number in (1, 2))]

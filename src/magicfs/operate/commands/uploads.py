@@ -1,10 +1,11 @@
-"""``magicfs uploads URL``: the open uploads of a bucket or a directory, whoever wrote them."""
+"""``magicfs uploads URL``: the open uploads of a bucket or a directory, of every program."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from magicfs.cli.printing import (
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         depth=max(1, arguments.depth),
         older_than_s=older_than_s,
         dry_run=arguments.dry_run,
-        progress=_Progress() if sys.stderr.isatty() else (lambda _: None),
+        progress=_Progress() if sys.stderr.isatty() else id,
     )
     for error in report.unreadable:
         print_error(error, as_json=arguments.json)
@@ -109,46 +110,48 @@ class _Progress:
 
 def _print(report: UploadsReport) -> None:
     """Print what is open, and the commands that end it, each once."""
-    from magicfs.operate.open_uploads import ends
-    from magicfs.protocol import paths
-
     total = report.total
     if report.aborting is not None:
         _print_aborting(report, report.aborting)
     if not total.uploads:
         write_line(f"nothing is pending under {report.url}")
         return
-    location = paths.parse_url(report.url)
     print_table(("BEGUN", "SIZE", "JOB", "KEY"), map(_row, report.oldest[:_ROWS_MAX]))
     if total.uploads > _ROWS_MAX:
         write_line(f"and {total.uploads - _ROWS_MAX:,} more; --json has the thousand oldest")
-    write_line("")
-    print_table(
-        ("OWNER", "UPLOADS", "SIZE", "$ A MONTH", "OLDEST"),
-        [_group(report, owner.value, one) for owner, one in report.owners.items()],
-    )
+    _print_groups(report, "OWNER", {owner.value: one for owner, one in report.owners.items()})
     for title, groups in (("PREFIX", report.prefixes), ("INITIATOR", report.initiators)):
         if len(groups) > 1:
-            write_line("")
-            rows = [_group(report, name or "(here)", one) for name, one in [*groups.items()][:_ROWS_MAX]]
-            print_table((title, "UPLOADS", "SIZE", "$ A MONTH", "OLDEST"), rows)
-            if len(groups) > _ROWS_MAX:
-                write_line(f"and {len(groups) - _ROWS_MAX:,} more: --json")
-    write_line("")
+            _print_groups(report, title, groups)
     unknown = f" and {total.unsized} of unknown size" if total.unsized else ""
-    size = f"{human_bytes(total.bytes)}{unknown}"
     write_line(
-        f"{total.uploads} pending under {report.url}, the oldest started "
-        f"{human_moment(total.oldest * 1000)}; {size}"
+        f"\n{total.uploads} pending under {report.url}, the oldest started "
+        f"{human_moment(total.oldest * 1000)}; {human_bytes(total.bytes)}{unknown}"
     )
     if total.bytes:
         write_line(f"price: {report.price.source}")
+    _print_ends(report)
+    _print_rule(report)
+
+
+def _print_groups(report: UploadsReport, title: str, groups: Mapping[str, Group]) -> None:
+    write_line("")
+    rows = [_group(report, name or "(here)", one) for name, one in [*groups.items()][:_ROWS_MAX]]
+    print_table((title, "UPLOADS", "SIZE", "$ A MONTH", "OLDEST"), rows)
+    if len(groups) > _ROWS_MAX:
+        write_line(f"and {len(groups) - _ROWS_MAX:,} more: --json")
+
+
+def _print_ends(report: UploadsReport) -> None:
+    from magicfs.operate.open_uploads import ends
+    from magicfs.protocol import paths
+
+    location = paths.parse_url(report.url)
     ways = dict.fromkeys(ends(location, upload) for upload in report.oldest)
     for commands in list(ways)[:_ENDS_MAX]:
         write_line("to end: " + (", or ".join(map(printable, commands)) or _NOBODYS))
     if len(ways) > _ENDS_MAX:
         write_line(f"to end {len(ways) - _ENDS_MAX} more: --json names the commands for each")
-    _print_rule(report)
 
 
 def _print_rule(report: UploadsReport) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from magicfs.errors import StoreError
@@ -53,18 +52,12 @@ class GcsUpkeep:
     async def rules(self) -> tuple[Rule, ...]:
         target = f"/storage/v1/b/{quote(self._bucket)}"
         answer = await self._client.ask("rules", self._bucket, "GET", target)
-        told = errors.document(answer, "rules", self._bucket, "storage#bucket")
+        answered = errors.document(answer, "rules", self._bucket, "storage#bucket")
+        found = []
         with errors.reading("rules", self._bucket):
-            return tuple(_rules(told.get("lifecycle") or {}))
-
-
-def _rules(lifecycle: Mapping[str, Any]) -> Iterator[Rule]:
-    for rule in lifecycle.get("rule", ()):
-        asked = rule["condition"]
-        if (
-            rule["action"]["type"] == "AbortIncompleteMultipartUpload"
-            and "age" in asked
-            and not {*asked} - _ASKED
-        ):
-            for prefix in asked.get("matchesPrefix") or [""]:
-                yield Rule(number(str(asked["age"]), "age"), str(prefix))
+            for rule in (answered.get("lifecycle") or {}).get("rule", ()):
+                action, asked = rule["action"]["type"], rule["condition"]
+                if action == "AbortIncompleteMultipartUpload" and "age" in asked and not {*asked} - _ASKED:
+                    days = number(str(asked["age"]), "age")
+                    found += [Rule(days, str(one)) for one in asked.get("matchesPrefix") or [""]]
+        return tuple(found)

@@ -180,13 +180,10 @@ class S3Store:
                 )
                 for upload in answer.get("Uploads", ())
             ]
-            # SeaweedFS says that a page is cut short and does not say where the next one begins.
-            if not answer.get("IsTruncated") or not answer.get("NextKeyMarker"):
-                return Page(found, None, not found)
-            following = {"KeyMarker": answer["NextKeyMarker"]}
-            if answer.get("NextUploadIdMarker"):  # directory buckets have none
-                following["UploadIdMarker"] = answer["NextUploadIdMarker"]
-            return Page(found, following, not found)
+            # SeaweedFS goes on by the upload alone, directory buckets by the key alone.
+            names = ("KeyMarker", "UploadIdMarker") if answer.get("IsTruncated") else ()
+            following = {name: answer[f"Next{name}"] for name in names if answer.get(f"Next{name}")}
+            return Page(found, following or None, not found)
 
         return Pages(Listing("list_uploads", self.bucket, prefix), page, _KEY)
 
@@ -369,8 +366,8 @@ class S3Store:
         return own
 
 
-def _initiator(told: Mapping[str, Any]) -> str:
-    return str(told.get("DisplayName") or told.get("ID") or "")
+def _initiator(named: Mapping[str, str]) -> str:
+    return named.get("DisplayName") or named.get("ID") or ""
 
 
 def _following(answer: Mapping[str, Any]) -> dict[str, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from magicfs.errors import StoreError
@@ -60,15 +60,15 @@ class S3Upkeep:
                 return ()
             raise
         with s3_errors.translated("rules", self._requests.bucket):
-            return tuple(_rules(answer))
+            return tuple(filter(None, map(_rule, answer.get("Rules", ()))))
 
 
-def _rules(answer: Mapping[str, Any]) -> Iterator[Rule]:
-    for rule in answer.get("Rules", ()):
-        ends = rule.get("AbortIncompleteMultipartUpload") or {}
-        asked = rule.get("Filter") or {}
-        asked = asked.get("And") or asked
-        is_plain = not {*asked} - {"Prefix"}
-        if rule.get("Status") == "Enabled" and is_plain and "DaysAfterInitiation" in ends:
-            prefix = asked.get("Prefix") or rule.get("Prefix") or ""
-            yield Rule(number(str(ends["DaysAfterInitiation"]), "number of days"), str(prefix))
+def _rule(rule: Mapping[str, Any]) -> Rule | None:
+    """A rule that ends uploads by their age and prefix alone; None for any other."""
+    ends = rule.get("AbortIncompleteMultipartUpload") or {}
+    asked = rule.get("Filter") or {}
+    asked = asked.get("And") or asked
+    if {*asked} - {"Prefix"} or rule.get("Status") != "Enabled" or "DaysAfterInitiation" not in ends:
+        return None
+    prefix = asked.get("Prefix") or rule.get("Prefix") or ""
+    return Rule(number(str(ends["DaysAfterInitiation"]), "days"), str(prefix))

@@ -30,6 +30,7 @@ _KEPT: Final = frozenset({"Code", "Message", "Region"})
 """Of an error. The rest may quote the request, and who signed it."""
 
 
+_Read = dict[str, Any]
 _SPACE: Final = rb"[ \t\r\n]*+"
 _TEXT: Final = rb"[ -%'-;=?-~]*+(?:&(?:#34|quot);[ -%'-;=?-~]*+)*+"
 _USUAL: Final = re.compile(
@@ -148,19 +149,19 @@ def _name(element: ET.Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-def _texts(element: ET.Element) -> dict[str, Any]:
+def _texts(element: ET.Element) -> _Read:
     return {child.tag.rpartition("}")[2]: child.text or "" for child in element}
 
 
-def _flat(root: ET.Element) -> dict[str, Any]:
+def _flat(root: ET.Element) -> _Read:
     return _texts(root)
 
 
-def _copied(member: str) -> Callable[[ET.Element], dict[str, Any]]:
+def _copied(member: str) -> Callable[[ET.Element], _Read]:
     return lambda root: {member: _texts(root)}
 
 
-def _objects(root: ET.Element) -> dict[str, Any]:
+def _objects(root: ET.Element) -> _Read:
     made: dict[str, Any] = {}
     contents, prefixes = [], []
     for child in root:
@@ -185,7 +186,7 @@ def _objects(root: ET.Element) -> dict[str, Any]:
     }
 
 
-def _uploads(root: ET.Element) -> dict[str, Any]:
+def _uploads(root: ET.Element) -> _Read:
     uploads = [_texts(child) for child in root if _name(child) == "Upload"]
     for upload, child in zip(uploads, root.iterfind("{*}Upload"), strict=True):
         _date(upload, "Initiated")
@@ -195,7 +196,7 @@ def _uploads(root: ET.Element) -> dict[str, Any]:
     return {"Uploads": uploads, "IsTruncated": made.get("IsTruncated") == "true", **following}
 
 
-def _parts(root: ET.Element) -> dict[str, Any]:
+def _parts(root: ET.Element) -> _Read:
     parts = [_texts(child) for child in root.iterfind("{*}Part")]
     for part in parts:
         part["Size"] = number(part.get("Size"), "size")
@@ -205,15 +206,15 @@ def _parts(root: ET.Element) -> dict[str, Any]:
     return {"Parts": parts, "IsTruncated": made.get("IsTruncated") == "true", **following}
 
 
-def _rules(root: ET.Element) -> dict[str, Any]:
+def _rules(root: ET.Element) -> _Read:
     return {"Rules": [_nested(child) for child in root.iterfind("{*}Rule")]}
 
 
-def _nested(element: ET.Element) -> dict[str, Any]:
+def _nested(element: ET.Element) -> _Read:
     return {_name(child): _nested(child) if len(child) else child.text or "" for child in element}
 
 
-def _versions(root: ET.Element) -> dict[str, Any]:
+def _versions(root: ET.Element) -> _Read:
     found: dict[str, list[dict[str, Any]]] = {"Version": [], "DeleteMarker": []}
     made: dict[str, Any] = {}
     for child in root:
@@ -239,7 +240,7 @@ def _versions(root: ET.Element) -> dict[str, Any]:
     }
 
 
-def _deleted(root: ET.Element) -> dict[str, Any]:
+def _deleted(root: ET.Element) -> _Read:
     return {"Errors": [_texts(child) for child in root if _name(child) == "Error"]}
 
 
@@ -262,7 +263,7 @@ _PLAIN: Final[Mapping[str, bytes]] = {
 }
 """Operations that are asked for every file, and whose answers are flat."""
 
-_READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], dict[str, Any]]]]] = {
+_READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], _Read]]]] = {
     "CreateMultipartUpload": ("InitiateMultipartUploadResult", _flat),
     "CompleteMultipartUpload": ("CompleteMultipartUploadResult", _flat),
     "CopyObject": ("CopyObjectResult", _copied("CopyObjectResult")),

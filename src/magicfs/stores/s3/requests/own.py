@@ -242,9 +242,7 @@ class OwnRequests:
         return changed
 
     def _read(self, operation: Operation, received: Answer, size_max: int | None) -> dict[str, Any]:
-        made = answers.headers_of(operation, received.headers)
-        if operation.name == "ListMultipartUploads":
-            made["Date"] = received.headers.get("date", "")
+        made = answers.headers_of(operation, received.headers) | _date(operation, received)
         body = received.body
         if operation.name == "GetObject":
             if not {"content-length", "transfer-encoding"} & received.headers.keys():
@@ -258,6 +256,11 @@ class OwnRequests:
                 raise Malformed(f"the answer has more than {DOCUMENT_BYTES_MAX:,} bytes")
             made |= answers.document_of(operation, body)
         return made
+
+
+def _date(operation: Operation, received: Answer) -> dict[str, str]:
+    """When the server answered a listing of uploads, by which their ages are judged."""
+    return {"Date": received.headers.get("date", "")} if operation.name == "ListMultipartUploads" else {}
 
 
 def _plain(body: PartBody) -> Body:
