@@ -109,7 +109,8 @@ class Campaign:
         """Let all of them work for so long; then maintain until nothing is due, and judge."""
         for name, text in (("policy", _POLICY), ("last", _LAST)):
             (self._directory / f"{name}.toml").write_text(text)
-        with self._place.way() as way, ThreadPoolExecutor(self._writers + _MAINTAINERS) as pool:
+        way = self._place.direct()
+        with ThreadPoolExecutor(self._writers + _MAINTAINERS) as pool:
             self._maintained(way, "nothing.toml")  # what all processes need is loaded
             writers = [pool.submit(self._guarded, self._write, one, way) for one in range(self._writers)]
             keepers = [pool.submit(self._guarded, self._maintain, one, way) for one in range(_MAINTAINERS)]
@@ -122,10 +123,9 @@ class Campaign:
                 one.result()
         self._say(f"{len(self._ledger.published)} publications; waiting until the last dead job is due")
         time.sleep(_ABORT_S + 5)
-        with self._place.way() as way:
-            for policy in ("last", "last"):
-                self._note(self._maintained(way, f"{policy}.toml"))
-                time.sleep(2)
+        for _ in range(2):
+            self._note(self._maintained(way, "last.toml"))
+            time.sleep(2)
         self._judge()
 
     def to_dict(self) -> dict[str, Any]:
