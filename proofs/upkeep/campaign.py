@@ -61,6 +61,8 @@ _EXIT_S: Final = 300.0
 _READ_EVERY_S: Final = 5.0
 _SAID_MAX: Final = 20
 _FINE: Final = (0, 1)
+_LOST: Final = 255
+"""What multiprocessing says where it could not read how a process ended."""
 
 
 @dataclass
@@ -184,11 +186,18 @@ class Campaign:
             if program.kill_at(draw.random() * sum(usual) / len(usual)):
                 self._count(f"{kind}_kills")
                 return None
-            return program.exit_status(1)
+            return self._known(program.exit_status(1))
         started = time.monotonic()
-        status = program.exit_status(_EXIT_S)
+        status = self._known(program.exit_status(_EXIT_S))
         usual.append(time.monotonic() - started)
         return status
+
+    def _known(self, status: int) -> int | None:
+        """A status; None where the server of forks has lost it."""
+        if status != _LOST:
+            return status
+        self._count("ends_not_known")
+        return None
 
     def _ended(self, order: str, log: Path, status: int | None, *, replaces: bool) -> None:
         with self._lock:
