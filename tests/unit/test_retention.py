@@ -286,3 +286,60 @@ class TestTagsThatKeep:
         scene.published({"a.bin": b"2"}, mode="overwrite")
         expire(scene, days=9)
         assert bodies(scene, first.id) == [b"1"]
+
+    @pytest.mark.parametrize("where", ["kept.write", "_look", "_put"])
+    def test_a_call_that_dies_leaves_nothing_for_long(self, scene: JobScene, monkeypatch: Any, where: str):
+        scene.published({"a.bin": b"1"})
+        module, _, name = f"held.{where}".rpartition(".")
+        owner = held if module == "held" else held.kept
+        real = getattr(owner, name)
+
+        async def dies(*given: Any, **how: Any) -> Any:
+            await real(*given, **how)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, dies)
+            with pytest.raises(KeyboardInterrupt):
+                dataset(scene).tag("v", keep=True)
+        assert dataset(scene).history()[0].tags == ()
+        scene.published({"a.bin": b"2"}, mode="overwrite")
+        expire(scene, days=1)
+        assert (pointer_of(scene).keeping, scene.bodies()) == ((), [b"2"])
+        dataset(scene).tag("v", keep=True)
+        scene.published({"a.bin": b"3"}, mode="overwrite")
+        assert expire(scene, days=1).keeping == 1
+        assert scene.bodies() == [b"2", b"3"]
+
+    def test_a_job_that_has_planned_before_sees_the_tag(self, scene: JobScene, monkeypatch: Any):
+        """The tag comes after a job has read the pointer, and before it announces what it replaces."""
+        from magicfs.transaction import prepare
+
+        first = scene.published({"a.bin": b"1"})
+        real, asked = prepare.look, []
+
+        async def look(*given: Any) -> Any:
+            found = await real(*given)
+            if not asked:
+                asked.append(True)
+                location = open_destination(scene.url, None, scene.filesystem).location
+                conditions = await held_conditions(given[0])
+                await tags.set_tag(
+                    *(given[0].store, DEST, conditions, "v", first.id),
+                    move=False,
+                    keeps=await held.hold(given[0], location, conditions, first.id),
+                )
+            return found
+
+        monkeypatch.setattr(prepare, "look", look)
+        scene.published({"a.bin": b"2"}, mode="overwrite")
+        monkeypatch.undo()
+        assert asked
+        expire(scene, days=9)
+        assert bodies(scene, first.id) == [b"1"]
+
+
+async def held_conditions(engine: Any) -> Any:
+    from magicfs.stores.conditions import conditions_of
+
+    return await conditions_of(engine.store, paths.join(DEST, "_magicfs"))
