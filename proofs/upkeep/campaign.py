@@ -61,6 +61,8 @@ _EXIT_S: Final = 300.0
 _READ_EVERY_S: Final = 5.0
 _SAID_MAX: Final = 20
 _FINE: Final = (0, 1)
+_FIRST_S: Final = 20.0
+"""How long a process is taken to need before one has ended."""
 _LOST: Final = 255
 """What multiprocessing says where it could not read how a process ended."""
 
@@ -181,8 +183,8 @@ class Campaign:
 
     def _status(self, program: Program, kind: str, draw: random.Random) -> int | None:
         """How a process ended; None if it was killed, at a time up to what such a process usually takes."""
-        usual = self._usual.setdefault(kind, deque(maxlen=20))
-        if usual and draw.random() < _KILLED[kind] and not self._over.is_set():
+        usual = self._usual.setdefault(kind, deque([_FIRST_S], maxlen=20))
+        if draw.random() < _KILLED[kind] and not self._over.is_set():
             if program.kill_at(draw.random() * sum(usual) / len(usual)):
                 self._count(f"{kind}_kills")
                 return None
