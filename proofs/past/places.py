@@ -85,6 +85,10 @@ class Place(ABC):
     def way(self) -> Any:
         """A context with a ``Way``; when it ends, all that was sent by it has been answered."""
 
+    @abstractmethod
+    def direct(self) -> Way:
+        """A way without anything in between."""
+
     def names(self) -> set[str]:
         """What somebody takes for data who lists."""
         return {name for name in self.all_names() if _is_data(name)}
@@ -134,6 +138,10 @@ class _Server(Place):
             # A request goes on to the server when its sender is dead.
             if not proxy.settle(_SETTLE_S):
                 raise TimeoutError("requests did not settle")
+
+    def direct(self) -> Way:
+        endpoint = self._server.endpoint
+        return Way(self._kind.options(self._server, endpoint), self._kind.environment(self._server, endpoint))
 
 
 class Versions(_Server):
@@ -195,6 +203,9 @@ class _Directory(Place):
     @contextmanager
     def way(self) -> Iterator[Way]:
         yield Way({}, {})
+
+    def direct(self) -> Way:
+        return Way({}, {})
 
 
 def place_of(store: str, *, versioned: bool = False) -> Place:

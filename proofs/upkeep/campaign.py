@@ -61,6 +61,10 @@ _EXIT_S: Final = 300.0
 _READ_EVERY_S: Final = 5.0
 _SAID_MAX: Final = 20
 _FINE: Final = (0, 1)
+_FIRST_S: Final = 20.0
+"""How long a process is taken to need before one has ended."""
+_LOST: Final = 255
+"""What multiprocessing says where it could not read how a process ended."""
 
 
 @dataclass
@@ -109,7 +113,8 @@ class Campaign:
         """Let all of them work for so long; then maintain until nothing is due, and judge."""
         for name, text in (("policy", _POLICY), ("last", _LAST)):
             (self._directory / f"{name}.toml").write_text(text)
-        with self._place.way() as way, ThreadPoolExecutor(self._writers + _MAINTAINERS) as pool:
+        way = self._place.direct()
+        with ThreadPoolExecutor(self._writers + _MAINTAINERS) as pool:
             self._maintained(way, "nothing.toml")  # what all processes need is loaded
             writers = [pool.submit(self._guarded, self._write, one, way) for one in range(self._writers)]
             keepers = [pool.submit(self._guarded, self._maintain, one, way) for one in range(_MAINTAINERS)]
@@ -122,10 +127,9 @@ class Campaign:
                 one.result()
         self._say(f"{len(self._ledger.published)} publications; waiting until the last dead job is due")
         time.sleep(_ABORT_S + 5)
-        with self._place.way() as way:
-            for policy in ("last", "last"):
-                self._note(self._maintained(way, f"{policy}.toml"))
-                time.sleep(2)
+        for _ in range(2):
+            self._note(self._maintained(way, "last.toml"))
+            time.sleep(2)
         self._judge()
 
     def to_dict(self) -> dict[str, Any]:
@@ -179,16 +183,23 @@ class Campaign:
 
     def _status(self, program: Program, kind: str, draw: random.Random) -> int | None:
         """How a process ended; None if it was killed, at a time up to what such a process usually takes."""
-        usual = self._usual.setdefault(kind, deque(maxlen=20))
-        if usual and draw.random() < _KILLED[kind] and not self._over.is_set():
+        usual = self._usual.setdefault(kind, deque([_FIRST_S], maxlen=20))
+        if draw.random() < _KILLED[kind] and not self._over.is_set():
             if program.kill_at(draw.random() * sum(usual) / len(usual)):
                 self._count(f"{kind}_kills")
                 return None
-            return program.exit_status(1)
+            return self._known(program.exit_status(1))
         started = time.monotonic()
-        status = program.exit_status(_EXIT_S)
+        status = self._known(program.exit_status(_EXIT_S))
         usual.append(time.monotonic() - started)
         return status
+
+    def _known(self, status: int) -> int | None:
+        """A status; None where the server of forks has lost it."""
+        if status != _LOST:
+            return status
+        self._count("ends_not_known")
+        return None
 
     def _ended(self, order: str, log: Path, status: int | None, *, replaces: bool) -> None:
         with self._lock:

@@ -19,6 +19,7 @@ from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.runtime import registered
 from proofs.scenes.manifests import published_manifest
 
+COMMANDS = "magicfs.commands"
 Said = Callable[..., str]
 
 
@@ -115,8 +116,11 @@ def test_where_nothing_was_published_the_other_parts_are_done(tmp_path: Path, sa
 def parts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What is registered: results and errors of parts, in the order of ``PLACE``."""
     found: dict[str, Any] = {}
+    names, loaded = registered.names, registered.load
 
-    def load(_: str, name: str, *__: str) -> Any:
+    def load(group: str, name: str, *needed: str) -> Any:
+        if group == COMMANDS:
+            return loaded(group, name, *needed)
         place, result = found[name]
         if isinstance(result, ModuleType):
             raise UsageError(f"{name} cannot be used")
@@ -128,7 +132,9 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
         return SimpleNamespace(PLACE=place, configure=lambda _: None, run=run)
 
-    monkeypatch.setattr(registered, "names", lambda _: sorted(found))
+    monkeypatch.setattr(
+        registered, "names", lambda group: names(group) if group == COMMANDS else sorted(found)
+    )
     monkeypatch.setattr(registered, "load", load)
     return found
 
@@ -155,15 +161,12 @@ def test_a_part_that_fails_keeps_no_other_from_running(parts: dict[str, Any]) ->
     assert run(only=["a", "d"]) == [("a", "fine", 0)]
 
 
-def test_the_first_error_decides_the_status_and_no_part_is_hidden(
-    parts: dict[str, Any], said: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_error_decides_the_status_and_no_part_is_hidden(parts: dict[str, Any], said: Said) -> None:
     parts |= {
         "late": (2, CommitDenied("another one was chosen")),
         "soon": (1, ObjectNotFound("get", "b/k", "it is not there")),
         "well": (3, Part("done", {"n": 1}, [[("more", "of it")]])),
     }
-    monkeypatch.setattr("magicfs.cli.commands.registered.names", lambda _: sorted(parts))
     text = said("memory://b/d", status=3)
     assert text.splitlines()[1:] == [
         "soon     failed: get of b/k: it is not there; check the bucket and the key",

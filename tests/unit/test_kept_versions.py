@@ -451,3 +451,19 @@ def test_the_log_says_how_files_are_kept(scene: JobScene, caplog: pytest.LogCapt
     replaced(scene)
     assert "the bucket keeps them as object versions" in caplog.text
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_a_tag_keeps_versions(scene: JobScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("magicfs.past.held._GRACE_MS", 1)
+    first = scene.published({"a.parquet": rows(1, 2)}, {"p=1/b ü.parquet": rows(3)})
+    at = magicfs.Dataset(scene.url, filesystem=scene.filesystem)
+    at.tag("v1", keep=True)
+    scene.published({"a.parquet": rows(9)}, mode="overwrite")
+    assert (len(scene.data()), expired(scene).jobs) == (1, ())
+    assert as_of(scene, first) == [1, 2, 3]
+    at.tag("v2", first.id, keep=True)  # its files are there by their versions alone
+    assert at.untag("v1")
+    assert expired(scene).files == 0
+    assert as_of(scene, first) == [1, 2, 3]
+    assert at.untag("v2")
+    assert (expired(scene).files, len(kept(scene))) == (2, 1)

@@ -11,7 +11,7 @@ import magicfs
 from magicfs.datasets.connection import open_destination
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
 from magicfs.formats.log import LoggedJob
-from magicfs.manifests import chain, tags
+from magicfs.manifests import chain, kept, tags
 from magicfs.manifests.chain import READING
 from magicfs.past import held
 from magicfs.past.expire import ExpireReport, expire_kept
@@ -48,6 +48,7 @@ def expire(scene: JobScene, *, days: float, keep: Keep | None = None, dry_run: b
 def bodies(scene: JobScene, as_of: str) -> list[bytes]:
     async def read(engine: Any) -> list[bytes]:
         found = await chain.view_of(chain.chain(engine.store, DEST, READING, start=as_of, hidden="none"))
+        assert found is not None
         return sorted([await engine.store.get(paths.join(DEST, key)) for key in found.files])
 
     return scene.elsewhere(read)
@@ -61,7 +62,7 @@ def jobs(*days_ago: float) -> list[LoggedJob]:
 
 
 class TestRules:
-    def test_the_last_of_each_day_week_month_and_year_that_has_one(self):
+    def test_the_last_of_each_day_week_month_and_year_that_has_one(self) -> None:
         ago = [0, 0.1, 1, 1.2, 2, 9, 9.1, 40, 400]
         found = jobs(*ago)
         assert Keep(daily=2).chosen(found, ()) == {"j0", "j2"}
@@ -75,7 +76,7 @@ class TestRules:
         assert Keep(daily=1, weekly=2, tagged=True).chosen(found, {"j8"}) == {"j0", "j5", "j8"}
         assert Keep(daily=7).chosen([], ()) == set()
 
-    def test_weeks_begin_on_monday_in_utc(self):
+    def test_weeks_begin_on_monday_in_utc(self) -> None:
         sunday = datetime(2026, 11, 22, 23, 59, 59, tzinfo=UTC)
         found = [
             LoggedJob(job_id=name, mode="append", committed_ms=int(at.timestamp() * 1000), files=1, size=1)
@@ -85,11 +86,11 @@ class TestRules:
         assert Keep(weekly=1).chosen(found, ()) == {"monday"}
 
     @pytest.mark.parametrize("wrong", [-4000, 20_000])
-    def test_a_wrong_clock_uses_up_no_day(self, wrong: int):
+    def test_a_wrong_clock_uses_up_no_day(self, wrong: int) -> None:
         found = jobs(0, 1, wrong, 2, 3)
         assert Keep(daily=4).chosen(found, ()) == {"j0", "j1", "j3", "j4"}
 
-    def test_moments_that_are_in_order_stay(self):
+    def test_moments_that_are_in_order_stay(self) -> None:
         assert in_order([]) == []
         assert in_order([5, 5, 3]) == [5, 5, 3]
         assert in_order([5, 4, 99, 3, 0, 2, 1]) == [5, 4, 4, 3, 3, 2, 1]
@@ -112,12 +113,12 @@ class TestRules:
             (None, "says nothing about publications"),
         ],
     )
-    def test_mistakes_are_named(self, given: object, problem: str):
+    def test_mistakes_are_named(self, given: object, problem: str) -> None:
         with pytest.raises(UsageError, match=r"keep|within") as raised:
             Keep.of("keep", given)
         assert problem in str(raised.value)
 
-    def test_text_and_mapping_mean_the_same(self):
+    def test_text_and_mapping_mean_the_same(self) -> None:
         rule = Keep(daily=7, weekly=5, tagged=True)
         assert Keep.of("keep", "daily=7, weekly=5,tagged") == rule == Keep.of("keep", rule.rule)
         assert Keep.of("keep", {"daily": 7, "weekly": 5, "tagged": True}) == rule
@@ -126,7 +127,7 @@ class TestRules:
 
 
 class TestJobsThatKeepByRule:
-    def test_what_a_kept_publication_shows_stays_and_goes_with_it(self, scene: JobScene):
+    def test_what_a_kept_publication_shows_stays_and_goes_with_it(self, scene: JobScene) -> None:
         keep = Keep(within="1h", last=2)
         first = scene.published({"a.bin": b"1"})
         second = scene.published({"a.bin": b"2"}, mode="overwrite", keep=keep)
@@ -142,7 +143,7 @@ class TestJobsThatKeepByRule:
         assert expire(scene, days=9).jobs == (third.id,), "the second is not among the last two any more"
         assert (scene.bodies(), pointer_of(scene).keeping) == ([b"3", b"4"], ())
 
-    def test_a_rule_of_the_caller_holds_what_a_time_does_not(self, scene: JobScene):
+    def test_a_rule_of_the_caller_holds_what_a_time_does_not(self, scene: JobScene) -> None:
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
         scene.published({"p=1/a.bin": b"3"}, mode="overwrite_partitions", keep="1h")
         assert expire(scene, days=9, keep=Keep(last=2)).jobs == ()
@@ -152,7 +153,7 @@ class TestJobsThatKeepByRule:
         assert bodies(scene, first.id) == [b"1", b"2"]
         assert expire(scene, days=9, keep=Keep(last=2)).files == 1
 
-    def test_history_in_a_log_counts(self, scene: JobScene):
+    def test_history_in_a_log_counts(self, scene: JobScene) -> None:
         first = scene.published({"a.bin": b"1"})
         scene.published({"a.bin": b"2"}, mode="overwrite", keep=Keep(within="1h", last=3))
         dataset(scene).compact()
@@ -160,7 +161,7 @@ class TestJobsThatKeepByRule:
         assert expire(scene, days=9).jobs == ()
         assert bodies(scene, first.id) == [b"1"]
 
-    def test_a_forged_rule_deletes_nothing(self, scene: JobScene):
+    def test_a_forged_rule_deletes_nothing(self, scene: JobScene) -> None:
         scene.published({"a.bin": b"1"})
         job = scene.published({"a.bin": b"2"}, mode="overwrite", keep=Keep(within="1h", last=3))
 
@@ -174,7 +175,7 @@ class TestJobsThatKeepByRule:
             expire(scene, days=9)
         assert scene.bodies() == [b"1", b"2"]
 
-    def test_every_verb_that_replaces_takes_a_rule(self, scene: JobScene):
+    def test_every_verb_that_replaces_takes_a_rule(self, scene: JobScene) -> None:
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
         keep = Keep(within="1h", last=3)
         dropped = dataset(scene).drop(partitions="p=1", keep=keep)
@@ -187,7 +188,7 @@ class TestJobsThatKeepByRule:
 
 
 class TestTagsThatKeep:
-    def test_files_stay_whatever_replaces_them(self, scene: JobScene):
+    def test_files_stay_whatever_replaces_them(self, scene: JobScene) -> None:
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
         at = dataset(scene)
         assert at.tag("v1", keep=True) == first.id
@@ -207,7 +208,7 @@ class TestTagsThatKeep:
         assert (done.files, done.keeping, scene.bodies()) == (2, 0, [b"5"])
         assert not [key for key in scene.objects() if "/tag-" in key], "its lists are gone, too"
 
-    def test_a_tag_that_moves_lets_go(self, scene: JobScene):
+    def test_a_tag_that_moves_lets_go(self, scene: JobScene) -> None:
         first = scene.published({"a.bin": b"1"})
         at = dataset(scene)
         at.tag("v", keep=True)
@@ -219,7 +220,7 @@ class TestTagsThatKeep:
         with pytest.raises(ObjectNotFound):
             bodies(scene, first.id)
 
-    def test_another_publication_is_refused_without_move(self, scene: JobScene):
+    def test_another_publication_is_refused_without_move(self, scene: JobScene) -> None:
         scene.published({"a.bin": b"1"})
         dataset(scene).tag("v")
         scene.published({"b.bin": b"2"})
@@ -228,7 +229,7 @@ class TestTagsThatKeep:
             dataset(scene).tag("v", keep=True)
         assert pointer_of(scene) == before
 
-    def test_a_tag_can_be_given_its_files_later_and_again(self, scene: JobScene):
+    def test_a_tag_can_be_given_its_files_later_and_again(self, scene: JobScene) -> None:
         first = scene.published({"a.bin": b"1"})
         at = dataset(scene)
         for _ in range(2):
@@ -241,7 +242,7 @@ class TestTagsThatKeep:
         expire(scene, days=9)
         assert bodies(scene, first.id) == [b"1"]
 
-    def test_files_that_are_gone_cannot_be_held(self, scene: JobScene):
+    def test_files_that_are_gone_cannot_be_held(self, scene: JobScene) -> None:
         first = scene.published({"a.bin": b"1"})
         scene.published({"a.bin": b"2"}, mode="overwrite")
         with pytest.raises(ObjectNotFound, match="were deleted"):
@@ -250,7 +251,7 @@ class TestTagsThatKeep:
         expire(scene, days=9)
         assert pointer_of(scene).keeping == ()
 
-    def test_files_that_are_being_deleted_cannot_be_held(self, scene: JobScene, monkeypatch: Any):
+    def test_files_that_are_being_deleted_cannot_be_held(self, scene: JobScene, monkeypatch: Any) -> None:
         first = scene.published({"a.bin": b"1"})
         scene.published({"a.bin": b"2"}, mode="overwrite", keep="1h")
         from magicfs.past import expire as module
@@ -266,7 +267,7 @@ class TestTagsThatKeep:
         with pytest.raises(ObjectNotFound, match="being deleted"):
             dataset(scene).tag("v", first.id, keep=True)
 
-    def test_a_job_that_is_replacing_is_waited_for(self, scene: JobScene, monkeypatch: Any):
+    def test_a_job_that_is_replacing_is_waited_for(self, scene: JobScene, monkeypatch: Any) -> None:
         first = scene.published({"a.bin": b"1"})
 
         class Busy:
@@ -286,3 +287,62 @@ class TestTagsThatKeep:
         scene.published({"a.bin": b"2"}, mode="overwrite")
         expire(scene, days=9)
         assert bodies(scene, first.id) == [b"1"]
+
+    @pytest.mark.parametrize("where", ["kept.write", "_look", "_put"])
+    def test_a_call_that_dies_leaves_nothing_for_long(
+        self, scene: JobScene, monkeypatch: Any, where: str
+    ) -> None:
+        scene.published({"a.bin": b"1"})
+        module, _, name = f"held.{where}".rpartition(".")
+        owner = held if module == "held" else kept
+        real = getattr(owner, name)
+
+        async def dies(*given: Any, **how: Any) -> Any:
+            await real(*given, **how)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, dies)
+            with pytest.raises(KeyboardInterrupt):
+                dataset(scene).tag("v", keep=True)
+        assert dataset(scene).history()[0].tags == ()
+        scene.published({"a.bin": b"2"}, mode="overwrite")
+        expire(scene, days=1)
+        assert (pointer_of(scene).keeping, scene.bodies()) == ((), [b"2"])
+        dataset(scene).tag("v", keep=True)
+        scene.published({"a.bin": b"3"}, mode="overwrite")
+        assert expire(scene, days=1).keeping == 1
+        assert scene.bodies() == [b"2", b"3"]
+
+    def test_a_job_that_has_planned_before_sees_the_tag(self, scene: JobScene, monkeypatch: Any) -> None:
+        """The tag comes after a job has read the pointer, and before it announces what it replaces."""
+        from magicfs.transaction import planning, prepare
+
+        first = scene.published({"a.bin": b"1"})
+        real, asked = planning.look, list[bool]()
+
+        async def look(*given: Any) -> Any:
+            found = await real(*given)
+            if not asked:
+                asked.append(True)
+                location = open_destination(scene.url, None, scene.filesystem).location
+                conditions = await held_conditions(given[0])
+                await tags.set_tag(
+                    *(given[0].store, DEST, conditions, "v", first.id),
+                    move=False,
+                    keeps=await held.hold(given[0], location, conditions, first.id),
+                )
+            return found
+
+        monkeypatch.setattr(prepare, "look", look)
+        scene.published({"a.bin": b"2"}, mode="overwrite")
+        monkeypatch.undo()
+        assert asked
+        expire(scene, days=9)
+        assert bodies(scene, first.id) == [b"1"]
+
+
+async def held_conditions(engine: Any) -> Any:
+    from magicfs.stores.conditions import conditions_of
+
+    return await conditions_of(engine.store, paths.join(DEST, "_magicfs"))

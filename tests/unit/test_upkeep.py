@@ -86,7 +86,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 
 class TestPolicies:
-    def test_each_part_gets_its_arguments(self, policy: Callable[[str], str]):
+    def test_each_part_gets_its_arguments(self, policy: Callable[[str], str]) -> None:
         found = read_policy(policy(ALL + '[rewrite]\nkeep = "last=2"\npartitions = ["day=d1"]\n'))
         assert found.exclude == ("tmp",)
         assert found.parts["recover"] == {"finish_after_ms": 1000, "abort_after_ms": 1000}
@@ -130,7 +130,7 @@ class TestPolicies:
     )
     def test_mistakes_are_named_with_their_line_and_nothing_is_done(
         self, text: str, problem: str, policy: Callable[[str], str], lake: Path, said: Said
-    ):
+    ) -> None:
         before = sorted(lake.rglob("*"))
         document = said(str(lake), "--policy", policy(text), status=2)
         assert document["kind"] == "UsageError"
@@ -138,11 +138,11 @@ class TestPolicies:
         assert "nothing was changed" in document["message"]
         assert sorted(lake.rglob("*")) == before
 
-    def test_all_mistakes_are_named_at_once(self, policy: Callable[[str], str]):
+    def test_all_mistakes_are_named_at_once(self, policy: Callable[[str], str]) -> None:
         with pytest.raises(UsageError, match=r"line 2: .*line 3: .*line 4: "):
             read_policy(policy("[recover]\nabort_after = 7\nfinsh_after = '1d'\n[swep]\n"))
 
-    def test_what_is_no_text_is_refused(self, tmp_path: Path):
+    def test_what_is_no_text_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(b"\xff\xfe[")
         with pytest.raises(UsageError, match="not text in UTF-8"):
             read_policy(str(tmp_path / "x"))
@@ -152,7 +152,7 @@ class TestPolicies:
 
 
 class TestPlaces:
-    def test_datasets_are_found_the_deepest_first(self, lake: Path):
+    def test_datasets_are_found_the_deepest_first(self, lake: Path) -> None:
         found = open_destination(str(lake)).run(places.find_datasets)
         assert [one.url.rpartition("lake")[2].partition("/")[2] for one in found] == [
             "deep/er/visits",
@@ -162,30 +162,32 @@ class TestPlaces:
         [only] = open_destination(str(lake)).run(places.find_datasets, exclude=["deep/*"])
         assert only.url.endswith("sales")
 
-    def test_partitions_are_not_looked_into(self, lake: Path):
+    def test_partitions_are_not_looked_into(self, lake: Path) -> None:
         publish(lake / "sales" / "day=d0" / "odd", "x.bin")
         publish(lake / "sales" / "below", "x.bin")
         found = open_destination(str(lake / "sales")).run(places.find_datasets)
         assert [one.url.rpartition("/")[2] for one in found] == ["below", "sales"]
 
-    def test_a_job_alone_is_a_place(self, tmp_path: Path):
+    def test_a_job_alone_is_a_place(self, tmp_path: Path) -> None:
         open_job(tmp_path / "new")
         [found] = open_destination(str(tmp_path)).run(places.find_datasets)
         assert not found.is_published
 
-    def test_a_mistyped_url_is_an_error(self, lake: Path, policy: Callable[[str], str], said: Said):
+    def test_a_mistyped_url_is_an_error(self, lake: Path, policy: Callable[[str], str], said: Said) -> None:
         for wrong in ("sale", "other", "tmp"):
             document = said(str(lake / wrong), "--policy", policy(ALL), status=2)
             assert "no dataset and no job of magicfs is at or below" in document["message"]
 
-    def test_too_many_directories_are_refused(self, lake: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_too_many_directories_are_refused(self, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(places, "_DIRECTORIES_MAX", 2)
         with pytest.raises(UsageError, match="more than 2 directories; nothing was changed"):
             open_destination(str(lake)).run(places.find_datasets)
 
 
 class TestMaintain:
-    def test_everything_is_done_for_each_dataset(self, lake: Path, policy: Callable[[str], str], said: Said):
+    def test_everything_is_done_for_each_dataset(
+        self, lake: Path, policy: Callable[[str], str], said: Said
+    ) -> None:
         first = magicfs.Dataset(str(lake / "sales")).history()[-1]
         publish(lake / "sales", "day=d0/n.bin", mode="overwrite", keep="1s")
         dead = open_job(lake / "deep/er/visits")
@@ -207,7 +209,9 @@ class TestMaintain:
         assert [one["compact"]["manifest"] for one in again["datasets"]] == [None, None]
         assert magicfs.Dataset(str(lake / "deep/er/visits")).verify().ok
 
-    def test_what_tags_and_days_hold_stays(self, lake: Path, policy: Callable[[str], str], said: Said):
+    def test_what_tags_and_days_hold_stays(
+        self, lake: Path, policy: Callable[[str], str], said: Said
+    ) -> None:
         at = magicfs.Dataset(str(lake / "sales"))
         at.tag("v1")
         publish(lake / "sales", "n.bin", mode="overwrite", keep="1s")
@@ -215,13 +219,15 @@ class TestMaintain:
         said(str(lake / "sales"), "--policy", policy(ALL))
         assert len(at.files(as_of="v1")) == 3
 
-    def test_only_some_parts_of_a_policy_are_done(self, lake: Path, policy: Callable[[str], str], said: Said):
+    def test_only_some_parts_of_a_policy_are_done(
+        self, lake: Path, policy: Callable[[str], str], said: Said
+    ) -> None:
         done = said(str(lake), "--policy", policy(ALL), "--only", "expire", "--only", "rewrite")
         assert [[*one][2:] for one in done["datasets"]] == [["expire"], ["expire"]]
 
     def test_text_for_people_names_each_dataset(
         self, lake: Path, policy: Callable[[str], str], capsys: pytest.CaptureFixture[str]
-    ):
+    ) -> None:
         assert main(["maintain", str(lake), "--policy", policy(ALL), "--dry-run"]) == 1
         lines = capsys.readouterr().out.splitlines()
         assert sum(line.startswith("dataset") for line in lines) == 2
@@ -229,7 +235,7 @@ class TestMaintain:
 
     def test_a_job_in_the_way_is_left_for_the_next_run(
         self, lake: Path, policy: Callable[[str], str], said: Said, monkeypatch: pytest.MonkeyPatch
-    ):
+    ) -> None:
         def denied(*_: object, **__: object) -> None:
             raise CommitDenied("job x is replacing files; nothing was deleted")
 
@@ -240,7 +246,7 @@ class TestMaintain:
 
     def test_a_broken_dataset_keeps_no_other_from_being_looked_after(
         self, lake: Path, policy: Callable[[str], str], said: Said
-    ):
+    ) -> None:
         for path in (lake / "deep/er/visits/_magicfs").glob("current.*"):
             path.write_text("{")
         done = said(str(lake), "--policy", policy(ALL), status=7)
@@ -249,7 +255,7 @@ class TestMaintain:
 
     def test_where_only_a_job_works_nothing_else_is_needed(
         self, tmp_path: Path, policy: Callable[[str], str], said: Said
-    ):
+    ) -> None:
         job = open_job(tmp_path / "new")
         young = said(
             str(tmp_path), "--policy", policy(ALL.replace('abort_after = "1s"', 'abort_after = "1d"'))
@@ -266,7 +272,7 @@ class TestDeadJobs:
         dry_run = limits.pop("dry_run", False)
         return open_destination(str(where)).run(end_dead_jobs, limits=Limits(**limits), dry_run=dry_run)
 
-    def test_a_sign_of_life_saves_an_old_job(self, tmp_path: Path):
+    def test_a_sign_of_life_saves_an_old_job(self, tmp_path: Path) -> None:
         job = open_job(tmp_path / "d")
         time.sleep(1.1)
         with job.task(1) as task:
@@ -275,7 +281,7 @@ class TestDeadJobs:
         assert (found.action, found.decide) == ("left", False)
         assert job.commit().files == 2
 
-    def test_an_upload_that_began_is_a_sign(self, tmp_path: Path):
+    def test_an_upload_that_began_is_a_sign(self, tmp_path: Path) -> None:
         job = open_job(tmp_path / "d", options={"tracking": "memory"})
         time.sleep(1.1)
         with job.task(1) as task, task.filesystem.open(f"{task.path}/more.bin", "wb") as file:
@@ -286,7 +292,7 @@ class TestDeadJobs:
     @pytest.mark.parametrize("ahead", [900, -900, 86_400 * 365])
     def test_no_wrong_clock_of_the_store_makes_a_job_old(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
-    ):
+    ) -> None:
         job = open_job(tmp_path / "d")
 
         async def wrong(*_: object) -> float:
@@ -298,7 +304,9 @@ class TestDeadJobs:
         assert f"the clock of the store differs from this one by {ahead:+.0f} s" in found.reason
         assert job.commit().files == 1
 
-    def test_no_wrong_clock_here_makes_a_job_old(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_no_wrong_clock_here_makes_a_job_old(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         job = open_job(tmp_path / "d")
         right = time.time
         monkeypatch.setattr(time, "time", lambda: right() + 7 * 86_400)
@@ -307,7 +315,7 @@ class TestDeadJobs:
         assert (found.action, found.decide) == ("left", True)
         assert job.commit().files == 1
 
-    def test_old_times_of_files_make_no_job_old(self, tmp_path: Path):
+    def test_old_times_of_files_make_no_job_old(self, tmp_path: Path) -> None:
         """The clock of the store was behind while the job worked, and was set right since."""
         job = open_job(tmp_path / "d")
         for path in (tmp_path / "d").rglob("*"):
@@ -316,7 +324,9 @@ class TestDeadJobs:
         assert found.action == "left"
         assert job.commit().files == 1
 
-    def test_a_drivers_clock_that_is_ahead_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_a_drivers_clock_that_is_ahead_is_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         right = time.time
         monkeypatch.setattr(time, "time", lambda: right() + 7 * 86_400)
         open_job(tmp_path / "d")
@@ -324,13 +334,13 @@ class TestDeadJobs:
         [found] = self.ended(tmp_path / "d")
         assert (found.action, found.decide, found.reason) == ("left", True, "its driver's clock was ahead")
 
-    def test_without_a_limit_open_jobs_are_left(self, tmp_path: Path):
+    def test_without_a_limit_open_jobs_are_left(self, tmp_path: Path) -> None:
         open_job(tmp_path / "d")
         time.sleep(1.1)
         [found] = self.ended(tmp_path / "d", abort_s=None)
         assert (found.action, found.decide, found.reason) == ("left", False, "the policy has no abort_after")
 
-    def test_a_job_that_waits_for_its_audit_is_for_a_person(self, tmp_path: Path):
+    def test_a_job_that_waits_for_its_audit_is_for_a_person(self, tmp_path: Path) -> None:
         from magicfs.audit import Rows
 
         where = tmp_path / "d"
@@ -340,7 +350,7 @@ class TestDeadJobs:
         [found] = self.ended(where)
         assert (found.found, found.action, found.decide) == ("unjudged", "left", True)
 
-    def test_a_malformed_job_object_is_for_a_person(self, tmp_path: Path):
+    def test_a_malformed_job_object_is_for_a_person(self, tmp_path: Path) -> None:
         open_job(tmp_path / "d")
         for path in (tmp_path / "d").rglob("job*.json"):
             path.write_text("{}")
@@ -352,7 +362,7 @@ class TestLeftovers:
     def sweep(self, where: Path, **how: Any) -> Any:
         return open_destination(str(where)).run(sweep_leftovers, **{"older_than_s": 1.0, **how})
 
-    def test_what_a_late_task_left_goes_once_it_is_old(self, tmp_path: Path):
+    def test_what_a_late_task_left_goes_once_it_is_old(self, tmp_path: Path) -> None:
         where = tmp_path / "d"
         job = publish(where, "a.bin", mode="append")
         late = where / f"__magic_job-{job.id}/job-{job.id}/00/tasks/attempt-000001-x/__base/late.bin.pending"
