@@ -89,6 +89,4 @@ def open_published(
     # Files of this machine are best opened as such.
     if filesystem.async_impl or file.version:
         return PublishedFile(reads, path, file)
-    opened = filesystem.open(path, "rb")
-    reads.check_local(path, file)
-    return opened
+    return reads.open_local(path, file, lambda at: filesystem.open(at, "rb"))

@@ -10,13 +10,15 @@ from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
 from magicfs.engine import Engine
-from magicfs.formats.job_options import JobOptions, Keep, Rollback
+from magicfs.formats.job_options import JobOptions, Rollback
 from magicfs.manifests.chain import READING
 from magicfs.past.copies import copy_what_is_gone
-from magicfs.past.effects import Effects, log_effects, of_rollback, refuse_loss
+from magicfs.past.effects import Effects, log_effects, of_rollback
+from magicfs.past.promise import keep_of
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
+from magicfs.protocol.period import NotSaid
 from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
@@ -64,7 +66,7 @@ class RollbackReport(JobReport):
 
 
 async def look_and_roll_back(
-    engine: Engine, location: Location, *, dry_run: bool, may_lose: bool, **how: Any
+    engine: Engine, location: Location, *, dry_run: bool, **how: Any
 ) -> RollbackReport:
     """``magicfs.Dataset.rollback``, on the store's loop; ``how`` is what ``roll_back`` takes."""
     context = await _context(engine, location, **how)
@@ -75,8 +77,6 @@ async def look_and_roll_back(
     run, effects = context.options.run_id, Effects()
     if run is None or await run_in_effect(engine.store, location.key, READING, run) is None:
         effects = await of_rollback(engine, location, context)
-        if not may_lose:
-            refuse_loss(effects, location.url, "roll back")
         advice = (
             _ADVICE if context.options.rollback.partitions is None and len(effects.publications) > 1 else ""
         )
@@ -91,7 +91,7 @@ async def roll_back(
     *,
     to: str | datetime,
     partitions: tuple[str, ...] | None = None,
-    keep_ms: int | None = None,
+    keep_ms: int | NotSaid | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job: ids.JobId,
@@ -107,7 +107,7 @@ async def _context(
     location: Location,
     to: str | datetime,
     partitions: tuple[str, ...] | None,
-    keep_ms: int | None,
+    keep_ms: int | NotSaid | None,
     keep_in_place: bool,
     run_id: str | None,
     job: ids.JobId,
@@ -119,7 +119,7 @@ async def _context(
             committer="magic",
             mode="overwrite" if partitions is None else "overwrite_partitions",
             run_id=run_id,
-            keep=Keep(ms=keep_ms, in_place=keep_in_place),
+            keep=await keep_of(engine, location, keep_ms, in_place=keep_in_place),
             rollback=Rollback(job=await job_as_of(engine, location, to), partitions=partitions),
         ),
     )

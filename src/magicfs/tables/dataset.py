@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from magicfs.datasets.connection import Destination, Way
     from magicfs.datasets.finders import Cluster
     from magicfs.formats.footer import Footer
+    from magicfs.formats.manifest import ManifestFile
     from magicfs.past.compact import CompactReport
     from magicfs.past.drop import DropReport, Where
     from magicfs.past.expire import ExpireReport
@@ -103,13 +104,12 @@ class Dataset(_Address):
             last: Only the files of the job that was published last.
             as_of: The dataset as it was then, as for ``to_arrow``.
         """
-        from magicfs.datasets.read import files_of_dataset
         from magicfs.past.file_facts import published_file
         from magicfs.protocol.modes import is_data
 
         place = self._opened(last or job is not None, as_of)
-        found = place.run(files_of_dataset, last, as_of, job)
-        return [published_file(found[key], place.location) for key in sorted(found) if is_data(key, "")]
+        found = _files_of(place, last, as_of, job)
+        return [published_file(found[key], place.location, key) for key in sorted(found) if is_data(key, "")]
 
     def to_arrow(
         self,
@@ -150,17 +150,18 @@ class Dataset(_Address):
             from magicfs.tables.arrow_dataset import arrow_dataset
         except ImportError as error:
             raise UsageError("to_arrow needs pyarrow; pip install 'magicfs[arrow]'") from error
-        from magicfs.datasets.read import files_of_dataset
         from magicfs.protocol.modes import is_data
         from magicfs.protocol.paths import prefix_of
 
         place = self._opened(last, as_of)
-        at, files = place.location, place.run(files_of_dataset, last, as_of)
+        at, files = place.location, _files_of(place, last, as_of)
         found = {key: one for key, one in files.items() if is_data(key, "")}
         if not found and schema is None:
             raise UsageError(f"the dataset {at.url} has no files; to_arrow(schema=…) reads it as empty")
-        named = {f"{prefix_of(at.path)}{key}": one for key, one in found.items()}
-        filesystem = PyFileSystem(PublishedFiles(place.filesystem, named, at))
+        base = prefix_of(at.path)
+        named = {f"{base}{key}": one for key, one in found.items()}
+        places = {f"{base}{key}": f"{base}{one.key}" for key, one in found.items() if one.key != key}
+        filesystem = PyFileSystem(PublishedFiles(place.filesystem, named, at, places))
         how = {"schema": schema, "partitioning": partitioning, "format": format, "filesystem": filesystem}
         return arrow_dataset(list(found), at.path, **how)
 
@@ -238,9 +239,9 @@ class Dataset(_Address):
         This takes back everything published since, including other days, unless you name ``partitions``. A
         run that was taken back counts as not published: if you run it again, it publishes.
 
-        Files that still exist because later jobs kept them (``keep``) are not copied. A file that exists only
-        as an old version in the bucket is copied by the store, under another name. If this process dies,
-        ``recover`` finishes the rollback. A second call publishes the same state once more; with the same
+        Files that are still in their places are not copied. A file that a later job moved aside, or that is
+        only an old version, is copied under another name. If this process dies, ``recover`` finishes the
+        rollback. A second call publishes the same state once more; with the same
         ``run_id`` it changes nothing.
 
         Args:
@@ -249,10 +250,11 @@ class Dataset(_Address):
             partitions: Roll back only these directories, relative to the destination, such as
                 ``"day=2026-01-01"``, with everything below them. By default, everything is rolled back.
             dry_run: Change nothing; report which files would be removed and which restored.
-            keep: How long removed files stay, such as ``"7d"``, so that you can undo this rollback; None
-                deletes them for good. You can leave it out only if other jobs keep all of these files.
-            keep_in_place: Whether they stay visible even on a bucket with versions, for readers that cannot
-                read versions, such as those of Iceberg and Delta tables.
+            keep: How long removed files are kept, such as ``"7d"``, so that you can undo this rollback; None
+                deletes them for good. By default as long as the newest job that still keeps files promised, or
+                7 days.
+            keep_in_place: Whether they stay where they are, for readers that know only names, such as those
+                of Iceberg and Delta tables. Implied for a table of ``magicfs.catalogs.Delta`` without ``keep``.
             run_id: Name of the run: a second rollback with this name does nothing.
             job_id: An unused id for the new job; by default a random UUID.
 
@@ -262,9 +264,9 @@ class Dataset(_Address):
         Raises:
             ObjectNotFound: There is no such publication, or its files were deleted or overwritten since;
                 nothing was changed.
-            UsageError: Files would be deleted for good, and ``keep`` was not given; or ``to`` matches several
-                publications, or the state at that time is not known; or a partition exists neither now nor
-                then; or you gave ``keep_in_place`` without ``keep``. Nothing was changed.
+            UsageError: ``to`` matches several publications, or the state at that time is not known; or a
+                partition exists neither now nor then; or you gave ``keep_in_place`` with ``keep=None``.
+                Nothing was changed.
             CommitDenied: Another job is changing the destination; nothing was changed.
         """
         from magicfs.datasets.connection import on_destination
@@ -309,10 +311,9 @@ class Dataset(_Address):
             job_id: As for ``rollback``.
 
         Raises:
-            UsageError: Files would be deleted for good, and ``keep`` was not given; or you chose no files, or
-                the choice is malformed; or you gave ``keep_in_place`` without ``keep``; or files have, or may
-                have, both rows that match ``where`` and rows that do not; or files are in no manifest.
-                Nothing was changed.
+            UsageError: You chose no files, or the choice is malformed; or you gave ``keep_in_place`` with
+                ``keep=None``; or files have, or may have, both rows that match ``where`` and rows that do
+                not; or files are in no manifest. Nothing was changed.
             ObjectNotFound: Nothing is published there, or a publication in ``jobs`` does not exist.
             CommitDenied: Another job is changing or has changed the same files; nothing was changed.
         """
@@ -604,9 +605,8 @@ class Dataset(_Address):
     def _new_job(self, keep: Any, keep_in_place: bool, run_id: str | None, job_id: Any) -> dict[str, Any]:
         """What verbs take that publish a job."""
         return {
-            "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
+            "keep_ms": keep if keep is NOT_SAID else kept_for(keep, keep_in_place=keep_in_place),
             "keep_in_place": keep_in_place,
-            "may_lose": keep is not NOT_SAID,
             "run_id": run_id,
             "job": ids.job_id(uuid4() if job_id is None else job_id),
             **self._way,
@@ -639,3 +639,15 @@ class Dataset(_Address):
             return lines if len(lines) > 1 else [*lines, ("newest", "nothing was published there")]
         except Exception as error:  # noqa: BLE001 - nobody has asked for a request
             return [*lines, ("problem", str(error))]
+
+
+def _files_of(
+    place: Destination, last: bool, as_of: str | datetime | None, job: str | None = None
+) -> Mapping[str, ManifestFile]:
+    """The files by relative keys, each with the key where it lies now."""
+    from magicfs.datasets.read import files_of_dataset
+    from magicfs.past.earlier_files import files_as_of
+
+    if as_of is not None:
+        return place.run(files_as_of, as_of)
+    return place.run(files_of_dataset, last, job)

@@ -64,9 +64,7 @@ def open_file(destination: Destination, path: str, file: Named) -> Any:
     reads = NamedReads(destination.filesystem, destination.location)
     if not getattr(destination.filesystem, "local_file", False):
         return pa.PythonFile(PublishedFile(reads, path, file), mode="r")
-    opened = pa.OSFile(path, "rb")
-    reads.check_local(path, file)
-    return opened
+    return reads.open_local(path, file, lambda at: pa.OSFile(at, "rb"))
 
 
 def columns_of(source: Any, key: str, file_format: str) -> pa.Schema:

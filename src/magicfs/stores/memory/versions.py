@@ -48,8 +48,8 @@ class MemoryVersions:
     async def copy_part(
         self, key: str, upload_id: str, number: int, source: tuple[str, str], start: int, size: int
     ) -> Part:
-        body = self._held("copy_part", *source).body[start : start + size]
-        return await self._store.put_part(key, upload_id, number, body)
+        held = self._held("copy_part", *source).body if source[1] else await self._store.get(source[0])
+        return await self._store.put_part(key, upload_id, number, held[start : start + size])
 
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
         if len(versions) > self._store.capabilities.bulk_delete_max:

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="roll back only this directory relative to URL, such as day=2026-01-01; may be repeated",
     )
-    add_asked_of_job(parser, "rollback", "how long to keep the files published since, such as 7d")
+    add_asked_of_job(parser, "rollback", "how long to keep the files published since; default: 7d")
 
 
 def run(arguments: argparse.Namespace) -> int:
