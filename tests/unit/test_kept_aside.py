@@ -157,7 +157,7 @@ class TestKeeping:
         assert b'"aside"' in raw.split(b'"objects"')[0], "required"
         for forged in (b"1", b'"yes"', b"[true]"):
             with pytest.raises(FormatError):
-                deletions.read_below("path", re.sub(rb'("aside": ?)true', rb"\1" + forged, raw), DEST)
+                deletions.read_below("path", re.sub(rb'("aside": ?)true', rb"\g<1>" + forged, raw), DEST)
 
 
 class TestReaders:
