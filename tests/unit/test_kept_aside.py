@@ -110,7 +110,7 @@ class TestKeeping:
         plain.published({"a.bin": b"1"})
         job = plain.job("overwrite", keep="7d")
         commits = plain.wrote(job, {"b.bin": b"2"})
-        (old,) = [name for name in plain.data()]
+        (old,) = plain.data()
 
         def overwrite(request: Request) -> None:
             if request.operation == "copy" and "/_magicfs/kept/" in request.target:
@@ -368,7 +368,7 @@ class TestDeaths:
             moment = (
                 2 * DAY_MS
                 + scene.elsewhere(lambda one: chain.read_pointer(one.store, DEST, READING))[0].changed_ms
-            )  # noqa: E501
+            )
             done = scene.lived(lambda: expire_kept(engine, place, now_ms=moment))  # noqa: B023
             assert (read(scene), read(scene, second.id)) == ([b"4"], [b"3"])
             expire(scene, days=2)

@@ -25,8 +25,8 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.manifests import chain, footers
-from magicfs.manifests.comparison import compare
-from magicfs.manifests.kept import places_aside
+from magicfs.manifests.comparison import compare, is_file
+from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.past.extension import files_gone, restored_files
 from magicfs.protocol import ids, paths
 from magicfs.protocol.file_options import METADATA
@@ -41,7 +41,7 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.sets import StoreSets
 
-__all__ = ["copy_what_is_gone"]
+__all__ = ["copied_files", "copy_what_is_gone"]
 
 _TASK_FILES: Final = 1000
 """Most files of what counts as one task."""
@@ -62,30 +62,31 @@ async def copy_what_is_gone(engine: Engine, context: JobContext, conditions: Con
     Raises ObjectNotFound if a file is gone for good; whoever sets the job up aborts it then.
     """
     destination = context.layout.destination
-    files = await restored_files(engine, context, conditions)
-    places = await places_aside(engine.store, destination, conditions, files)
-    gone = await _gone(engine, destination, files, places)
-    if lost := [one.key for one in gone if not (one.version or one.key in places)]:
+    job, files = context.options.rollback.job, await restored_files(engine, context, conditions)
+    assert job is not None
+    lying = await lying_where_they_are(engine, destination, files)
+    gone = await _gone(engine, destination, files, lying)
+    if lost := [one.key for one in gone if not lying[one.key].version and lying[one.key] is one]:
         raise files_gone(engine, context, lost)
-    copied = await _copied(engine, context, conditions, gone, places) if gone else JobOutput()
+    copied = await copied_files(engine, context, conditions, job, gone, lying) if gone else JobOutput()
     names = {one.key for one in gone}
     copied.restored = {key: file for key, file in files.items() if key not in names}
     return copied
 
 
 async def _gone(
-    engine: Engine, destination: str, files: Mapping[str, ManifestFile], places: Mapping[str, str]
+    engine: Engine, destination: str, files: Mapping[str, ManifestFile], lying: Mapping[str, ManifestFile]
 ) -> list[ManifestFile]:
     """The files that are not there any more, if there is one that could be copied."""
     by_version = engine.store.capabilities.versions and any(one.version for one in files.values())
-    if not (by_version or places):
+    if not by_version and files == lying:
         return []
     found = await compare(engine, destination, files)
     return [files[key] for key in (*found.missing, *found.altered)]
 
 
 async def _footers(
-    engine: Engine, context: JobContext, conditions: Conditions, files: Sequence[ManifestFile]
+    engine: Engine, context: JobContext, conditions: Conditions, job: str, files: Sequence[ManifestFile]
 ) -> dict[str, Footer]:
     """What the files say of themselves, as it was kept with them, by relative keys.
 
@@ -94,26 +95,31 @@ async def _footers(
     if all(one.rows is None for one in files):
         return {}
     store, destination = engine.store, context.layout.destination
-    below = chain.chain(store, destination, conditions, start=context.options.rollback.job, hidden="readable")
+    below = chain.chain(store, destination, conditions, start=job, hidden="readable")
     try:
         return await footers.footers_of_files(store, destination, below, {one.key: one for one in files})
     except FormatError:
         return {}
 
 
-async def _copied(
+async def copied_files(
     engine: Engine,
     context: JobContext,
     conditions: Conditions,
-    gone: Sequence[ManifestFile],
-    places: Mapping[str, str],
+    job: str,
+    files: Sequence[ManifestFile],
+    lying: Mapping[str, ManifestFile],
 ) -> JobOutput:
-    said = await _footers(engine, context, conditions, gone)
+    """Copies of files that a job had published, each under a name of its own. ``lying``: where they are now.
+
+    Raises ObjectNotFound if one is gone.
+    """
+    said = await _footers(engine, context, conditions, job, files)
     sets, taking = StoreSets(engine, context), job_output.Taking(engine, context)
-    for number, start in enumerate(range(0, len(gone), _TASK_FILES)):
+    for number, start in enumerate(range(0, len(files), _TASK_FILES)):
         task = ids.task_id(number)
         attempt = ids.attempt_id(task, token_hex(4))
-        copies = await _copy_all(engine, context, gone[start : start + _TASK_FILES], said, places)
+        copies = await _copy_all(engine, context, job, files[start : start + _TASK_FILES], said, lying)
         extras = once_each([one.extra_data for one in copies])
         copies = [
             replace(one, job_id=context.job, task_id=attempt, extra_data=extra)
@@ -128,21 +134,17 @@ async def _copied(
 async def _copy_all(
     engine: Engine,
     context: JobContext,
+    job: str,
     files: Sequence[ManifestFile],
     said: Mapping[str, Footer],
-    places: Mapping[str, str],
+    lying: Mapping[str, ManifestFile],
 ) -> list[Pending]:
-    sources = {
-        **{one.key: (one.key, one.version or "") for one in files},
-        **{k: (p, "") for k, p in places.items()},
-    }
-
     async def copy(file: ManifestFile) -> Pending:
         taken = Taken(said.get(file.key), file.checksum)
         try:
-            return await _copy(engine, context, file, sources[file.key], taken)
+            return await _copy(engine, context, file, lying[file.key], taken)
         except ObjectNotFound as error:
-            raise files_gone(engine, context, [file.key]) from error
+            raise files_gone(engine, context, [file.key], job) from error
 
     if engine.store.capabilities.versions:
         return await gathered(files, copy, engine.concurrency)
@@ -150,17 +152,17 @@ async def _copy_all(
 
 
 async def _copy(
-    engine: Engine, context: JobContext, file: ManifestFile, source: tuple[str, str], taken: Taken
+    engine: Engine, context: JobContext, file: ManifestFile, source: ManifestFile, taken: Taken
 ) -> Pending:
-    """``source``: the key relative to the destination where it lies, and the version, if it is one."""
+    """``source``: the same where it lies."""
     store, destination = engine.store, context.layout.destination
-    place, version = paths.join(destination, source[0]), source[1]
+    place, version = paths.join(destination, source.key), source.version or ""
     key = copied_key(destination, file.key, context.job)
     head = await (
         cast("VersionStore", store).versions().head(place, version) if version else store.head(place)
     )
-    if head.size != file.size:
-        raise files_gone(engine, context, [file.key])
+    if not version and not is_file(head, source):
+        raise ObjectNotFound("copy", f"{store.bucket}/{place}", "another file is there")
     known = store.capabilities.uploads.options
     options: dict[str, Any] = {**head.description, METADATA: dict(head.metadata)}
     write_id = uuid4().hex

@@ -30,7 +30,7 @@ from magicfs.transaction.planning import Choice, Look, look, naming
 from magicfs.transaction.record import JobRecord
 from magicfs.transaction.taken_back import in_effect
 
-__all__ = ["Effects", "Files", "log_effects", "of_drop", "of_rollback", "partition_names"]
+__all__ = ["NO_FILES", "Effects", "Files", "log_effects", "of_drop", "of_rollback", "partition_names"]
 
 
 def partition_names(partitions: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -92,6 +92,9 @@ class Files:
         return {"files": self.files, "bytes": self.bytes, "keys": list(self.keys)}
 
 
+NO_FILES: Final = Files()
+
+
 @dataclass(frozen=True, slots=True)
 class Effects:
     """The planned changes of a rollback or a drop.
@@ -105,9 +108,9 @@ class Effects:
     """
 
     publications: tuple[Publication, ...] = ()
-    gone: Files = Files()
-    back: Files = Files()
-    lost: Files = Files()
+    gone: Files = NO_FILES
+    back: Files = NO_FILES
+    lost: Files = NO_FILES
     kept_ms: int | None = None
 
     @property

@@ -241,13 +241,15 @@ async def restored_files(
     }
 
 
-def files_gone(engine: Engine, context: JobContext, keys: Sequence[str]) -> ObjectNotFound:
-    """The error of a rollback to files that are gone, whose relative keys are given."""
+def files_gone(
+    engine: Engine, context: JobContext, keys: Sequence[str], job: str | None = None
+) -> ObjectNotFound:
+    """The error of a rollback to files of a job that are gone, whose relative keys are given."""
     return ObjectNotFound(
         "rollback",
         f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
-        f"{len(keys)} files that were published with job {context.options.rollback.job} were deleted or "
-        "overwritten by later jobs, or are being deleted; nothing was changed",
+        f"{len(keys)} files that were published with job {job or context.options.rollback.job} were deleted "
+        "or overwritten by later jobs, or are being deleted; nothing was changed",
         hint="publish with keep= to keep replaced files for a time",
     )
 

@@ -12,9 +12,11 @@ from magicfs.datasets.connection import told_as_newest
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions, Rollback
 from magicfs.manifests.chain import READING
+from magicfs.past.chosen_partitions import partitions_where
 from magicfs.past.copies import copy_what_is_gone
 from magicfs.past.effects import Effects, log_effects, of_rollback
 from magicfs.past.promise import keep_of
+from magicfs.past.row_condition import Condition
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
@@ -91,13 +93,14 @@ async def roll_back(
     *,
     to: str | datetime,
     partitions: tuple[str, ...] | None = None,
+    where: Condition | None = None,
     keep_ms: int | NotSaid | None = None,
     keep_in_place: bool = False,
     run_id: str | None = None,
     job: ids.JobId,
 ) -> JobReport:
     """``rollback``, on the store's loop, for callers who have looked before what it changes."""
-    asked = (to, partitions, keep_ms, keep_in_place, run_id, job)
+    asked = (to, partitions, where, keep_ms, keep_in_place, run_id, job)
     context = await _context(engine, location, *asked)
     return await _publish(engine, location, context)
 
@@ -107,11 +110,14 @@ async def _context(
     location: Location,
     to: str | datetime,
     partitions: tuple[str, ...] | None,
+    where: Condition | None,
     keep_ms: int | NotSaid | None,
     keep_in_place: bool,
     run_id: str | None,
     job: ids.JobId,
 ) -> JobContext:
+    if where is not None:
+        partitions = await partitions_where(engine, location, to, where)
     return JobContext(
         url=location.url,
         layout=WorkLayout(location.key, job),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from magicfs.formats.footer import Footer
     from magicfs.formats.manifest import ManifestFile
     from magicfs.past.compact import CompactReport
+    from magicfs.past.difference import DiffReport
     from magicfs.past.drop import DropReport, Where
     from magicfs.past.expire import ExpireReport
     from magicfs.past.file_facts import PublishedFile
@@ -223,11 +224,63 @@ class Dataset(_Address):
 
         return history(self.url, limit=limit, **self._way)
 
+    def diff(self, a: str | datetime, b: str | datetime | None = None) -> DiffReport:
+        """Return what differs between two publications: files, rows, bytes, partitions, columns.
+
+        It reads manifests only, and no file. A copy that a rollback made counts as the file that it copied.
+        A second call compares again.
+
+        Args:
+            a: The first publication: a job id, a run id, a tag or a time, as for ``to_arrow(as_of=…)``.
+            b: The second one; by default the dataset as it is now.
+
+        Raises:
+            ObjectNotFound: There is no such publication.
+            UsageError: The name matches several publications, or the state at that time is not known.
+        """
+        from magicfs.datasets.connection import on_destination
+        from magicfs.past.difference import difference
+
+        return on_destination(difference, self.url, **self._way, a=a, b=b)
+
+    def cherry_pick(
+        self,
+        which: str,
+        *,
+        dry_run: bool = False,
+        run_id: str | None = None,
+        job_id: UUID | str | None = None,
+    ) -> RollbackReport:
+        """Publish the files that one earlier job added once more, next to today's, as a new job that appends.
+
+        Files that the dataset still shows, also as copies, are left out. The others are copied under new
+        names: from their places, from where later jobs moved them, or from old versions of the bucket.
+        Nothing is removed. If this process dies, ``recover`` finishes the job or reports it. A second call adds
+        nothing and raises ``UsageError``; where two may run at once, give both the same ``run_id``.
+
+        Args:
+            which: The publication: a job id, a run id or a tag.
+            dry_run: Change nothing; report which files would be added.
+            run_id: Name of the run: a second call with this name does nothing.
+            job_id: An unused id for the new job; by default a random UUID.
+
+        Raises:
+            ObjectNotFound: There is no such publication, or its files were deleted or overwritten since.
+            UsageError: The dataset shows all of its files already. Nothing was changed.
+        """
+        from magicfs.datasets.connection import on_destination
+        from magicfs.past.cherry_pick import cherry_pick
+
+        job = ids.job_id(uuid4() if job_id is None else job_id)
+        how = {"which": which, "dry_run": dry_run, "run_id": run_id, "job": job}
+        return on_destination(cherry_pick, self.url, **self._way, **how)
+
     def rollback(
         self,
         to: str | datetime,
         *,
         partitions: str | Sequence[str] | None = None,
+        where: str | None = None,
         dry_run: bool = False,
         keep: str | timedelta | NotSaid | None = NOT_SAID,
         keep_in_place: bool = False,
@@ -249,12 +302,15 @@ class Dataset(_Address):
                 means the newest publication of the run.
             partitions: Roll back only these directories, relative to the destination, such as
                 ``"day=2026-01-01"``, with everything below them. By default, everything is rolled back.
+            where: Roll back only the partitions that meet this condition on Hive partition values, such as
+                ``"day >= '2026-01-01'"``, instead of ``partitions``.
             dry_run: Change nothing; report which files would be removed and which restored.
             keep: How long removed files are kept, such as ``"7d"``, so that you can undo this rollback; None
-                deletes them for good. By default as long as the newest job that still keeps files promised, or
-                7 days.
+                deletes them for good. By default as long as the newest job promised that still keeps files,
+                or 7 days.
             keep_in_place: Whether they stay where they are, for readers that know only names, such as those
-                of Iceberg and Delta tables. Implied for a table of ``magicfs.catalogs.Delta`` without ``keep``.
+                of Iceberg and Delta tables. Without ``keep`` implied for a table of
+                ``magicfs.catalogs.Delta``.
             run_id: Name of the run: a second rollback with this name does nothing.
             job_id: An unused id for the new job; by default a random UUID.
 
@@ -272,9 +328,13 @@ class Dataset(_Address):
         from magicfs.datasets.connection import on_destination
         from magicfs.past.effects import partition_names
         from magicfs.past.rollback import look_and_roll_back
+        from magicfs.past.row_condition import parse_condition
 
         how = self._new_job(keep, keep_in_place, run_id, job_id)
+        if where is not None and partitions is not None:
+            raise UsageError("give partitions or where, not both; nothing was changed")
         how |= {"to": to, "partitions": partition_names(partitions), "dry_run": dry_run}
+        how |= {"where": None if where is None else parse_condition(where)}
         return on_destination(look_and_roll_back, self.url, **how)
 
     def drop(
@@ -585,6 +645,8 @@ class Dataset(_Address):
     ato_pandas: Final = awaitable(to_pandas)
     afooters: Final = awaitable(footers)
     ahistory: Final = awaitable(history)
+    adiff: Final = awaitable(diff)
+    acherry_pick: Final = awaitable(cherry_pick)
     arollback: Final = awaitable(rollback)
     adrop: Final = awaitable(drop)
     atag: Final = awaitable(tag)
