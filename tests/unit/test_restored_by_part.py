@@ -85,7 +85,7 @@ class TestDiff:
         assert (found.rows_added, found.rows_removed) == (2, 1)
         assert found.columns == ("+ y: double", "- x: int64", "n: int64 -> string")
         assert main(["log", url, "--diff", one, two, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out) == found.to_dict()
+        assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found.to_dict()))
         assert main(["log", url, "--diff", one, two]) == 0
         assert "+ y: double" in capsys.readouterr().out
 

@@ -57,7 +57,7 @@ async def cherry_pick(
         await transaction.abort((), found.driver, given=False)
         if found.published is None:
             raise UsageError(
-                f"all files of job {source} are in {location.url} now; nothing was changed; choose another job"
+                f"all files of job {source} are in {location.url} now; nothing was changed; choose another"
             )
         return RollbackReport.of(
             JobReport.before(found.published, location.url, "magic", "append"), Effects()

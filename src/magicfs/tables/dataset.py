@@ -147,7 +147,7 @@ class Dataset(_Address):
         try:
             from pyarrow.fs import PyFileSystem
 
-            from magicfs.datasets.arrow_files import PublishedFiles
+            from magicfs.reading.arrow_files import PublishedFiles
             from magicfs.tables.arrow_dataset import arrow_dataset
         except ImportError as error:
             raise UsageError("to_arrow needs pyarrow; pip install 'magicfs[arrow]'") from error
@@ -255,8 +255,8 @@ class Dataset(_Address):
 
         Files that the dataset still shows, also as copies, are left out. The others are copied under new
         names: from their places, from where later jobs moved them, or from old versions of the bucket.
-        Nothing is removed. If this process dies, ``recover`` finishes the job or reports it. A second call adds
-        nothing and raises ``UsageError``; where two may run at once, give both the same ``run_id``.
+        Nothing is removed. If this process dies, ``recover`` finishes the job or reports it. A second call
+        adds nothing and raises ``UsageError``; where two may run at once, give both the same ``run_id``.
 
         Args:
             which: The publication: a job id, a run id or a tag.

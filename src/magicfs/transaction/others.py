@@ -341,8 +341,8 @@ class _Look:
         except FormatError as error:
             self._dataset(parent, f"another dataset, which cannot be read ({error})")
             return
-        # What is kept by its version, or aside, is not deleted with the name.
-        kept = here(one.key for objects in lists.values() for one in objects if one.in_place)
+        # What is kept by its version is not deleted with the name.
+        kept = here(one.key for objects in lists.values() for one in objects if not one.version)
         if kept is not None:
             what = f"another dataset, which keeps replaced files here until magicfs maintain, such as {kept}"
             self._dataset(parent, what)

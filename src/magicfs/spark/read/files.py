@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.named_reads import NamedReads
-from magicfs.datasets.published_file import PublishedFile
 from magicfs.errors import UsageError
 from magicfs.manifests.comparison import Named
+from magicfs.reading.named_reads import NamedReads
+from magicfs.reading.published_file import PublishedFile
 from magicfs.spark.read import text
 from magicfs.spark.read.declared import found_columns
 from magicfs.tables.formats import FORMATS

@@ -7,8 +7,8 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.named_reads import NamedReads
 from magicfs.manifests.comparison import Named
+from magicfs.reading.named_reads import NamedReads
 from magicfs.runtime.process_end import shared_with_threads
 
 __all__ = ["PublishedFile", "open_published"]

@@ -14,8 +14,6 @@ from fsspec.spec import AbstractFileSystem
 from pyarrow.fs import FSSpecHandler
 
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.named_reads import NamedReads
-from magicfs.datasets.published_file import open_published
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.manifests import chain
@@ -23,6 +21,8 @@ from magicfs.manifests.comparison import Named
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
+from magicfs.reading.named_reads import NamedReads
+from magicfs.reading.published_file import open_published
 from magicfs.runtime.process_end import shared_with_threads
 
 __all__ = ["PublishedFiles", "one_file"]
