@@ -237,11 +237,7 @@ class PastScene:
         expires = self.deed in EXPIRES
         if done and not expires and not self.seen_new:
             self.violations.append("it said that it was done, and readers see the old dataset")
-        kept, may_stay = self.promised, frozenset[str]()
-        if expires and not done:
-            may_stay = self.over
-        elif not expires:
-            kept |= self.over
+        kept = self.promised if expires else self.promised | self.over
         if self.seen_new and self.deed in KEEPS:
             kept |= self.old
             if self._keeping() <= set(JOBS):
@@ -251,7 +247,7 @@ class PastScene:
         if done and self.deed == "expire":
             self._check_gone(self.over)
         self.violations += [f"{name} was to be kept" for name in kept if not self.there(name)]
-        self.check_listing(frozenset())
+        self.check_listing()
         marked = f"{DESTINATION}/_SUCCESS" in self.world.objects
         if marked == (self.seen_new and self.deed == "unmarked"):
             self.violations.append(f"_SUCCESS is {'' if marked else 'not '}there")
@@ -268,17 +264,17 @@ class PastScene:
         assert pointer is not None
         return {one["jobId"] for one in document_of(pointer.body).get("keeping", ())}
 
-    def check_listing(self, kept: frozenset[str], may_stay: frozenset[str] = frozenset()) -> None:
-        """Nothing is there but what is shown and what is kept; nothing is left of any work."""
+    def check_listing(self) -> None:
+        """Nothing is listed but what is shown; nothing is left of any work."""
         _, shown = self.view()
         listed = {
             paths.relative_to(key, DESTINATION)
             for key in self.world.objects
             if paths.is_under(key, DESTINATION) and paths.is_visible(key, DESTINATION)
         }
-        if more := listed - shown - kept - may_stay:
-            self.violations.append(f"{sorted(more)} is there, which nobody shows or keeps")
-        if missing := (shown | kept) - listed:
+        if more := listed - shown:
+            self.violations.append(f"{sorted(more)} is listed, which nobody shows")
+        if missing := shown - listed:
             self.violations.append(f"{sorted(missing)} is not there")
         self.violations += [f"{key} is left" for key in self.world.objects if "/__magic" in key]
         self.violations += [f"an upload of {one.key} is left" for one in self.world.uploads.values()]
