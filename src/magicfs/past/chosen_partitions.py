@@ -22,7 +22,7 @@ async def partitions_where(
 ) -> tuple[str, ...]:
     """The partitions, as they are now and were then, of which the condition holds.
 
-    Raises UsageError if it asks about what partitions do not tell, or of none it holds.
+    Raises UsageError if it asks about other values than those of partitions, or none meets it.
     """
     then = await view_at(engine, location, await job_as_of(engine, location, to))
     now = await current_view(engine, location)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
-from typing import Any, Final
+from typing import Final
 
 from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.datasets.footers import footers_of_view
@@ -64,11 +64,6 @@ class DiffReport(Report):
             ("columns", "; ".join(self.columns)),
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        plain = asdict(replace(self, added=NO_FILES, removed=NO_FILES))
-        return {**plain, "added": self.added.to_dict(), "removed": self.removed.to_dict()}
-
 
 async def difference(
     engine: Engine, location: Location, *, a: str | datetime, b: str | datetime | None
@@ -76,12 +71,9 @@ async def difference(
     """``magicfs.Dataset.diff``, on the store's loop."""
     before, after = [await _view(engine, location, one) for one in (a, b)]
     old, new = (_data(location, one) for one in (before, after))
-    copies = originals(new, old)
-    same = {key for key in new if key in old and _is_one(old[key], new[key])} | copies.keys()
-    added = {key: one for key, one in new.items() if key not in same}
-    stay = same | set(copies.values())
-    removed = {key: one for key, one in old.items() if key not in stay}
-    directories = sorted({key.rpartition("/")[0] for key in (*added, *removed)})
+    added, removed = _apart(old, new)
+    differs = bool(added or removed)
+    directories = sorted({key.rpartition("/")[0] for key in (*added, *removed)} - {""})
     return DiffReport(
         location.url,
         before.head.job_id,
@@ -90,12 +82,24 @@ async def difference(
         removed=_files(removed),
         rows_added=_rows(added),
         rows_removed=_rows(removed),
-        partitions=tuple([one for one in directories if one][:_NAMED_MAX]),
+        partitions=tuple(directories[:_NAMED_MAX]),
         columns=_changes(
-            await _columns(engine, location, before, old if added or removed else {}),
-            await _columns(engine, location, after, new if added or removed else {}),
+            await _columns(engine, location, before, old if differs else {}),
+            await _columns(engine, location, after, new if differs else {}),
         ),
     )
+
+
+_FilesByKey = dict[str, ManifestFile]
+
+
+def _apart(old: _FilesByKey, new: _FilesByKey) -> tuple[_FilesByKey, _FilesByKey]:
+    """The files that only the new state has, and those that only the old one has."""
+    copies = originals(new, old)
+    same = {key for key in new if key in old and _is_one(old[key], new[key])}
+    added = {key: one for key, one in new.items() if key not in same and key not in copies}
+    stay = same | set(copies.values())
+    return added, {key: one for key, one in old.items() if key not in stay}
 
 
 def originals(keys: Collection[str], old: Collection[str]) -> dict[str, str]:
@@ -137,7 +141,7 @@ def _with_rows(files: Files, rows: int | None) -> str:
 async def _columns(
     engine: Engine, location: Location, view: View, files: Mapping[str, ManifestFile]
 ) -> dict[str, str]:
-    """The types of the columns of some files, by name, as far as footers tell."""
+    """The types of the columns of some files, by name, as far as footers record them."""
     if all(one.rows is None for one in files.values()):
         return {}
     found = await footers_of_view(engine, location, view.head.job_id, files)

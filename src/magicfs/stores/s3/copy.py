@@ -50,12 +50,7 @@ class Requests(Protocol):
 
 
 async def copy(
-    store: Requests,
-    source: str,
-    destination: str,
-    defaults: Mapping[str, Any],
-    limits: PartLimits,
-    etag: str,
+    store: Requests, source: str, destination: str, defaults: Mapping[str, Any], limits: PartLimits, etag: str
 ) -> int:
     """Copy an object; see ``Store.copy``.
 
