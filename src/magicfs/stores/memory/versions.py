@@ -48,8 +48,8 @@ class MemoryVersions:
     async def copy_part(
         self, key: str, upload_id: str, number: int, source: tuple[str, str], start: int, size: int
     ) -> Part:
-        held = self._held("copy_part", *source).body if source[1] else await self._store.get(source[0])
-        return await self._store.put_part(key, upload_id, number, held[start : start + size])
+        body = self._held("copy_part", *source).body[start : start + size]
+        return await self._store.put_part(key, upload_id, number, body)
 
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
         if len(versions) > self._store.capabilities.bulk_delete_max:
@@ -67,7 +67,8 @@ class MemoryVersions:
                     yield one
 
     def _held(self, operation: str, key: str, version: str) -> Held:
-        found = self._store.contents(operation, key).version(key, version)
+        contents = self._store.contents(operation, key)
+        found = contents.version(key, version) if version else contents.objects.get(key)
         if found is None:
             raise ObjectNotFound(operation, self._store.path(key), f"no such version: {version}")
         return found
