@@ -108,4 +108,5 @@ def _all_plain(objects: Sequence[Any]) -> bool:
 
 
 def _kept(one: OldObject) -> dict[str, str | bool]:
-    return {} if one.in_place else {"version": one.version} if one.version else {"aside": True}
+    version: dict[str, str | bool] = {"version": one.version} if one.version else {}
+    return {**version, "aside": True} if one.aside else version
