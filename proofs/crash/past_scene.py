@@ -15,6 +15,7 @@ from typing import Any, Self
 from magicfs import datasets
 from magicfs.datasets.abort import abort_job
 from magicfs.errors import CommitDenied, UsageError
+from magicfs.formats import deletions
 from magicfs.manifests.kept import place_aside
 from magicfs.past.compact import compact_chain
 from magicfs.past.drop import DropReport, Order, drop_files
@@ -206,9 +207,17 @@ class PastScene:
         return body in found if body is not None else bool(found)
 
     def aside(self, name: str) -> list[bytes]:
-        """What lies where jobs have moved a file that the pointer says they keep."""
-        places = [place_aside(DESTINATION, job, name) for job in self._keeping()]
+        """What lies where jobs have moved a file, as the pointer and their lists say."""
+        places = [place_aside(DESTINATION, job, name) for job in self._keeping() if self._lists(job, name)]
         return [self.world.objects[key].body for key in places if key in self.world.objects]
+
+    def _lists(self, job: str, name: str) -> bool:
+        """Whether a list of a job says that it has moved a file aside."""
+        start = f"{DESTINATION}/_magicfs/{job}/kept-"
+        lists = [
+            deletions.read(key, one.body) for key, one in self.world.objects.items() if key.startswith(start)
+        ]
+        return any(one.aside and one.key == name for objects in lists for one in objects)
 
     def look(self) -> None:
         """What readers see now."""
