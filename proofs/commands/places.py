@@ -127,7 +127,8 @@ class Place:
             )
         if (left := scene.work()) or scene.uploads():
             raise Trouble(f"left over: {left} {scene.uploads()}")
-        if lost := [name for name, is_due in kept.items() if not is_due and name not in data]:
+        everything = set(scene.below())
+        if lost := [name for name, is_due in kept.items() if not is_due and name not in everything]:
             raise Trouble(f"not kept as was promised: {lost}")
         scene.published({"p=9/last.bin": b"last"})
         if len(self._seen()) != len(seen) + 1:
@@ -143,7 +144,7 @@ class Place:
         ).items():
             for one in objects:
                 if not one.version:
-                    name = paths.relative_to(one.key, self.location.key)
+                    name = paths.relative_to(one.key, self.location.key)  # or where it lies aside
                     found[name] = found.get(name, True) and keeping[job].expires
         return found
 

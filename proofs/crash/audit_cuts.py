@@ -168,10 +168,7 @@ def _ended(scene: AuditScene, rival: Rival, done: list[bool], second: Outcome) -
         yield "somebody was refused beside a recovery"
     if rival == "accept" and not any(done):
         yield "both were refused"
-    kept = D | scene.promised | scene.over
-    if done[1] and rival in {"append", "overwrite"}:
-        kept |= own | theirs
-    scene.check_listing(kept)
+    scene.check_listing()
 
 
 def _published_runs(scene: AuditScene) -> list[str]:

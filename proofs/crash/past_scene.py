@@ -15,6 +15,8 @@ from typing import Any, Self
 from magicfs import datasets
 from magicfs.datasets.abort import abort_job
 from magicfs.errors import CommitDenied, UsageError
+from magicfs.formats import deletions
+from magicfs.manifests.kept import place_aside
 from magicfs.past.compact import compact_chain
 from magicfs.past.drop import DropReport, Order, drop_files
 from magicfs.past.expire import ExpireReport, expire_kept
@@ -57,6 +59,10 @@ from proofs.crash.store_models import MODELS, plain_store
 from proofs.crash.writing import DESTINATION, START, Clock
 
 __all__ = ["PastScene"]
+
+
+def _is_aside(key: str) -> bool:
+    return key.startswith(f"{DESTINATION}/_magicfs/kept/")
 
 
 @dataclass
@@ -114,7 +120,8 @@ class PastScene:
             scene.old, scene.promised, scene.over = named(("p=0/e.bin",), FOURTH), C | A_AND_B, frozenset()
         scene.new = outcome_of(deed, scene.job, scene.old)
         scene.bodies = {
-            name: world.held(paths.join(DESTINATION, name))[0] for name in (*A_AND_B, *C, *scene.old)
+            name: [*world.held(paths.join(DESTINATION, name)), *scene.aside(name)][0]
+            for name in (*A_AND_B, *C, *scene.old)
         }
         scene.neighbours = {key: world.objects[key].body for key in NEIGHBOURS}
         return scene
@@ -191,15 +198,26 @@ class PastScene:
 
     def meant(self, shown: frozenset[str]) -> frozenset[str]:
         """Names of files, with those of the files of the past in place of their copies."""
-        if not self.keeps_versions:
-            return shown
         return frozenset(original(name) for name in shown)
 
     def there(self, name: str) -> bool:
         """Whether readers of manifests find a file, and it is what was written."""
-        found = self.world.held(paths.join(DESTINATION, name))
-        body = self.bodies.get(original(name) if self.keeps_versions else name)
+        found = [*self.world.held(paths.join(DESTINATION, name)), *self.aside(name)]
+        body = self.bodies.get(original(name))
         return body in found if body is not None else bool(found)
+
+    def aside(self, name: str) -> list[bytes]:
+        """What lies where jobs have moved a file, as the pointer and their lists say."""
+        places = [place_aside(DESTINATION, job, name) for job in self._keeping() if self._lists(job, name)]
+        return [self.world.objects[key].body for key in places if key in self.world.objects]
+
+    def _lists(self, job: str, name: str) -> bool:
+        """Whether a list of a job says that it has moved a file aside."""
+        start = f"{DESTINATION}/_magicfs/{job}/kept-"
+        lists = [
+            deletions.read(key, one.body) for key, one in self.world.objects.items() if key.startswith(start)
+        ]
+        return any(one.aside and one.key == name for objects in lists for one in objects)
 
     def look(self) -> None:
         """What readers see now."""
@@ -228,50 +246,44 @@ class PastScene:
         expires = self.deed in EXPIRES
         if done and not expires and not self.seen_new:
             self.violations.append("it said that it was done, and readers see the old dataset")
-        kept, may_stay = self.promised, frozenset[str]()
-        if expires and not done:
-            may_stay = self.over
-        elif not expires:
-            kept |= self.over
+        kept = self.promised if expires else self.promised | self.over
         if self.seen_new and self.deed in KEEPS:
             kept |= self.old
             if self._keeping() <= set(JOBS):
                 self.violations.append("the pointer does not name the job that keeps")
         if done and self.deed == "expire" and self._keeping() != {JOBS[2]}:
             self.violations.append(f"all is expired, and the pointer names {sorted(self._keeping())}")
-        if self.keeps_versions:
-            if done and self.deed == "expire":
-                self._check_gone(self.over)
-            missing = [name for name in kept if not self.there(name)]
-            self.violations += [f"{name} was to be kept" for name in missing]
-            kept = may_stay = frozenset()
-        self.check_listing(kept, may_stay)
+        if done and self.deed == "expire":
+            self._check_gone(self.over)
+        self.violations += [f"{name} was to be kept" for name in kept if not self.there(name)]
+        self.check_listing()
         marked = f"{DESTINATION}/_SUCCESS" in self.world.objects
         if marked == (self.seen_new and self.deed == "unmarked"):
             self.violations.append(f"_SUCCESS is {'' if marked else 'not '}there")
 
     def _check_gone(self, names: frozenset[str]) -> None:
-        """Neither a version of these files is left, nor a marker."""
+        """Neither a version of these files is left, nor a marker, nor a file aside."""
         left = [name for name in names if self.world.contents.versions.get(paths.join(DESTINATION, name))]
+        left += [key for key in self.world.objects for name in names if _is_aside(key) and key.endswith(name)]
         if left:
-            self.violations.append(f"all is expired, and versions or markers of {sorted(left)} are left")
+            self.violations.append(f"all is expired, and {sorted(left)} are left")
 
     def _keeping(self) -> set[str]:
         pointer = newest(self.world.objects, f"{DESTINATION}/_magicfs/current")
         assert pointer is not None
         return {one["jobId"] for one in document_of(pointer.body).get("keeping", ())}
 
-    def check_listing(self, kept: frozenset[str], may_stay: frozenset[str] = frozenset()) -> None:
-        """Nothing is there but what is shown and what is kept; nothing is left of any work."""
+    def check_listing(self) -> None:
+        """Nothing is listed but what is shown; nothing is left of any work."""
         _, shown = self.view()
         listed = {
             paths.relative_to(key, DESTINATION)
             for key in self.world.objects
             if paths.is_under(key, DESTINATION) and paths.is_visible(key, DESTINATION)
         }
-        if more := listed - shown - kept - may_stay:
-            self.violations.append(f"{sorted(more)} is there, which nobody shows or keeps")
-        if missing := (shown | kept) - listed:
+        if more := listed - shown:
+            self.violations.append(f"{sorted(more)} is listed, which nobody shows")
+        if missing := shown - listed:
             self.violations.append(f"{sorted(missing)} is not there")
         self.violations += [f"{key} is left" for key in self.world.objects if "/__magic" in key]
         self.violations += [f"an upload of {one.key} is left" for one in self.world.uploads.values()]

@@ -88,8 +88,8 @@ class _Blocks(_Versions):
         self._drop_uploads(key)
         return info
 
-    async def copy(self, source: str, destination: str) -> int:
-        size = await super().copy(source, destination)
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+        size = await super().copy(source, destination, etag=etag)
         self._drop_uploads(destination)
         return size
 

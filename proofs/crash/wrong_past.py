@@ -109,9 +109,37 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "what a job keeps is deleted all the same",
         _PAST,
-        "job.deleted = [one for one in job.old if one.version]",
+        "await aside.copy_all(job.engine, destination, name, old)",
         "pass",
         ("keep", "rollback that keeps"),
+    ),
+    WrongPast(
+        "what a job keeps aside stays where it was, too",
+        _PAST,
+        "job.deleted = [one for one in old if not one.in_place]",
+        "job.deleted = []",
+        ("keep", "rollback that keeps"),
+    ),
+    WrongPast(
+        "a list does not say what lies aside",
+        _PAST,
+        "lists = await kept.write(job.engine.store, destination, name, old)",
+        "lists = await kept.write(job.engine.store, destination, name, job.old)",
+        ("keep",),
+    ),
+    WrongPast(
+        "an expiry leaves what lies aside",
+        _EXPIRE,
+        "await aside.delete(engine, gone, check)",
+        "pass",
+        ("expire",),
+    ),
+    WrongPast(
+        "who finishes a job takes a file that is not there for one that was never moved",
+        "magicfs.past.aside",
+        "with suppress(ObjectNotFound, PreconditionFailed):",
+        "with suppress(PreconditionFailed):",
+        ("keep",),
     ),
     WrongPast(
         "the pointer does not name who keeps",

@@ -230,10 +230,7 @@ class Judge:
         self.figures["reads_of_older_lists"] += len(seen.older)
 
     def _check_listed(self, look: Look, states: list[State], always: set[str]) -> None:
-        """What is visible all the time is seen; and no replaced file where they are kept by versions."""
-        if not self.place.keeps_versions:
-            self._check_there(look.names, always, look.ended_ms, "somebody who lists")
-            return
+        """What is visible all the time is seen, and no file that was replaced before."""
         if missing := sorted(always - look.names):
             self.wrong("seen_torn", f"somebody who lists does not see {missing}, visible all the time")
         if old := sorted(look.names - {name for one in states for name in one.files}):
@@ -259,7 +256,7 @@ class Judge:
         now_ms = time.time() * 1000
         self._there |= self.ledger.promised.keys()
         known = self.ledger.known
-        if self.place.keeps_versions and listed != self.ledger.shown.keys():
+        if listed != self.ledger.shown.keys():
             others = sorted(listed ^ self.ledger.shown.keys())
             self.wrong("wrong_now", f"what is listed is not what is shown: {others}")
         self._check_there(self.names, set(self.ledger.shown), now_ms, "a look when all was over")

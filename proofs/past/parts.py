@@ -50,13 +50,13 @@ class Parts:
         return own
 
     def _shown_again(self, one: Publication, deed: Deed, manifest: Manifest) -> Files:
-        """The files of then: each where it was or, if it is kept by its version, as a copy."""
+        """The files of then: each where it was or, if it is kept aside or by its version, as a copy."""
         target, found = self.ledger.state(deed.target).files, {file.key for file in manifest.files}
         copies = {copied_key("", name, ids.job_id(one.job_id)): name for name in target}
         copied = {name: copies[name] for name in found & copies.keys()}
         files = {name: rows for name, rows in target.items() if name not in copied.values()}
         files |= {name: target[old] for name, old in copied.items()}
-        if found != files.keys() or (copied and not self.place.keeps_versions):
+        if found != files.keys():
             self.wrong("lost_publications", f"{deed} shows {sorted(found)} for {sorted(target)}")
         self.figures["files_copied"] += len(copied)
         return files

@@ -23,6 +23,7 @@ _NAME: Final = "lake 1/sales +#%ü"
 _NEIGHBOUR: Final = f"{_NAME}0/day=d0/part-0.csv"
 _BUCKET: Final = "past"
 _SETTLE_S: Final = 30.0
+_ASIDE: Final = "_magicfs/kept/"
 
 PLACES: Final = (*STORES, "local")
 """What ``--store`` takes."""
@@ -95,11 +96,17 @@ class Place(ABC):
 
     def kept(self) -> dict[str, bool]:
         """Every name of data of which something is left, and whether it is more than a marker."""
-        return dict.fromkeys(self.names(), True)
+        return dict.fromkeys([*self.names(), *self.aside()], True)
+
+    def aside(self) -> dict[str, str]:
+        """Where files lie that jobs have moved aside, by the names that they had."""
+        found = [(name, name.split("/", 3)) for name in self.all_names() if name.startswith(_ASIDE)]
+        return {parts[3]: name for name, parts in found if _is_data(parts[3])}
 
     def read_kept(self, name: str) -> bytes | None:
-        """The body of a file that is there, or is kept by its version."""
-        return self.read(name)
+        """The body of a file that is there, or is kept aside or by its version."""
+        body = self.read(name)
+        return body if body is not None else self.read(self.aside().get(name, name))
 
 
 def _is_data(name: str) -> bool:

@@ -12,11 +12,11 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from magicfs.datasets.checkup import doctor
 
 import magicfs
 from magicfs import datasets
 from magicfs.cli.main import main
-from magicfs.datasets.checkup import doctor
 from magicfs.errors import CommitUnfinished, MagicError, PermissionDenied
 from magicfs.manifests import chain
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule

@@ -197,42 +197,47 @@ class DropsRefusedUploads(MemoryStore):
 
 
 class CopiesWithoutMetadata(MemoryStore):
-    async def copy(self, source: str, destination: str) -> int:
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         return (await self.put(destination, await self.get(source))).size
 
 
 class CopiesByMoving(MemoryStore):
-    async def copy(self, source: str, destination: str) -> int:
-        copied = await super().copy(source, destination)
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+        copied = await super().copy(source, destination, etag=etag)
         await self.delete([source])
         return copied
 
 
+class CopiesAnyObject(MemoryStore):
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+        return await super().copy(source, destination)
+
+
 class CopiesOnlyWhereNothingIs(MemoryStore):
-    async def copy(self, source: str, destination: str) -> int:
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         try:
             return (await self.head(destination)).size
         except ObjectNotFound:
-            return await super().copy(source, destination)
+            return await super().copy(source, destination, etag=etag)
 
 
 class CopiesWhatIsMissing(MemoryStore):
-    async def copy(self, source: str, destination: str) -> int:
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         try:
-            return await super().copy(source, destination)
+            return await super().copy(source, destination, etag=etag)
         except ObjectNotFound:
             await self.delete([destination])
             return 0
 
 
 class CopiesWithoutCounting(MemoryStore):
-    async def copy(self, source: str, destination: str) -> int:
-        await super().copy(source, destination)
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+        await super().copy(source, destination, etag=etag)
         return 0
 
 
 class CopiesPieceByPiece(MemoryStore):
-    async def copy(self, source: str, destination: str) -> int:
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         body = await self.get(source)
         for end in (len(body) // 2, len(body)):
             await self.put(destination, body[:end])
@@ -350,6 +355,7 @@ def exam_of(examined: type[MemoryStore], name: str = "memory") -> MemoryStoreExa
         (TellsChecksumsOfAnyObject, ["checksums_of_another_object_are_not_told"]),
         (TellsChecksumsOfParts, ["checksums_that_are_told_are_those_of_all_bytes"]),
         (CopiesByMoving, ["copy_holds_the_content_and_the_source_stays"]),
+        (CopiesAnyObject, ["copy_of_an_etag_is_of_that_object_or_changes_nothing"]),
         (CopiesOnlyWhereNothingIs, ["second_copy_does_the_same_again"]),
         (CopiesWithoutCounting, ["copy_holds_the_content_and_the_source_stays"]),
         (CopiesPieceByPiece, ["copy_is_never_seen_in_part"]),

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magicfs.datasets.named_reads import NamedReads
-from magicfs.datasets.published_file import PublishedFile
 from magicfs.formats.manifest import ManifestFile
+from magicfs.reading.named_reads import NamedReads
+from magicfs.reading.published_file import PublishedFile
 
 MIB = 2**20
 

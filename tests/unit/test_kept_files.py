@@ -1,4 +1,7 @@
-"""Replaced files that are kept for a time, deleted afterwards, and shown again by a rollback."""
+"""Replaced files that are kept in place for a time, deleted afterwards, and shown again by a rollback.
+
+Files that are moved aside are in ``test_kept_aside``.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +39,22 @@ DEST = "env=prod/día 50% + #1"
 DAY_MS = 86_400_000
 
 
+class InPlace(JobScene):
+    """Its jobs keep what they replace where it is."""
+
+    def job(self, mode: Any = "append", **options: Any) -> magicfs.Job:
+        in_place = {"keep_in_place": True} if options.get("keep") else {}
+        return super().job(mode, **in_place, **options)
+
+
 @pytest.fixture(params=["if-match", "numbered"])
 def scene(request: pytest.FixtureRequest) -> JobScene:
-    return JobScene(DEST, ignores=frozenset({"put_if_match"} if request.param == "numbered" else ()))
+    return InPlace(DEST, ignores=frozenset({"put_if_match"} if request.param == "numbered" else ()))
 
 
 @pytest.fixture
 def plain() -> JobScene:
-    return JobScene(DEST)
+    return InPlace(DEST)
 
 
 def expire(scene: JobScene, *, days: float = 0, dry_run: bool = False) -> ExpireReport:
@@ -70,7 +81,9 @@ def shown(scene: JobScene, job: str | None = None) -> list[bytes]:
 
 
 def rollback(scene: JobScene, to: str, **how: Any) -> magicfs.JobReport:
-    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=to, **{"keep": None, **how})
+    return magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(
+        to=to, **{"keep": None, "keep_in_place": bool(how.get("keep")), **how}
+    )
 
 
 class TestKeeping:
@@ -301,7 +314,7 @@ class TestRollback:
     @pytest.mark.slow
     def test_expire_beside_a_job_that_replaces_what_is_shown_again_leaves_no_file(self):
         for number in range(1, 100):
-            scene = JobScene(DEST)
+            scene = InPlace(DEST)
             first = scene.published({"a.bin": b"1"})
             scene.published({"a.bin": b"2"}, mode="overwrite", keep="1d")
             rollback(scene, first.id)
@@ -361,7 +374,7 @@ class TestRollback:
         refused = {"expire": 0, "rollback": 0}
         for beside in ("expire", "rollback"):
             for number in range(1, 100):
-                scene = JobScene(DEST)
+                scene = InPlace(DEST)
                 first = scene.published({"a.bin": b"1"})
                 scene.published({"a.bin": b"2"}, mode="overwrite", keep="7d")
                 late, place = pointer_of(scene).changed_ms + 8 * DAY_MS, paths.parse_url(scene.url)
@@ -510,7 +523,7 @@ class TestDeaths:
     def test_of_a_rollback(self, kind: Kind):
         ends = set()
         for number in range(1, 100):
-            scene = JobScene(DEST)
+            scene = InPlace(DEST)
             first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
             second = scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
             engine, place = scene.engine(Traffic([Fault(kind, number=number)])), paths.parse_url(scene.url)
@@ -541,7 +554,7 @@ class TestDeaths:
     def test_of_a_job_that_hides_what_is_promised(self, kind: Kind):
         ends = set()
         for number in range(1, 60):
-            scene = JobScene(DEST)
+            scene = InPlace(DEST)
             first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
             scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
             rollback(scene, first.id)
@@ -562,7 +575,7 @@ class TestDeaths:
         """It deletes nothing and brings nothing: its list of what it hides may be the first to go."""
         ends = set()
         for number in range(1, 60):
-            scene = JobScene(DEST)
+            scene = InPlace(DEST)
             first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
             scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="7d")
             rollback(scene, first.id)
@@ -582,7 +595,7 @@ class TestDeaths:
         assert ends == {(b"1", b"2"), (b"2",)}
 
     def test_of_an_expire_that_has_marked_what_another_job_keeps_for_longer(self):
-        scene = JobScene(DEST)
+        scene = InPlace(DEST)
         first = scene.published({"a.bin": b"1"})
         scene.published({"a.bin": b"2"}, mode="overwrite", keep="1d")
         rollback(scene, first.id)
@@ -599,7 +612,7 @@ class TestDeaths:
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_an_expire(self, kind: Kind):
         for number in range(1, 60):
-            scene = JobScene(DEST)
+            scene = InPlace(DEST)
             scene.published({"a.bin": b"1"}, {"b.bin": b"2"})
             second = scene.published({"a.bin": b"3"}, mode="overwrite", keep="1d")
             scene.published({"a.bin": b"4"}, mode="overwrite", keep="7d")

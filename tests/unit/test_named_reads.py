@@ -18,9 +18,9 @@ import pytest
 
 import magicfs
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.named_reads import NamedReads
-from magicfs.datasets.published_file import open_published
 from magicfs.errors import ObjectNotFound
+from magicfs.reading.named_reads import NamedReads
+from magicfs.reading.published_file import open_published
 from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 from proofs.scenes.manifests import published_manifest

@@ -37,11 +37,20 @@ def counted(filesystem: CountingFileSystem, mode: str, **how: Any) -> Counter[st
     return Counter(filesystem.since())
 
 
-def test_keeping_costs_a_list_in_place_of_the_deletions(filesystem: CountingFileSystem) -> None:
+def test_keeping_in_place_costs_a_list_in_place_of_the_deletions(filesystem: CountingFileSystem) -> None:
     usual = counted(filesystem, "overwrite")
-    keeping = counted(filesystem, "overwrite", keep="7d")
+    keeping = counted(filesystem, "overwrite", keep="7d", keep_in_place=True)
     assert plus(keeping - usual) == {"put": 1}
     assert plus(usual - keeping) == {"delete_all_matching": 1}
+
+
+def test_keeping_aside_costs_a_list_and_a_copy_for_each_file(filesystem: CountingFileSystem) -> None:
+    usual = counted(filesystem, "overwrite")
+    keeping = counted(filesystem, "overwrite", keep="7d")
+    assert plus(keeping - usual) == {"put": 1, "list": 1, "copy": 12 + 1}, (
+        "one to see that the store allows it"
+    )
+    assert plus(usual - keeping) == {}
 
 
 def after(mode: str, keepers: int, keep: str | None) -> Counter[str]:
@@ -70,13 +79,13 @@ def test_rollback_and_expiry_cost_the_same_whatever_they_bring_back(filesystem: 
     costs = []
     for files in (1, 30):
         first = published(filesystem, "overwrite", files)
-        published(filesystem, "overwrite", keep=timedelta(milliseconds=1))
+        published(filesystem, "overwrite", keep=timedelta(milliseconds=1), keep_in_place=True)
         filesystem.since()
         magicfs.Dataset("memory://bucket/sales", filesystem=filesystem).rollback(
             to=f"job:{first.id}", keep=None
         )
         rolled = filesystem.since()
-        published(filesystem, "overwrite", keep=timedelta(milliseconds=1))
+        published(filesystem, "overwrite", keep=timedelta(milliseconds=1), keep_in_place=True)
         filesystem.since()
         time.sleep(0.01)  # longer than was promised
         expired = magicfs.Dataset("memory://bucket/sales", filesystem=filesystem).expire()

@@ -14,6 +14,7 @@ from magicfs.formats.log import LoggedJob
 from magicfs.manifests import chain, kept, tags
 from magicfs.manifests.chain import READING
 from magicfs.past import held
+from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.past.expire import ExpireReport, expire_kept
 from magicfs.past.retention import Keep, in_order
 from magicfs.protocol import paths
@@ -49,7 +50,8 @@ def bodies(scene: JobScene, as_of: str) -> list[bytes]:
     async def read(engine: Any) -> list[bytes]:
         found = await chain.view_of(chain.chain(engine.store, DEST, READING, start=as_of, hidden="none"))
         assert found is not None
-        return sorted([await engine.store.get(paths.join(DEST, key)) for key in found.files])
+        lying = await lying_where_they_are(engine, DEST, found.files)
+        return sorted([await engine.store.get(paths.join(DEST, one.key)) for one in lying.values()])
 
     return scene.elsewhere(read)
 

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import magicfs
-from magicfs.datasets.named_reads import NamedReads
-from magicfs.datasets.published_file import PublishedFile
 from magicfs.errors import MagicError, PermissionDenied
 from magicfs.formats.manifest import ManifestFile
 from magicfs.protocol.identity import etag_and_version, object_id
+from magicfs.reading.named_reads import NamedReads
+from magicfs.reading.published_file import PublishedFile
 from magicfs.stores.memory.store import MemoryVersions
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import BUCKET, JobScene

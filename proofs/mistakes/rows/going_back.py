@@ -12,7 +12,7 @@ GROUP = "Going back"
 
 def rolled_back_with_wednesday_on_top(user: User) -> Rows:
     _three_days(user)
-    magicfs.Dataset(user.url).rollback(to="monday", keep="7d")
+    magicfs.Dataset(user.url).rollback(to="monday", keep="7d", keep_in_place=True)
     return ["monday", "wednesday"]
 
 

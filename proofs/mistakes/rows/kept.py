@@ -79,7 +79,7 @@ def moved(user: User) -> Rows:
 
 def replaced_further_down(user: User) -> Rows:
     user.publish({"d/a.txt": "first"}, "overwrite")
-    user.publish({"b.txt": "second"}, "overwrite", keep="7d")
+    user.publish({"b.txt": "second"}, "overwrite", keep="7d", keep_in_place=True)
     user.told.clear()
     user.publish({"a.txt": "third"}, "overwrite", url=user.at("sales/d"))
     return ["second", "third"]

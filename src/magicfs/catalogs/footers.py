@@ -48,7 +48,7 @@ def footers(place: Destination, files: Files, keys: Sequence[str], reader: str) 
         import pyarrow.parquet as pq
         from pyarrow.fs import PyFileSystem
 
-        from magicfs.datasets.arrow_files import PublishedFiles
+        from magicfs.reading.arrow_files import PublishedFiles
     except ImportError as error:
         raise UsageError(f"{reader} needs pyarrow; pip install 'magicfs[arrow]'") from error
     at = {key: f"{place.location.path}/{key}" for key in keys}

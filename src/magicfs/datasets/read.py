@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
 
-from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
-from magicfs.manifests.comparison import compare, without_version
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import SHOWS_NOTHING
 from magicfs.protocol.modes import is_data
@@ -43,38 +40,12 @@ async def read_manifest_of(engine: Engine, location: Location, job: str | None) 
 
 
 async def files_of_dataset(
-    engine: Engine,
-    location: Location,
-    last: bool,
-    as_of: str | datetime | None = None,
-    job: str | None = None,
+    engine: Engine, location: Location, last: bool, job: str | None = None
 ) -> Mapping[str, ManifestFile]:
     """The files by relative keys; see ``magicfs.Dataset.files``."""
-    if as_of is not None:
-        return await _files_as_of(engine, location, as_of)
     if last or job is not None:
         return {file.key: file for file in (await read_manifest_of(engine, location, job)).files}
     return shown_files(location, await current_view(engine, location))
-
-
-async def _files_as_of(
-    engine: Engine, location: Location, as_of: str | datetime
-) -> Mapping[str, ManifestFile]:
-    """The files by relative keys, as they were published then and still are; raises as ``dataset``."""
-    job = await job_as_of(engine, location, as_of)
-    shown = shown_files(location, await view_at(engine, location, job))
-    files = {key: file for key, file in shown.items() if is_data(key, "")}
-    found = await compare(engine, location.key, files)
-    gone = await without_version(engine, location.key, files, (*found.missing, *found.altered))
-    if gone:
-        raise ObjectNotFound(
-            "read",
-            f"{engine.store.bucket}/{paths.join(location.key, gone[0])}",
-            f"{len(gone)} of {len(files)} files that {location.url} had when job {job} was published were "
-            "deleted or overwritten by later jobs",
-            hint="publish with keep= to keep replaced files for a time",
-        )
-    return files
 
 
 def shown_files(location: Location, found: View) -> Mapping[str, ManifestFile]:

@@ -152,6 +152,7 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         ),
         Row("objects[].size", SHOWN),
         Row("objects[].version", "a version of that key: only read, or deleted by `magicfs maintain`"),
+        Row("objects[].aside", "a file of that key below `_magicfs/kept/` and the job: as `version`"),
     ),
     "job location": (
         Row("jobId", "the job of the directory that it lies in", _location_of),

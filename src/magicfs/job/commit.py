@@ -144,9 +144,9 @@ LISTED_MAX = 20
 """Most uploads that are logged one by one, the oldest first."""
 
 
-_BY_VERSION = (
-    "%s: job %s deletes the files that it replaces, and the bucket keeps them as object versions; files "
-    "without a version stay in place, next to the new ones, until magicfs maintain deletes them"
+_AWAY = (
+    "%s: job %s keeps replaced files where no listing shows them: as object versions if the bucket has them, "
+    "else aside, below _magicfs/kept, until magicfs maintain deletes them"
 )
 _IN_PLACE = (
     "%s: job %s keeps replaced files in place: tools that list the directory (pandas, Polars and DuckDB "
@@ -179,10 +179,10 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
     if many := crowded(url, len(found.jobs)):
         _LOGGER.warning("%s", many)
     keep = spec.options.keep
-    if keep.ms is not None and found.keeps_versions and not keep.in_place:
-        _LOGGER.info(_BY_VERSION, url, job)
-    elif keep.ms is not None:
+    if keep.ms is not None and keep.in_place:
         _LOGGER.warning(_IN_PLACE, url, job)
+    elif keep.ms is not None:
+        _LOGGER.info(_AWAY, url, job)
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
     _LOGGER.info("%s: job %s is set up", url, job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -16,7 +16,7 @@ from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo, Store
 from magicfs.stores.version_port import VersionStore
 
-__all__ = ["Comparison", "Named", "compare", "has_version", "is_file", "without_version"]
+__all__ = ["Comparison", "Named", "compare", "has_version", "is_file"]
 
 
 class Named(Protocol):
@@ -79,22 +79,6 @@ async def compare(engine: Engine, destination: str, files: Mapping[str, Manifest
 
     await drained(doubtful, look, engine.concurrency)
     return Comparison(tuple(sorted(missing)), tuple(sorted(altered)), dict(sorted(foreign.items())))
-
-
-async def without_version(
-    engine: Engine, destination: str, files: Mapping[str, ManifestFile], keys: Sequence[str]
-) -> list[str]:
-    """Those of some files of which the bucket does not keep the version that is named either, in order."""
-    there: set[str] = set()
-
-    async def look(key: str) -> bool:
-        version = files[key].version
-        if version and await has_version(engine.store, paths.join(destination, key), version):
-            there.add(key)
-        return True
-
-    await drained(keys, look, engine.concurrency)
-    return [key for key in keys if key not in there]
 
 
 async def has_version(store: Store, key: str, version: str) -> bool:

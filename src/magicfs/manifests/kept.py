@@ -1,10 +1,11 @@
-"""The replaced files that jobs have left where they are, for a time.
+"""The replaced files that jobs keep for a time: where they are, by their versions, or aside.
 
 ::
 
     DEST/_magicfs/<job>.json                           the manifest, which names the lists with their SHA-256
     DEST/_magicfs/<job>/kept-<number>-<sha256>.json    a list
     DEST/_magicfs/current.json                         the pointer, which names these jobs and their lists
+    DEST/_magicfs/kept/<job>/<key>                     a file that the job has moved aside
 
 The pointer names them as long as their files are there, so that a later job which replaces what a listing
 shows knows what is none of its business, without walking the chain, and reads the lists at once. The keys in
@@ -14,7 +15,7 @@ reached by another path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import count
@@ -27,15 +28,46 @@ from magicfs.formats.gate import Place, admit
 from magicfs.formats.manifest import FilesPart, Manifest
 from magicfs.formats.pointer import Keeping
 from magicfs.manifests import chain
+from magicfs.manifests.comparison import Named
 from magicfs.manifests.parts import named_part, part_of, read_lists, write_lists
+from magicfs.protocol import paths
+from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 
-__all__ = ["kept_by", "kept_of", "write"]
+__all__ = ["first_key", "kept_by", "kept_of", "place_aside", "places_aside", "write"]
 
 _AT_ONCE: Final = 32
 _PREFIX: Final = "kept-"
+_ASIDE: Final = "kept"
+
+
+def place_aside(destination: str, job: str, key: str) -> str:
+    """Where a job moves a file that it replaces and keeps, by its key relative to the destination."""
+    return f"{paths.join(destination, MANIFESTS, _ASIDE, job)}/{key}"
+
+
+async def places_aside(
+    store: Store, destination: str, conditions: Conditions, files: Mapping[str, Named]
+) -> dict[str, str]:
+    """Where those of some files lie that jobs have moved aside; all by keys relative to the destination."""
+    seen = await chain.read_pointer(store, destination, conditions)
+    lists = {} if seen is None else await kept_by(store, destination, conditions, seen[0].keeping)
+    return {
+        key: paths.relative_to(one.key, destination)
+        for objects in lists.values()
+        for one in objects
+        if one.aside
+        and (key := first_key(destination, one)) in files
+        and one.etag.strip('"') == files[key].etag.strip('"')
+    }
+
+
+def first_key(destination: str, kept: OldObject) -> str:
+    """The key that a file of ``kept_by`` had, relative to the destination, wherever it lies."""
+    key = paths.relative_to(kept.key, destination)
+    return key.split("/", 3)[3] if kept.aside else key
 
 
 async def write(
@@ -47,7 +79,7 @@ async def write(
 
 
 async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[OldObject]:
-    """What a job has left where it is; empty if it kept nothing.
+    """What a job keeps of what it has replaced, with the keys that it had; empty if it kept nothing.
 
     Raises FormatError if a list is gone, malformed or altered, or names what lies elsewhere.
     """
@@ -59,7 +91,7 @@ async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[Ol
 async def kept_by(
     store: Store, destination: str, conditions: Conditions, keeping: Iterable[Keeping]
 ) -> dict[str, list[OldObject]]:
-    """What each of the jobs that the pointer names has left where it is.
+    """What each of the jobs that the pointer names keeps, with the keys where it lies.
 
     Raises FormatError if a manifest or a list is gone, malformed or altered.
     """
@@ -78,7 +110,17 @@ async def kept_by(
 
     jobs = list(keeping)
     found = await gathered(jobs, look, _AT_ONCE)
-    return {one.job_id: objects for one, objects in zip(jobs, found, strict=True)}
+    return {
+        one.job_id: [_lying(destination, one.job_id, old) for old in objects]
+        for one, objects in zip(jobs, found, strict=True)
+    }
+
+
+def _lying(destination: str, job: str, old: OldObject) -> OldObject:
+    if not old.aside:
+        # A tag holds a file where an earlier job has moved it.
+        return old._replace(aside=old.key.startswith(place_aside(destination, "", "").rstrip("/") + "/"))
+    return old._replace(key=place_aside(destination, job, paths.relative_to(old.key, destination)))
 
 
 async def _listed(store: Store, destination: str, job: str, lists: Iterable[FilesPart]) -> list[OldObject]:

@@ -16,17 +16,19 @@ from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.footer import Footer
-from magicfs.formats.job_options import JobOptions, Keep
+from magicfs.formats.job_options import JobOptions
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
-from magicfs.past.effects import Effects, log_effects, of_drop, partition_names, refuse_loss
+from magicfs.past.effects import Effects, log_effects, of_drop, partition_names
 from magicfs.past.file_facts import PublishedFile, columns_of, published_file
+from magicfs.past.promise import keep_of
 from magicfs.past.row_condition import Condition, parse_condition
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
+from magicfs.protocol.period import NotSaid
 from magicfs.report import Report
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
@@ -117,8 +119,7 @@ async def drop_files(
     order: Order,
     dry_run: bool = False,
     look: bool = False,
-    may_lose: bool = True,
-    keep_ms: int | None = None,
+    keep_ms: int | NotSaid | None = None,
     keep_in_place: bool = False,
     keep_rule: str = "",
     run_id: str | None = None,
@@ -128,13 +129,14 @@ async def drop_files(
     of_jobs = await _files_of_jobs(engine, location, order.jobs) if order.jobs else None
     view = await current_view(engine, location)
     known = await _footers(engine, location, order, view)
+    keep = await keep_of(engine, location, keep_ms, in_place=keep_in_place, rule=keep_rule)
 
     def choice(shown: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
         return choose(location, order, shown, of_jobs, known)
 
     def report(job: str | None, files: Mapping[str, ManifestFile], **how: Any) -> DropReport:
         names, size = tuple(sorted(files)[:_NAMED_MAX]), sum(one.size for one in files.values())
-        return DropReport(location.url, job, len(files), size, names, keep_ms is not None, **how)
+        return DropReport(location.url, job, len(files), size, names, keep.ms is not None, **how)
 
     found = choice(shown_files(location, view))
     if not found and (dry_run or run_id is None):
@@ -142,20 +144,13 @@ async def drop_files(
     context = JobContext(
         url=location.url,
         layout=WorkLayout(location.key, job),
-        options=JobOptions(
-            committer="magic",
-            mode="drop",
-            run_id=run_id,
-            keep=Keep(ms=keep_ms, in_place=keep_in_place, rule=keep_rule),
-        ),
+        options=JobOptions(committer="magic", mode="drop", run_id=run_id, keep=keep),
     )
     effects = Effects()
     if dry_run or (look and found and not await _is_done(engine, location, run_id)):
         effects = await of_drop(engine, location, context, choice)
         if dry_run:
             return report(None, found, effects=effects)
-        if not may_lose:
-            refuse_loss(effects, location.url, "drop files of")
         log_effects(effects, location.url, "dropping files of")
     transaction = JobTransaction(await told_as_newest(engine, location), context)
     setup = await transaction.set_up()

@@ -14,12 +14,14 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
+from magicfs.manifests.kept import places_aside
 from magicfs.past.extension import Rollback, files_gone, restored_files, versions_of
 from magicfs.past.history import Publication, as_publication, publications
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import job_named
 from magicfs.protocol.modes import is_data, lies_in
 from magicfs.protocol.paths import Location
+from magicfs.protocol.period import period_text
 from magicfs.report import human_bytes
 from magicfs.runtime.parallel import gathered
 from magicfs.transaction.context import JobContext
@@ -28,7 +30,7 @@ from magicfs.transaction.planning import Choice, Look, look, naming
 from magicfs.transaction.record import JobRecord
 from magicfs.transaction.taken_back import in_effect
 
-__all__ = ["Effects", "Files", "log_effects", "of_drop", "of_rollback", "partition_names", "refuse_loss"]
+__all__ = ["NO_FILES", "Effects", "Files", "log_effects", "of_drop", "of_rollback", "partition_names"]
 
 
 def partition_names(partitions: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -90,6 +92,9 @@ class Files:
         return {"files": self.files, "bytes": self.bytes, "keys": list(self.keys)}
 
 
+NO_FILES: Final = Files()
+
+
 @dataclass(frozen=True, slots=True)
 class Effects:
     """The planned changes of a rollback or a drop.
@@ -99,12 +104,14 @@ class Effects:
         gone: The files that are no longer part of the dataset.
         back: The files that become part of it again.
         lost: The files that are deleted for good.
+        kept_ms: For how many milliseconds the others stay that are replaced; None if no file is kept.
     """
 
     publications: tuple[Publication, ...] = ()
-    gone: Files = Files()
-    back: Files = Files()
-    lost: Files = Files()
+    gone: Files = NO_FILES
+    back: Files = NO_FILES
+    lost: Files = NO_FILES
+    kept_ms: int | None = None
 
     @property
     def said_publications(self) -> str:
@@ -118,6 +125,7 @@ class Effects:
             ("files gone", str(self.gone)),
             ("files back", str(self.back)),
             ("deleted", f"for good: {self.lost}" if self.lost.files else ""),
+            ("kept", f"for {period_text(self.kept_ms)}" if self.kept_ms and self.gone.files else ""),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,6 +135,7 @@ class Effects:
             "gone": self.gone.to_dict(),
             "back": self.back.to_dict(),
             "lost": self.lost.to_dict(),
+            "kept_ms": self.kept_ms,
         }
 
 
@@ -143,7 +152,8 @@ async def of_rollback(engine: Engine, location: Location, context: JobContext) -
     gone = {key: one for key, one in now.items() if key not in then}
     back = {key: one.size for key, one in then.items() if key not in now}
     lost = await _lost(engine, context, JobOutput(restored=then, planner=Rollback), now)
-    return Effects(await _taken_back(engine, location, context), _files(gone), Files.of(back), lost)
+    taken_back, kept_ms = await _taken_back(engine, location, context), context.options.keep.ms
+    return Effects(taken_back, _files(gone), Files.of(back), lost, kept_ms)
 
 
 async def of_drop(engine: Engine, location: Location, context: JobContext, choice: Choice) -> Effects:
@@ -151,19 +161,8 @@ async def of_drop(engine: Engine, location: Location, context: JobContext, choic
     now = await _shown(engine, context)
     gone = choice(now)
     lost = await _lost(engine, context, JobOutput(planner=naming(choice)), now) if gone else Files()
-    return Effects(await _brought(engine, location, gone), _files(gone), lost=lost)
-
-
-def refuse_loss(effects: Effects, url: str, verb: str) -> None:
-    """Raise UsageError if files would be deleted for good that the caller has said nothing about."""
-    lost = effects.lost
-    if lost.files:
-        whose = f"; publications: {_named(effects.publications)}" if effects.publications else ""
-        raise UsageError(
-            f"this would {verb} {url} and delete for good {lost}{whose}; nothing was changed; no other job "
-            "keeps these files: give keep='7d' (--keep 7d) to keep them for 7 days so that you can roll "
-            "this back, or keep=None (--no-keep) to delete them for good"
-        )
+    brought, kept_ms = await _brought(engine, location, gone), context.options.keep.ms
+    return Effects(brought, _files(gone), lost=lost, kept_ms=kept_ms)
 
 
 def log_effects(effects: Effects, url: str, verb: str, *, advice: str = "") -> None:
@@ -207,10 +206,12 @@ def _refuse_unknown_partitions(
 
 
 async def _refuse_gone(engine: Engine, context: JobContext, then: Mapping[str, ManifestFile]) -> None:
-    """Refuse files of then that neither are there nor are kept by a version."""
+    """Refuse files of then that neither are there nor are kept by a version, or aside."""
     found = await compare(engine, context.layout.destination, then)
     versions = engine.store.capabilities.versions
     gone = [key for key in (*found.missing, *found.altered) if not (versions and then[key].version)]
+    places = await places_aside(engine.store, context.layout.destination, READING, then) if gone else {}
+    gone = [key for key in gone if key not in places]
     if gone:
         raise files_gone(engine, context, gone)
 

@@ -37,7 +37,7 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import has_version
 from magicfs.manifests.kept import kept_by
-from magicfs.past import kept_versions
+from magicfs.past import aside, kept_versions
 from magicfs.past.held import held, remove_lists, rule_of
 from magicfs.past.retention import Keep
 from magicfs.protocol import paths
@@ -165,9 +165,10 @@ async def _expire(
     kept = await _kept(engine, location, pointer, pointer.expiring.intersection(over))
     gone = await _still_there(engine, kept, seen.expiring)
     check = _Marks(store, destination, kept.over).confirm
-    objects = [(one.key, one.etag) for one in gone if not one.version]
+    objects = [(one.key, one.etag) for one in gone if one.in_place]
     altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)
     await kept_versions.delete(engine, gone, check)
+    await aside.delete(engine, gone, check)
     done = kept.over - kept.shows()
     over_now = kept.of(done)
     await kept_versions.delete_markers(engine, destination, over_now)

@@ -1,5 +1,5 @@
-"""What a job has to know of the past: files that earlier jobs still keep, and those that a rollback shows
-again.
+"""What a job has to know of the past: files that earlier jobs still keep, those that it keeps itself, and
+those that a rollback shows again.
 
 A rollback is a job that replaces everything, and whose new files are old ones: they are where they were. It
 announces itself as every job that replaces, and only then looks whether they are there: from then on nobody
@@ -9,8 +9,9 @@ rollbacks that have announced themselves; of the two at least one sees the other
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
@@ -20,6 +21,7 @@ from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain, kept
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.log import is_published
+from magicfs.past import aside
 from magicfs.past.retention import Keep
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import copied_key
@@ -33,6 +35,8 @@ from magicfs.transaction.planning import Look, Overwrite, as_old
 from magicfs.transaction.record import new_token
 
 __all__ = ["Past", "Rollback", "files_gone", "restored_files", "versions_of"]
+
+_LOGGER = logging.getLogger("magicfs")
 
 
 class Rollback(Overwrite):
@@ -87,6 +91,9 @@ class Past(Extension):
 
     async def before_commit_point(self, look: Look) -> dict[str, object]:
         """Raises ObjectNotFound, before it writes, if a file that a rollback shows is gone or another."""
+        return {**await _in_place(look), **await self._restored(look)}
+
+    async def _restored(self, look: Look) -> dict[str, object]:
         restored = look.output.restored
         if look.context.options.rollback.job is None:
             return {}
@@ -104,13 +111,33 @@ class Past(Extension):
             job.old = job.deleted = [one for one in job.old if one.key not in again]
         keep = job.job.options.keep
         if keep.ms is not None and job.old:
-            destination = job.context.layout.destination
-            lists = await kept.write(job.engine.store, destination, job.job.job_id, job.old)
+            destination, name = job.context.layout.destination, job.job.job_id
+            old = job.old if keep.in_place else aside.marked(destination, name, job.old)
+            aside.log_cost(job.context.url, name, old)
+            await aside.copy_all(job.engine, destination, name, old)
+            lists = await kept.write(job.engine.store, destination, name, old)
             rule = {"rule": keep.rule} if keep.rule else {}
             job.manifest["kept"] = KeptFiles(until_ms=job.job.changed_ms + keep.ms, lists=lists, unknown=rule)
-            # Those without a version stay until magicfs maintain, the others by their versions.
-            job.deleted = [one for one in job.old if one.version]
+            # Those in place stay until magicfs maintain, the others by their versions, or aside.
+            job.deleted = [one for one in old if not one.in_place]
         job.manifest["restores"] = job.job.options.rollback.job
+
+
+async def _in_place(look: Look) -> dict[str, object]:
+    """What the job object says from now on where a job cannot move aside what it keeps."""
+    options = look.context.options
+    if options.keep.ms is None or options.keep.in_place or look.record.keeps_versions:
+        return {}
+    problem = await aside.refusal(look.engine, look.context.layout)
+    if not problem:
+        return {}
+    _LOGGER.warning(
+        "%s: job %s keeps replaced files in place, next to the new ones: the store refuses to copy them: %s",
+        look.context.url,
+        look.context.job,
+        problem,
+    )
+    return {"options": replace(options, keep=replace(options.keep, in_place=True))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +162,7 @@ class _Promises:
 async def _promises(look: Look, pointer: Pointer) -> _Promises:
     store, conditions = look.engine.store, look.record.conditions
     lists = await kept.kept_by(store, look.destination, conditions, pointer.keeping)
-    held = {one.key: one.etag.strip('"') for objects in lists.values() for one in objects if not one.version}
+    held = {one.key: one.etag.strip('"') for objects in lists.values() for one in objects if one.in_place}
     going = {one.key for job in pointer.keeping if job.expires for one in lists[job.job_id]}
     going -= {one.key for job in pointer.keeping if not job.expires for one in lists[job.job_id]}
     return _Promises(held, frozenset(going))
@@ -221,13 +248,15 @@ async def restored_files(
     }
 
 
-def files_gone(engine: Engine, context: JobContext, keys: Sequence[str]) -> ObjectNotFound:
-    """The error of a rollback to files that are gone, whose relative keys are given."""
+def files_gone(
+    engine: Engine, context: JobContext, keys: Sequence[str], job: str | None = None
+) -> ObjectNotFound:
+    """The error of a rollback to files of a job that are gone, whose relative keys are given."""
     return ObjectNotFound(
         "rollback",
         f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
-        f"{len(keys)} files that were published with job {context.options.rollback.job} were deleted or "
-        "overwritten by later jobs, or are being deleted; nothing was changed",
+        f"{len(keys)} files that were published with job {job or context.options.rollback.job} were deleted "
+        "or overwritten by later jobs, or are being deleted; nothing was changed",
         hint="publish with keep= to keep replaced files for a time",
     )
 

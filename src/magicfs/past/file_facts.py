@@ -42,11 +42,10 @@ class PublishedFile:
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def published_file(file: ManifestFile, place: Location) -> PublishedFile:
-    """The same for people."""
-    url = Location(place.scheme, place.bucket, join(place.key, file.key)).url
-    values = partition_values(file.key)
-    return PublishedFile(url, file.key, file.size, file.rows, file.etag, file.checksum, values)
+def published_file(file: ManifestFile, place: Location, key: str | None = None) -> PublishedFile:
+    """The same for people. ``key``: of a file that lies aside now, the one under which it was published."""
+    url, key = Location(place.scheme, place.bucket, join(place.key, file.key)).url, key or file.key
+    return PublishedFile(url, key, file.size, file.rows, file.etag, file.checksum, partition_values(key))
 
 
 def partition_values(key: str) -> dict[str, str | None]:

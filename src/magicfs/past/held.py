@@ -112,9 +112,7 @@ async def _files_of(
     """The relative keys of what each job keeps."""
     asked = [one for one in pointer.keeping if one.job_id in jobs]
     objects = await kept.kept_by(engine.store, location.key, READING, asked)
-    return {
-        job: {paths.relative_to(one.key, location.key) for one in found} for job, found in objects.items()
-    }
+    return {job: {kept.first_key(location.key, one) for one in found} for job, found in objects.items()}
 
 
 async def _showing(
@@ -147,7 +145,8 @@ async def hold(engine: Engine, location: Location, conditions: Conditions, job: 
             f"publication {job} has {len(files):,} files, and a tag keeps at most {_FILES_MAX:,}; "
             "nothing was changed; give keep= to the jobs that replace them instead"
         )
-    old = [_as_old(location.key, file) for file in files.values()]
+    aside = await kept.places_aside(engine.store, location.key, conditions, files)
+    old = [_as_old(location.key, aside.get(key, key), file) for key, file in files.items()]
     lists = await kept.write(engine.store, location.key, context.job, old, length=_LIST_LENGTH)
     ours = Keeping(
         job_id=context.job,
@@ -156,7 +155,7 @@ async def hold(engine: Engine, location: Location, conditions: Conditions, job: 
     )
     before = await _put(engine, location, conditions, ours)
     try:
-        await _look(engine, location, context, files, before)
+        await _look(engine, location, context, files, aside, before)
     except MagicError:
         await _put(engine, location, conditions, replace(ours, until_ms=0))
         raise
@@ -178,12 +177,17 @@ async def remove_lists(store: Store, destination: str, jobs: Collection[str]) ->
                 await store.delete([info.key async for info in store.list(prefix)])
 
 
-def _as_old(destination: str, file: ManifestFile) -> OldObject:
-    return OldObject(paths.join(destination, file.key), file.etag, file.size, file.version or "")
+def _as_old(destination: str, key: str, file: ManifestFile) -> OldObject:
+    return OldObject(paths.join(destination, key), file.etag, file.size, file.version or "")
 
 
 async def _look(
-    engine: Engine, location: Location, context: JobContext, files: Mapping[str, ManifestFile], seen: Pointer
+    engine: Engine,
+    location: Location,
+    context: JobContext,
+    files: Mapping[str, ManifestFile],
+    aside: Mapping[str, str],
+    seen: Pointer,
 ) -> None:
     """Raise where a file is gone, or may be going; the pointer names them already."""
     for one in await find_unfinished_jobs(engine, location.key, visitors=True):
@@ -193,8 +197,8 @@ async def _look(
                 f"run magicfs recover {location.url}, then tag again"
             )
     going = {one.key for one in await _going(engine, location, seen)}
-    lost = [key for key in files if paths.join(location.key, key) in going]
-    found = await compare(engine, location.key, files)
+    lost = [key for key in files if paths.join(location.key, aside.get(key, key)) in going]
+    found = await compare(engine, location.key, {key: files[key] for key in files if key not in aside})
     gone = [*found.missing, *found.altered]
     lost += [key for key in gone if not await _has_version(engine, location, files[key])]
     if lost:

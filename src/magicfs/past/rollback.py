@@ -10,13 +10,17 @@ from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
 from magicfs.engine import Engine
-from magicfs.formats.job_options import JobOptions, Keep, Rollback
+from magicfs.formats.job_options import JobOptions, Rollback
 from magicfs.manifests.chain import READING
+from magicfs.past.chosen_partitions import partitions_where
 from magicfs.past.copies import copy_what_is_gone
-from magicfs.past.effects import Effects, log_effects, of_rollback, refuse_loss
+from magicfs.past.effects import Effects, log_effects, of_rollback
+from magicfs.past.promise import keep_of
+from magicfs.past.row_condition import Condition
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
+from magicfs.protocol.period import NotSaid
 from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
@@ -64,7 +68,7 @@ class RollbackReport(JobReport):
 
 
 async def look_and_roll_back(
-    engine: Engine, location: Location, *, dry_run: bool, may_lose: bool, **how: Any
+    engine: Engine, location: Location, *, dry_run: bool, **how: Any
 ) -> RollbackReport:
     """``magicfs.Dataset.rollback``, on the store's loop; ``how`` is what ``roll_back`` takes."""
     context = await _context(engine, location, **how)
@@ -75,8 +79,6 @@ async def look_and_roll_back(
     run, effects = context.options.run_id, Effects()
     if run is None or await run_in_effect(engine.store, location.key, READING, run) is None:
         effects = await of_rollback(engine, location, context)
-        if not may_lose:
-            refuse_loss(effects, location.url, "roll back")
         advice = (
             _ADVICE if context.options.rollback.partitions is None and len(effects.publications) > 1 else ""
         )
@@ -91,14 +93,15 @@ async def roll_back(
     *,
     to: str | datetime,
     partitions: tuple[str, ...] | None = None,
-    keep_ms: int | None = None,
+    where: Condition | None = None,
+    keep_ms: int | NotSaid | None = None,
     keep_in_place: bool = False,
     keep_rule: str = "",
     run_id: str | None = None,
     job: ids.JobId,
 ) -> JobReport:
     """``rollback``, on the store's loop, for callers who have looked before what it changes."""
-    asked = (to, partitions, keep_ms, keep_in_place, keep_rule, run_id, job)
+    asked = (to, partitions, where, keep_ms, keep_in_place, keep_rule, run_id, job)
     context = await _context(engine, location, *asked)
     return await _publish(engine, location, context)
 
@@ -108,12 +111,15 @@ async def _context(
     location: Location,
     to: str | datetime,
     partitions: tuple[str, ...] | None,
-    keep_ms: int | None,
+    where: Condition | None,
+    keep_ms: int | NotSaid | None,
     keep_in_place: bool,
     keep_rule: str,
     run_id: str | None,
     job: ids.JobId,
 ) -> JobContext:
+    if where is not None:
+        partitions = await partitions_where(engine, location, to, where)
     return JobContext(
         url=location.url,
         layout=WorkLayout(location.key, job),
@@ -121,7 +127,7 @@ async def _context(
             committer="magic",
             mode="overwrite" if partitions is None else "overwrite_partitions",
             run_id=run_id,
-            keep=Keep(ms=keep_ms, in_place=keep_in_place, rule=keep_rule),
+            keep=await keep_of(engine, location, keep_ms, in_place=keep_in_place, rule=keep_rule),
             rollback=Rollback(job=await job_as_of(engine, location, to), partitions=partitions),
         ),
     )

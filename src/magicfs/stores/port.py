@@ -331,19 +331,21 @@ class Store(Protocol):
             Unsupported: The store cannot honour the condition; nothing changed.
         """
 
-    async def copy(self, source: str, destination: str) -> int:
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         """Copy an object within the bucket, with its metadata; no byte of it passes through this process.
 
         Afterwards the destination holds the content and the metadata of the source, replacing what was
         there, and the source is as it was. Until then the destination holds what it held, never a part of
         the copy. A second call does the same again. A copy onto itself changes nothing. After
-        ``Unavailable`` the destination may hold either object, or the copy later.
+        ``Unavailable`` the destination may hold either object, or the copy later. With ``etag`` it copies
+        only the object of that ETag, and the two may share their bytes afterwards, as hard links do.
 
         Returns:
             Bytes that were copied.
 
         Raises:
             ObjectNotFound: No such source or bucket; nothing changed.
+            PreconditionFailed: The source has another ETag; nothing changed.
         """
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:

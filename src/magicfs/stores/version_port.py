@@ -72,8 +72,8 @@ class Versions(Protocol):
     ) -> Part:
         """Make a part of an upload of so many bytes of a version; none of them passes through this process.
 
-        ``source``: key and version. Afterwards the part is part of the upload, as after ``put_part``. A
-        second call replaces the part.
+        ``source``: key and version, which is empty for what is there now. Afterwards the part is part of the
+        upload, as after ``put_part``. A second call replaces the part.
 
         Raises:
             ObjectNotFound: No such version, or it is a marker; nothing changed.

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.arrow_files import one_file
 from magicfs.datasets.connection import open_destination
 from magicfs.errors import MagicError, UsageError
 from magicfs.formats.manifest import ManifestFile
 from magicfs.job.spec import JobSpec
 from magicfs.past.file_facts import partition_values
 from magicfs.protocol import paths
+from magicfs.reading.arrow_files import one_file
 from magicfs.tables import partition_names
 from magicfs.tables.partition_names import Partitioning, Values
 
@@ -84,7 +84,7 @@ def _schema_of(filesystem: AbstractFileSystem, path: str, size: int) -> pa.Schem
     import pyarrow.parquet
     from pyarrow.fs import PyFileSystem
 
-    from magicfs.datasets.arrow_files import PublishedFiles
+    from magicfs.reading.arrow_files import PublishedFiles
 
     try:
         files = {path: ManifestFile(key=path, size=size, etag="")}

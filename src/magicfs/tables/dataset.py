@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from magicfs.operate.checkup import DoctorReport
     from magicfs.operate.status import DatasetStatus
     from magicfs.past.compact import CompactReport
+    from magicfs.past.difference import DiffReport
     from magicfs.past.drop import DropReport, Where
     from magicfs.past.expire import ExpireReport
     from magicfs.past.file_facts import PublishedFile
@@ -105,13 +106,12 @@ class Dataset(_Address):
             last: Only the files of the job that was published last.
             as_of: The dataset as it was then, as for ``to_arrow``.
         """
-        from magicfs.datasets.read import files_of_dataset
         from magicfs.past.file_facts import published_file
         from magicfs.protocol.modes import is_data
 
         place = self._opened(last or job is not None, as_of)
-        found = place.run(files_of_dataset, last, as_of, job)
-        return [published_file(found[key], place.location) for key in sorted(found) if is_data(key, "")]
+        found = _files_of(place, last, as_of, job)
+        return [published_file(found[key], place.location, key) for key in sorted(found) if is_data(key, "")]
 
     def to_arrow(
         self,
@@ -148,21 +148,22 @@ class Dataset(_Address):
         try:
             from pyarrow.fs import PyFileSystem
 
-            from magicfs.datasets.arrow_files import PublishedFiles
+            from magicfs.reading.arrow_files import PublishedFiles
             from magicfs.tables.arrow_dataset import arrow_dataset
         except ImportError as error:
             raise UsageError("to_arrow needs pyarrow; pip install 'magicfs[arrow]'") from error
-        from magicfs.datasets.read import files_of_dataset
         from magicfs.protocol.modes import is_data
         from magicfs.protocol.paths import prefix_of
 
         place = self._opened(last, as_of)
-        at, files = place.location, place.run(files_of_dataset, last, as_of)
+        at, files = place.location, _files_of(place, last, as_of)
         found = {key: one for key, one in files.items() if is_data(key, "")}
         if not found and schema is None:
             raise UsageError(f"the dataset {at.url} has no files; to_arrow(schema=…) reads it as empty")
-        named = {f"{prefix_of(at.path)}{key}": one for key, one in found.items()}
-        filesystem = PyFileSystem(PublishedFiles(place.filesystem, named, at))
+        base = prefix_of(at.path)
+        named = {f"{base}{key}": one for key, one in found.items()}
+        places = {f"{base}{key}": f"{base}{one.key}" for key, one in found.items() if one.key != key}
+        filesystem = PyFileSystem(PublishedFiles(place.filesystem, named, at, places))
         how = {"schema": schema, "partitioning": partitioning, "format": format, "filesystem": filesystem}
         return arrow_dataset(list(found), at.path, **how)
 
@@ -224,11 +225,63 @@ class Dataset(_Address):
 
         return history(self.url, limit=limit, **self._way)
 
+    def diff(self, a: str | datetime, b: str | datetime | None = None) -> DiffReport:
+        """Return what differs between two publications: files, rows, bytes, partitions, columns.
+
+        It reads manifests only, and no file. A copy that a rollback made counts as the file that it copied.
+        A second call compares again.
+
+        Args:
+            a: The first publication: a job id, a run id, a tag or a time, as for ``to_arrow(as_of=…)``.
+            b: The second one; by default the dataset as it is now.
+
+        Raises:
+            ObjectNotFound: There is no such publication.
+            UsageError: The name matches several publications, or the state at that time is not known.
+        """
+        from magicfs.datasets.connection import on_destination
+        from magicfs.past.difference import difference
+
+        return on_destination(difference, self.url, **self._way, a=a, b=b)
+
+    def cherry_pick(
+        self,
+        which: str,
+        *,
+        dry_run: bool = False,
+        run_id: str | None = None,
+        job_id: UUID | str | None = None,
+    ) -> RollbackReport:
+        """Publish the files that one earlier job added once more, next to today's, as a new job that appends.
+
+        Files that the dataset still shows, also as copies, are left out. The others are copied under new
+        names: from their places, from where later jobs moved them, or from old versions of the bucket.
+        Nothing is removed. If this process dies, ``recover`` finishes the job or reports it. A second call
+        adds nothing and raises ``UsageError``; where two may run at once, give both the same ``run_id``.
+
+        Args:
+            which: The publication: a job id, a run id or a tag.
+            dry_run: Change nothing; report which files would be added.
+            run_id: Name of the run: a second call with this name does nothing.
+            job_id: An unused id for the new job; by default a random UUID.
+
+        Raises:
+            ObjectNotFound: There is no such publication, or its files were deleted or overwritten since.
+            UsageError: The dataset shows all of its files already. Nothing was changed.
+        """
+        from magicfs.datasets.connection import on_destination
+        from magicfs.past.cherry_pick import cherry_pick
+
+        job = ids.job_id(uuid4() if job_id is None else job_id)
+        how = {"which": which, "dry_run": dry_run, "run_id": run_id, "job": job}
+        return on_destination(cherry_pick, self.url, **self._way, **how)
+
     def rollback(
         self,
         to: str | datetime,
         *,
         partitions: str | Sequence[str] | None = None,
+        where: str | None = None,
         dry_run: bool = False,
         keep: Period | NotSaid | None = NOT_SAID,
         keep_in_place: bool = False,
@@ -240,9 +293,9 @@ class Dataset(_Address):
         This takes back everything published since, including other days, unless you name ``partitions``. A
         run that was taken back counts as not published: if you run it again, it publishes.
 
-        Files that still exist because later jobs kept them (``keep``) are not copied. A file that exists only
-        as an old version in the bucket is copied by the store, under another name. If this process dies,
-        ``recover`` finishes the rollback. A second call publishes the same state once more; with the same
+        Files that are still in their places are not copied. A file that a later job moved aside, or that is
+        only an old version, is copied under another name. If this process dies, ``recover`` finishes the
+        rollback. A second call publishes the same state once more; with the same
         ``run_id`` it changes nothing.
 
         Args:
@@ -250,11 +303,15 @@ class Dataset(_Address):
                 means the newest publication of the run.
             partitions: Roll back only these directories, relative to the destination, such as
                 ``"day=2026-01-01"``, with everything below them. By default, everything is rolled back.
+            where: Roll back only the partitions that meet this condition on Hive partition values, such as
+                ``"day >= '2026-01-01'"``, instead of ``partitions``.
             dry_run: Change nothing; report which files would be removed and which restored.
-            keep: How long removed files stay, such as ``"7d"``, so that you can undo this rollback; None
-                deletes them for good. You can leave it out only if other jobs keep all of these files.
-            keep_in_place: Whether they stay visible even on a bucket with versions, for readers that cannot
-                read versions, such as those of Iceberg and Delta tables.
+            keep: How long removed files are kept, such as ``"7d"``, so that you can undo this rollback; None
+                deletes them for good. By default as long as the newest job promised that still keeps files,
+                or 7 days.
+            keep_in_place: Whether they stay where they are, for readers that know only names, such as those
+                of Iceberg and Delta tables. Without ``keep`` implied for a table of
+                ``magicfs.catalogs.Delta``.
             run_id: Name of the run: a second rollback with this name does nothing.
             job_id: An unused id for the new job; by default a random UUID.
 
@@ -264,17 +321,21 @@ class Dataset(_Address):
         Raises:
             ObjectNotFound: There is no such publication, or its files were deleted or overwritten since;
                 nothing was changed.
-            UsageError: Files would be deleted for good, and ``keep`` was not given; or ``to`` matches several
-                publications, or the state at that time is not known; or a partition exists neither now nor
-                then; or you gave ``keep_in_place`` without ``keep``. Nothing was changed.
+            UsageError: ``to`` matches several publications, or the state at that time is not known; or a
+                partition exists neither now nor then; or you gave ``keep_in_place`` with ``keep=None``.
+                Nothing was changed.
             CommitDenied: Another job is changing the destination; nothing was changed.
         """
         from magicfs.datasets.connection import on_destination
         from magicfs.past.effects import partition_names
         from magicfs.past.rollback import look_and_roll_back
+        from magicfs.past.row_condition import parse_condition
 
         how = self._new_job(keep, keep_in_place, run_id, job_id)
+        if where is not None and partitions is not None:
+            raise UsageError("give partitions or where, not both; nothing was changed")
         how |= {"to": to, "partitions": partition_names(partitions), "dry_run": dry_run}
+        how |= {"where": None if where is None else parse_condition(where)}
         return on_destination(look_and_roll_back, self.url, **how)
 
     def drop(
@@ -311,10 +372,9 @@ class Dataset(_Address):
             job_id: As for ``rollback``.
 
         Raises:
-            UsageError: Files would be deleted for good, and ``keep`` was not given; or you chose no files, or
-                the choice is malformed; or you gave ``keep_in_place`` without ``keep``; or files have, or may
-                have, both rows that match ``where`` and rows that do not; or files are in no manifest.
-                Nothing was changed.
+            UsageError: You chose no files, or the choice is malformed; or you gave ``keep_in_place`` with
+                ``keep=None``; or files have, or may have, both rows that match ``where`` and rows that do
+                not; or files are in no manifest. Nothing was changed.
             ObjectNotFound: Nothing is published there, or a publication in ``jobs`` does not exist.
             CommitDenied: Another job is changing or has changed the same files; nothing was changed.
         """
@@ -608,6 +668,8 @@ class Dataset(_Address):
     ato_pandas: Final = awaitable(to_pandas)
     afooters: Final = awaitable(footers)
     ahistory: Final = awaitable(history)
+    adiff: Final = awaitable(diff)
+    acherry_pick: Final = awaitable(cherry_pick)
     arollback: Final = awaitable(rollback)
     adrop: Final = awaitable(drop)
     atag: Final = awaitable(tag)
@@ -629,10 +691,9 @@ class Dataset(_Address):
     def _new_job(self, keep: Any, keep_in_place: bool, run_id: str | None, job_id: Any) -> dict[str, Any]:
         """What verbs take that publish a job."""
         return {
-            "keep_ms": kept_for(keep, keep_in_place=keep_in_place),
+            "keep_ms": keep if keep is NOT_SAID else kept_for(keep, keep_in_place=keep_in_place),
             "keep_in_place": keep_in_place,
             "keep_rule": getattr(keep, "rule", ""),
-            "may_lose": keep is not NOT_SAID,
             "run_id": run_id,
             "job": ids.job_id(uuid4() if job_id is None else job_id),
             **self._way,
@@ -657,3 +718,15 @@ class Dataset(_Address):
             return self.status().short()
         except Exception as error:  # noqa: BLE001 - nobody has asked for a request
             return [("dataset", str(self.url)), ("problem", str(error))]
+
+
+def _files_of(
+    place: Destination, last: bool, as_of: str | datetime | None, job: str | None = None
+) -> Mapping[str, ManifestFile]:
+    """The files by relative keys, each with the key where it lies now."""
+    from magicfs.datasets.read import files_of_dataset
+    from magicfs.past.earlier_files import files_as_of
+
+    if as_of is not None:
+        return place.run(files_as_of, as_of)
+    return place.run(files_of_dataset, last, job)

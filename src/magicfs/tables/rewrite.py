@@ -298,7 +298,7 @@ def _opened(destination: Destination, file: ManifestFile) -> pq.ParquetFile:
     import pyarrow.parquet as pq
     from pyarrow.fs import PyFileSystem
 
-    from magicfs.datasets.arrow_files import PublishedFiles
+    from magicfs.reading.arrow_files import PublishedFiles
 
     path = paths.prefix_of(destination.location.path) + file.key
     arrow = PyFileSystem(PublishedFiles(destination.filesystem, {path: file}, destination.location))

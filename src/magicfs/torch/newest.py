@@ -10,8 +10,6 @@ from typing import Any, Final
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import Destination, open_destination
-from magicfs.datasets.named_reads import NamedReads
-from magicfs.datasets.published_file import open_published
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -21,6 +19,8 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.final_names import copied_by, copied_key
 from magicfs.protocol.modes import is_reserved
 from magicfs.protocol.paths import Location
+from magicfs.reading.named_reads import NamedReads
+from magicfs.reading.published_file import open_published
 
 __all__ = ["METADATA", "Found", "check_name", "find", "latest"]
 

@@ -23,8 +23,8 @@ def add_keeping(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def add_asked_of_job(parser: argparse.ArgumentParser, what: str, text: str) -> None:
-    """Add what ``asked_of_job`` passes on. ``--keep``, of which ``text`` is the help, or ``--no-keep`` is
-    needed where files would be deleted for good. ``what``: a drop, or a rollback.
+    """Add what ``asked_of_job`` passes on. ``text`` is the help of ``--keep``. ``what``: a drop, or a
+    rollback.
     """
     from magicfs.protocol.period import NOT_SAID
 
@@ -46,6 +46,6 @@ def _add_in_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-in-place",
         action="store_true",
-        help="keep them in place even on a bucket with versions, for readers that cannot read versions, "
-        "such as those of Iceberg and Delta tables",
+        help="keep them where they are, for readers that know only names, such as those of Iceberg and Delta "
+        "tables",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.printing import human_moment, print_json, print_table, write_line
+from magicfs.cli.printing import human_moment, print_json, print_report, print_table, write_line
 from magicfs.cli.storage import add_destination
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
@@ -17,12 +17,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_destination(parser)
     parser.add_argument("--limit", metavar="N", type=int, help="only the newest N")
+    parser.add_argument(
+        "--diff",
+        nargs=2,
+        metavar=("A", "B"),
+        help="show what differs between two publications instead: job ids, run ids, tags or times",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Show it; nothing is changed. Returns 0, also if nothing was published."""
     from magicfs.past.history import history
 
+    if arguments.diff:
+        return _show_difference(arguments)
     found = history(arguments.url, limit=arguments.limit, storage_options=arguments.storage_options)
     if arguments.json:
         print_json({"url": arguments.url, "publications": [one.to_dict() for one in found]})
@@ -31,3 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_table(found.HEADER, found.rows(lambda moment: human_moment(moment.timestamp() * 1000)))
     return 0
+
+
+def _show_difference(arguments: argparse.Namespace) -> int:
+    from magicfs.datasets.connection import on_destination
+    from magicfs.past.difference import difference
+
+    a, b = arguments.diff
+    report = on_destination(difference, arguments.url, storage_options=arguments.storage_options, a=a, b=b)
+    return print_report(arguments, report, report.lines())

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.named_reads import NamedReads
-from magicfs.datasets.published_file import PublishedFile
 from magicfs.errors import UsageError
 from magicfs.manifests.comparison import Named
+from magicfs.reading.named_reads import NamedReads
+from magicfs.reading.published_file import PublishedFile
 from magicfs.spark.published import text
 from magicfs.spark.published.declared import found_columns
 from magicfs.tables.formats import FORMATS
@@ -64,9 +64,7 @@ def open_file(destination: Destination, path: str, file: Named) -> Any:
     reads = NamedReads(destination.filesystem, destination.location)
     if not getattr(destination.filesystem, "local_file", False):
         return pa.PythonFile(PublishedFile(reads, path, file), mode="r")
-    opened = pa.OSFile(path, "rb")
-    reads.check_local(path, file)
-    return opened
+    return reads.open_local(path, file, lambda at: pa.OSFile(at, "rb"))
 
 
 def columns_of(source: Any, key: str, file_format: str) -> pa.Schema:

@@ -19,6 +19,7 @@ from magicfs.engine import Engine
 from magicfs.errors import StoreError, UsageError
 from magicfs.formats.manifest import ManifestFile
 from magicfs.past import publications
+from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
@@ -82,7 +83,9 @@ def snapshot(destination: Destination, job: str | None) -> dict[str, ManifestFil
 async def _files(engine: Engine, location: Location, job: str | None) -> Mapping[str, ManifestFile]:
     if job is None:
         return await files_of_dataset(engine, location, False)
-    return shown_files(location, await view_at(engine, location, job))
+    return await lying_where_they_are(
+        engine, location.key, shown_files(location, await view_at(engine, location, job))
+    )
 
 
 def schemas_of_jobs(
@@ -147,7 +150,7 @@ def share(
     pieces = list[Piece]()
     for key, place in kept.items():
         one, kind = found[key], files.format_of(key, options.file_format)
-        whole = Piece(key, one.size, kind, 0, one.size, place, one.version, one.etag, one.write_id)
+        whole = Piece(one.key, one.size, kind, 0, one.size, place, one.version, one.etag, one.write_id)
         pieces += _pieces(whole, limit)
     return [FilesOfTask(tuple(one)) for one in _packed(pieces, limit)]
 

@@ -210,10 +210,12 @@ class AzureStore(AzureRequests):
             raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), has_etag(answer.get("etag"), "put", self.path(key)))
 
-    async def copy(self, source: str, destination: str) -> int:
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         from azure.core import MatchConditions
 
         head = await self.head(source)
+        if etag.strip('"') not in {"", head.etag.strip('"')}:
+            raise PreconditionFailed("copy", self.path(source), f"no object of ETag {etag} is there")
         if source == destination:
             return head.size
         condition = {"source_etag": head.etag, "source_match_condition": MatchConditions.IfNotModified}

@@ -180,11 +180,13 @@ class GcsStore:
             document = gcs_errors.document(answer, "put", self._path(key))
             return ObjectInfo(key, len(body), generation_in(document))
 
-    async def copy(self, source: str, destination: str) -> int:
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         if source == destination:  # a new generation of the same would be a change
             return (await self._described("copy", source)).size
         target = f"{self._target(source)}/rewriteTo/b/{quote(self.bucket)}/o/{quote(destination, safe='')}"
         params = {"fields": "done,rewriteToken,objectSize"}
+        if etag:
+            params["ifSourceGenerationMatch"] = _generation(etag)
         for _ in range(_REWRITES_MAX):
             answer = await self._client.ask(
                 "copy", self._path(source), "POST", target, params=params, body=b""

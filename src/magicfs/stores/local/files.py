@@ -297,6 +297,19 @@ def link(temporary: str, path: str, source: int | None, directory: int | None) -
         raise
 
 
+def linked(root: Path, source: str, key: str, file: BufferedReader) -> bool:
+    """Give a file, which is open, a second name; False if it takes a copy, such as of a symbolic link."""
+    with contextlib.suppress(OSError), Places(root) as sources, Places(root) as targets:
+        name, directory = sources.at(source)
+        target, place = targets.at(key, make=True)
+        if os.path.samestat(os.stat(name, dir_fd=directory, follow_symlinks=False), os.fstat(file.fileno())):
+            link(name, target, directory, place)
+            if os.path.samestat(os.stat(target, dir_fd=place), os.fstat(file.fileno())):
+                return True
+            os.unlink(target, dir_fd=place)  # of a file that has taken its name meanwhile
+    return False
+
+
 def make_directories_of(root: Path, key: str) -> None:
     """Make the directories in which a key lies, as ``make_directories``; those of ours follow no link."""
     start = own_part(key)

@@ -227,12 +227,14 @@ class LocalStore:
         fill = partial(files.write_into, body=body)
         return self._write("put", key, fill, if_absent=if_absent, like=like)
 
-    async def copy(self, source: str, destination: str) -> int:
-        return await self._run("copy", source, self._copy, source, destination)
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+        return await self._run("copy", source, self._copy, source, destination, etag)
 
-    def _copy(self, source: str, destination: str) -> int:
+    def _copy(self, source: str, destination: str, etag: str) -> int:
         with self._opened("copy", source) as file:
-            if source == destination:
+            if etag and files.etag_of(file) != etag:
+                raise PreconditionFailed("copy", self._place(source), f"no file of ETag {etag} is there")
+            if source == destination or (etag and files.linked(self._root, source, destination, file)):
                 return file.seek(0, 2)
             fill = partial(files.copy_into, source=file)
             return self._write("copy", destination, fill, like=os.fstat(file.fileno())).size

@@ -210,8 +210,10 @@ class MemoryStore:
         data = bytes(body)
         return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
 
-    async def copy(self, source: str, destination: str) -> int:
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         held = self._object("copy", source)
+        if etag and held.info.etag != etag:
+            raise PreconditionFailed("copy", self.path(source), f"no object of ETag {etag} is there")
         if source != destination:
             contents = self.contents("copy", destination)
             kept = dict(held.info.metadata), held.info.description

@@ -67,7 +67,8 @@ class MemoryVersions:
                     yield one
 
     def _held(self, operation: str, key: str, version: str) -> Held:
-        found = self._store.contents(operation, key).version(key, version)
+        contents = self._store.contents(operation, key)
+        found = contents.version(key, version) if version else contents.objects.get(key)
         if found is None:
             raise ObjectNotFound(operation, self._store.path(key), f"no such version: {version}")
         return found

@@ -50,7 +50,7 @@ class Requests(Protocol):
 
 
 async def copy(
-    store: Requests, source: str, destination: str, defaults: Mapping[str, Any], limits: PartLimits
+    store: Requests, source: str, destination: str, defaults: Mapping[str, Any], limits: PartLimits, etag: str
 ) -> int:
     """Copy an object; see ``Store.copy``.
 
@@ -60,6 +60,8 @@ async def copy(
     """
     head = await store.call("head_object", "copy", source)
     size = int(head["ContentLength"])
+    if etag not in {"", head["ETag"]}:
+        raise PreconditionFailed("copy", f"{store.bucket}/{source}", f"no object of ETag {etag} is there")
     if source == destination:  # S3 refuses it
         return size
     # Botocore makes the header of it, percent-encoded.

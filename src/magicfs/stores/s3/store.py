@@ -215,8 +215,8 @@ class S3Store:
             raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), str(answer.get("ETag", "")), version=version_in(answer))
 
-    async def copy(self, source: str, destination: str) -> int:
-        return await copy.copy(self, source, destination, self._arguments, self.capabilities.parts)
+    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+        return await copy.copy(self, source, destination, self._arguments, self.capabilities.parts, etag)
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         read_max = WHOLE_BYTES_MAX + 1 if size_max is None else size_max

@@ -66,7 +66,8 @@ class S3Versions:
         self, key: str, upload_id: str, number: int, source: tuple[str, str], start: int, size: int
     ) -> Part:
         requests = self._requests
-        copied_from = {"Bucket": requests.bucket, "Key": source[0], "VersionId": source[1]}
+        copied_from = {"Bucket": requests.bucket, "Key": source[0]}
+        copied_from |= {"VersionId": source[1]} if source[1] else {}
         try:
             answer = await requests.call(
                 "upload_part_copy",

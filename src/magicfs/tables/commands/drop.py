@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         help="a condition on partition values and file facts, such as \"day < '2026-01-01'\"",
     )
-    add_asked_of_job(parser, "drop", "how long to keep the dropped files, such as 7d")
+    add_asked_of_job(parser, "drop", "how long to keep the dropped files; default: 7d")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,9 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     fields = [
         ("dataset", report.url),
         (done, f"{report.files} files ({human_bytes(report.bytes)}){first}"),
-        ("kept", f"for {arguments.keep}" if report.kept else ""),
         ("of", report.effects.said_publications),
-        ("deleted", f"for good: {report.effects.lost}" if report.effects.lost.files else ""),
+        *(line for line in report.effects.lines() if line[0] in {"kept", "deleted"}),
         ("job", report.job_id),
     ]
     return print_report(arguments, report, fields, nothing=nothing)

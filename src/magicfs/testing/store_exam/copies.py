@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from magicfs.errors import ObjectNotFound
+from magicfs.errors import ObjectNotFound, PreconditionFailed
 from magicfs.testing.store_exam.base import Examined
 
 __all__ = ["CopyExam"]
@@ -89,6 +89,22 @@ class CopyExam(Examined):
                 await self.store.copy(source, destination)
         assert await self.listed() == sorted(["dir/key", _COPY])
         assert (self.peek("dir/key"), self.peek(_COPY)) == (b"source", b"old")
+
+    async def test_copy_of_an_etag_is_of_that_object_or_changes_nothing(self) -> None:
+        self.poke(_KEY, b"first")
+        first = (await self.store.head(_KEY)).etag
+        assert await self.store.copy(_KEY, _COPY, etag=first) == 5
+        assert await self.store.copy(_KEY, _COPY, etag=first) == 5
+        await self.store.put(_KEY, b"second one")
+        with pytest.raises(PreconditionFailed):
+            await self.store.copy(_KEY, _COPY, etag=first)
+        with pytest.raises(PreconditionFailed):
+            await self.store.copy(_KEY, "free", etag=first)
+        assert (self.peek(_COPY), self.peek("free"), self.peek(_KEY)) == (b"first", None, b"second one")
+        await self.store.delete([_KEY])
+        with pytest.raises(ObjectNotFound):
+            await self.store.copy(_KEY, _COPY, etag=first)
+        assert self.peek(_COPY) == b"first"
 
     async def test_copy_in_an_unknown_bucket_is_object_not_found(self) -> None:
         with pytest.raises(ObjectNotFound):

@@ -133,6 +133,13 @@ class VersionsExam(Examined):
         assert (await self.store.head(_COPY)).metadata["magicfs-write-id"] == "w-2"
         assert self.peek(_KEY) is None
 
+    async def test_what_is_there_now_is_copied_into_parts_without_a_version(self) -> None:
+        await self.written(b"0123456789")
+        upload_id = await self.store.create_upload(_COPY, metadata={})
+        part = await self.versions.copy_part(_COPY, upload_id, 1, (_KEY, ""), 2, 5)
+        await self.store.complete_upload(_COPY, upload_id, [part])
+        assert await self.store.get(_COPY) == b"23456"
+
     async def test_a_version_that_is_gone_is_copied_by_nobody(self) -> None:
         self.keep_versions()
         await self.written()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from magicfs.errors import ObjectNotFound, PermissionDenied, PreconditionFailed
 from magicfs.manifests import chain
 from magicfs.manifests.comparison import Named, is_file
+from magicfs.manifests.kept import places_aside
+from magicfs.protocol.paths import prefix_of, relative_to
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 
@@ -31,20 +33,59 @@ class NamedReads:
     the version. That must have the ETag that the manifest names. A copy of a whole dataset may have another
     one: each of its files is read by the one that it had at first.
 
+    A file that a later job has moved aside is read there.
+
     Args:
         filesystem: Where they are read.
         location: The dataset, by whose manifests a copy is known; None for files of none.
+        places: Paths of files that are known to lie aside, by their own.
     """
 
-    def __init__(self, filesystem: AbstractFileSystem, location: Location | None = None) -> None:
+    def __init__(
+        self,
+        filesystem: AbstractFileSystem,
+        location: Location | None = None,
+        places: Mapping[str, str] | None = None,
+    ) -> None:
         self._filesystem = filesystem
         self._location = location
         self._is_denied = False
         self._is_copy: bool | None = None
+        self._places = dict(places or {})
         self._etags: dict[str, str] = {}  # of files that have another than their manifest names
 
     def read(self, path: str, file: Named, start: int, end: int) -> bytes:
         """The bytes from one to before another."""
+        if path not in self._places:
+            try:
+                return self._read(path, file, start, end)
+            except FileNotFoundError:
+                if not self._finds_aside(path, file):
+                    raise
+        return self._filesystem.cat_file(self._places[path], start=start, end=end)  # type: ignore[no-any-return]
+
+    def open_local(self, path: str, file: Named, opener: Callable[[str], _T]) -> _T:
+        """Open a file of this machine. Raises ObjectNotFound if it is not the one that is named."""
+        if path not in self._places:
+            try:
+                opened = opener(path)
+                self._check_local(path, file)
+            except FileNotFoundError:
+                if not self._finds_aside(path, file):
+                    raise
+            else:
+                return opened
+        return opener(self._places[path])
+
+    def _finds_aside(self, path: str, file: Named) -> bool:
+        """Whether a later job has moved a file aside, and its promise is not over."""
+        if (at := self._location) is not None and file.etag:
+            store, key = resolve.open_store(self._filesystem, at.bucket), relative_to(path, at.path)
+            found = self._run(places_aside, store, at.key, chain.READING, {key: file})
+            self._places.update((path, prefix_of(at.path) + place) for place in found.values())
+        return path in self._places
+
+    def _read(self, path: str, file: Named, start: int, end: int) -> bytes:
         if not (file.version or file.etag):
             body: bytes = self._filesystem.cat_file(path, start=start, end=end)
             return body
@@ -59,8 +100,7 @@ class NamedReads:
                 pass
         return self._run(self._by_etag, store, path, key, file, start, end - start)
 
-    def check_local(self, path: str, file: Named) -> None:
-        """Raise ObjectNotFound if a file of this machine, which is open, is not the one that is named."""
+    def _check_local(self, path: str, file: Named) -> None:
         if not getattr(self._filesystem, "local_file", False) or not file.etag:
             return
         if not resolve.is_unchanged(path, file.etag) and not self._run(self._is_of_a_copy):

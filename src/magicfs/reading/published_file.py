@@ -7,8 +7,8 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.named_reads import NamedReads
 from magicfs.manifests.comparison import Named
+from magicfs.reading.named_reads import NamedReads
 from magicfs.runtime.process_end import shared_with_threads
 
 __all__ = ["PublishedFile", "open_published"]
@@ -89,6 +89,4 @@ def open_published(
     # Files of this machine are best opened as such.
     if filesystem.async_impl or file.version:
         return PublishedFile(reads, path, file)
-    opened = filesystem.open(path, "rb")
-    reads.check_local(path, file)
-    return opened
+    return reads.open_local(path, file, lambda at: filesystem.open(at, "rb"))

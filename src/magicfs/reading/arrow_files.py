@@ -14,8 +14,6 @@ from fsspec.spec import AbstractFileSystem
 from pyarrow.fs import FSSpecHandler
 
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.named_reads import NamedReads
-from magicfs.datasets.published_file import open_published
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.manifests import chain
@@ -23,6 +21,8 @@ from magicfs.manifests.comparison import Named
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
+from magicfs.reading.named_reads import NamedReads
+from magicfs.reading.published_file import open_published
 from magicfs.runtime.process_end import shared_with_threads
 
 __all__ = ["PublishedFiles", "one_file"]
@@ -60,27 +60,33 @@ class PublishedFiles(FSSpecHandler):  # type: ignore[misc]  # published without 
     """A filesystem for pyarrow whose files of a manifest need no look before they are read.
 
     Other paths are the filesystem's own. A pickle knows no sizes, versions and ETags: it may be one of many,
-    each of one file. ``location``: the dataset.
+    each of one file. ``location``: the dataset. ``places``: as for ``NamedReads``.
     """
 
     def __init__(
-        self, filesystem: AbstractFileSystem, files: Mapping[str, Named], location: Location | None = None
+        self,
+        filesystem: AbstractFileSystem,
+        files: Mapping[str, Named],
+        location: Location | None = None,
+        places: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(filesystem)
         shared_with_threads(self)
-        self._files = files
-        self._reads = NamedReads(filesystem, location)
+        self._files, self._places = files, places or {}
+        self._reads = NamedReads(filesystem, location, self._places)
 
     def __reduce__(self) -> Any:
-        return FSSpecHandler, (self.fs,)
+        return (
+            (PublishedFiles, (self.fs, {}, None, self._places))
+            if self._places
+            else (FSSpecHandler, (self.fs,))
+        )
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """A file for reads anywhere in it; one of this machine is read without Python."""
         one = self._files.get(path)
         if one is None:
-            return super().open_input_file(path)
+            return super().open_input_file(self._places.get(path, path))
         if not getattr(self.fs, "local_file", False):
             return pa.PythonFile(open_published(self.fs, path, one, self._reads), mode="r")
-        file = pa.OSFile(path, "rb")
-        self._reads.check_local(path, one)
-        return file
+        return self._reads.open_local(path, one, lambda at: pa.OSFile(at, "rb"))

@@ -1,0 +1,105 @@
+"""Replaced files that a job moves aside, so that only readers of manifests find them.
+
+After the commit point each is copied to a place below ``_magicfs/kept``, then the manifest and the pointer
+name what is kept, and then the old files are deleted as those of any job. So at every moment each is at its
+old place, or aside where the pointer says. A second call, from any process, does the same again: what it does
+not find any more was moved before. ``docs/design/029-kept-aside.md`` has the reasons.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from magicfs.engine import Engine
+from magicfs.errors import ObjectNotFound, PermissionDenied, PreconditionFailed, Unsupported
+from magicfs.formats.deletions import OldObject
+from magicfs.manifests.kept import place_aside
+from magicfs.protocol import paths
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.modes import is_data
+from magicfs.report import human_bytes
+from magicfs.runtime.parallel import gathered
+from magicfs.stores.retrying import checked_again
+
+__all__ = ["copy_all", "delete", "log_cost", "marked", "refusal"]
+
+_LOGGER = logging.getLogger("magicfs")
+_KEY_BYTES_MAX: Final = 1024
+"""Of the longest key that S3, Google Cloud Storage and Azure take."""
+_LOOKED_AT: Final = 1000
+_PROBE: Final = "copied"
+
+
+def marked(destination: str, job: str, old: Sequence[OldObject]) -> list[OldObject]:
+    """What a job keeps, each marked that is moved aside; depends on nothing else.
+
+    Where the bucket keeps versions, what has none stays, and so does a file whose place would have too long a
+    name.
+    """
+    if any(one.version for one in old):
+        return list(old)
+    room = _KEY_BYTES_MAX - len(place_aside(destination, job, "").encode())
+    start = len(paths.prefix_of(destination))
+    return [
+        one._replace(aside=len(one.key[start:].encode("utf-8", "surrogateescape")) <= room) for one in old
+    ]
+
+
+async def copy_all(engine: Engine, destination: str, job: str, kept: Sequence[OldObject]) -> None:
+    """Copy the marked files aside, many at once. None of their bytes passes through this process.
+
+    One that is not there was moved by an earlier call, or is gone; another program's file stays as it is.
+    """
+
+    async def copy(one: OldObject) -> None:
+        place = place_aside(destination, job, paths.relative_to(one.key, destination))
+        with suppress(ObjectNotFound, PreconditionFailed):
+            await engine.store.copy(one.key, place, etag=one.etag)
+
+    await gathered([one for one in kept if one.aside], copy, engine.concurrency)
+
+
+async def refusal(engine: Engine, layout: WorkLayout) -> str:
+    """Why files cannot be copied within the store; empty if they can. Copies a small one into the work of the
+    job, which goes with all of that.
+    """
+    store, destination = engine.store, layout.destination
+    listed = [info async for info in store.list(paths.prefix_of(destination), limit=_LOOKED_AT)]
+    for info in sorted(listed, key=lambda one: one.size):
+        if is_data(info.key, destination):
+            try:
+                await store.copy(info.key, paths.join(layout.job_directory, _PROBE), etag=info.etag)
+            except (PermissionDenied, Unsupported) as error:
+                return str(error)
+            except (ObjectNotFound, PreconditionFailed):
+                continue
+            break
+    return ""
+
+
+async def delete(engine: Engine, kept: Sequence[OldObject], check: Callable[[], Awaitable[None]]) -> None:
+    """Delete files that lie aside. A second call does nothing. ``check``: see ``kept_versions.delete``."""
+    size, keys = engine.store.capabilities.bulk_delete_max, [one.key for one in kept if one.aside]
+
+    async def delete(batch: Sequence[str]) -> None:
+        await check()
+        with checked_again(check):
+            await engine.store.delete(batch)
+
+    batches = [keys[start : start + size] for start in range(0, len(keys), size)]
+    await gathered(batches, delete, engine.concurrency)
+
+
+def log_cost(url: str, job: str, kept: Sequence[OldObject]) -> None:
+    """Log what moving files aside is about to cost."""
+    if moved := [one for one in kept if one.aside]:
+        _LOGGER.info(
+            "%s: job %s moves %d replaced files (%s) aside: the store copies each, then it is deleted",
+            url,
+            job,
+            len(moved),
+            human_bytes(sum(one.size for one in moved)),
+        )

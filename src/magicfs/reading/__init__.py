@@ -1,0 +1,1 @@
+"""Opening published files as their manifests name them, wherever they lie now."""
