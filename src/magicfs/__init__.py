@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from magicfs.job.task import Task as Task
     from magicfs.report import JobReport as JobReport
     from magicfs.tables.dataset import Dataset as Dataset
+    from magicfs.tables.release import Release as Release
     from magicfs.tables.write import write as write
 
 _HOMES = {
@@ -34,6 +35,7 @@ _HOMES = {
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
+    "Release": "magicfs.tables.release",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
     "write": "magicfs.tables.write",
@@ -45,6 +47,7 @@ __all__ = [
     "Job",
     "JobReport",
     "MagicFileSystem",
+    "Release",
     "Task",
     "TaskCommit",
     "__version__",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from magicfs.past.file_facts import PublishedFile
     from magicfs.past.history import History
     from magicfs.past.rollback import RollbackReport
+    from magicfs.releases.reading import Pinned
     from magicfs.report import RecoverReport, VerifyReport
     from magicfs.tables.rewrite import RewriteReport
 
@@ -52,6 +53,7 @@ class _Address:
     url: str | PathLike[str]
     storage_options: Mapping[str, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
     filesystem: AbstractFileSystem | None = field(default=None, kw_only=True, repr=False, hash=False)
+    release: str | PathLike[str] | Pinned | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.filesystem is not None and self.storage_options:
@@ -82,6 +84,8 @@ class Dataset(_Address):
         url: The destination, such as ``s3://bucket/sales``.
         storage_options: Options of the store's fsspec filesystem, which pickles carry and ``repr`` hides.
         filesystem: The filesystem itself, instead of options.
+        release: Read the dataset as this release shows it: the URL of a ``Release``, for the newest one at
+            each call, or a ``PublishedRelease``. Verbs that change the dataset refuse it.
 
     Raises:
         UsageError: You gave both ``storage_options`` and ``filesystem``.
@@ -107,7 +111,7 @@ class Dataset(_Address):
         from magicfs.past.file_facts import published_file
         from magicfs.protocol.modes import is_data
 
-        place = self._opened(last or job is not None, as_of)
+        place, as_of = self._opened(last or job is not None, as_of)
         found = place.run(files_of_dataset, last, as_of, job)
         return [published_file(found[key], place.location) for key in sorted(found) if is_data(key, "")]
 
@@ -154,7 +158,7 @@ class Dataset(_Address):
         from magicfs.protocol.modes import is_data
         from magicfs.protocol.paths import prefix_of
 
-        place = self._opened(last, as_of)
+        place, as_of = self._opened(last, as_of)
         at, files = place.location, place.run(files_of_dataset, last, as_of)
         found = {key: one for key, one in files.items() if is_data(key, "")}
         if not found and schema is None:
@@ -198,7 +202,8 @@ class Dataset(_Address):
         """
         from magicfs.datasets.footers import footers_at
 
-        return self._opened(last, as_of).run(footers_at, last=last, as_of=as_of)
+        place, as_of = self._opened(last, as_of)
+        return place.run(footers_at, last=last, as_of=as_of)
 
     # -- the past --------------------------------------------------------------------------------------------
 
@@ -220,7 +225,7 @@ class Dataset(_Address):
         """
         from magicfs.past.history import history
 
-        return history(self.url, limit=limit, **self._way)
+        return history(self.url, limit=limit, **self._access)
 
     def rollback(
         self,
@@ -498,7 +503,7 @@ class Dataset(_Address):
         """
         from magicfs.datasets.verify import verify
 
-        return verify(self.url, deep=deep, **self._way)
+        return verify(self.url, deep=deep, **self._access)
 
     def doctor(self, *, read_only: bool = False) -> DoctorReport:
         """Check versions, credentials, permissions, the store's conditions, leftovers and unfinished jobs.
@@ -512,7 +517,7 @@ class Dataset(_Address):
         """
         from magicfs.datasets.checkup import doctor
 
-        return doctor(self.url, read_only=read_only, **self._way)
+        return doctor(self.url, read_only=read_only, **self._access)
 
     def recover(
         self,
@@ -598,8 +603,18 @@ class Dataset(_Address):
     aadopt: Final = awaitable(adopt)
 
     @property
-    def _way(self) -> Way:
+    def _access(self) -> Way:
         return {"storage_options": self.storage_options, "filesystem": self.filesystem}
+
+    @property
+    def _way(self) -> Way:
+        """The same for verbs that change the dataset."""
+        if self.release is not None:
+            raise UsageError(
+                "a dataset of a release can only be read; nothing was changed; leave release= out to change "
+                f"the dataset {self.url} itself"
+            )
+        return self._access
 
     def _new_job(self, keep: Any, keep_in_place: bool, run_id: str | None, job_id: Any) -> dict[str, Any]:
         """What verbs take that publish a job."""
@@ -612,12 +627,20 @@ class Dataset(_Address):
             **self._way,
         }
 
-    def _opened(self, last: bool, as_of: str | datetime | None) -> Destination:
+    def _opened(self, last: bool, as_of: str | datetime | None) -> tuple[Destination, str | datetime | None]:
+        """The way to the store, and as of when to read."""
         from magicfs.datasets.connection import open_destination
 
         if last and as_of is not None:
             raise UsageError("give either as_of or one job, with last=True or job, not both")
-        return open_destination(self.url, for_reading=True, **self._way)
+        place = open_destination(self.url, for_reading=True, **self._access)
+        if self.release is None:
+            return place, as_of
+        from magicfs.releases.reading import job_in
+
+        if last or as_of is not None:
+            raise UsageError("a release fixes what is read: leave out as_of, last and job, or release")
+        return place, f"job:{job_in(self.release, place, self._access)}"
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<12}{value}" for name, value in self._screen())
