@@ -2,8 +2,8 @@
 
 A hold is an entry in the dataset's own pointer, as of a job that keeps what it has replaced, with lists of
 files below ``_magicfs/``. So every job, drop, rewrite and expiry leaves these files as it leaves kept ones,
-whichever process runs it. A hold has no end: ``let_go`` says that its time is over, and then the dataset's own
-expiry deletes what is not shown and what nobody else keeps.
+whichever process runs it. A hold has no end: ``let_go`` says that its time is over, and then the dataset's
+own expiry deletes what is not shown and what nobody else keeps.
 
 A hold is written first, and then looked around, as an announcement of a job: a job that replaces files has
 either seen the hold, or it is seen here, and waited for.

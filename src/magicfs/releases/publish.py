@@ -2,8 +2,8 @@
 
 A driver reads the record, writes holds into the datasets, and swaps the record. A sweep (``expire``) reads
 the record, looks for holds that it does not name, swaps it with one more in ``sweeps``, and only then ends
-them. So a driver whose swap succeeds has written its holds after the last sweep had looked, or else it sees that
-there was one, and writes them again.
+them. So a driver whose swap succeeds has written its holds after the last sweep had looked, or else it sees
+that there was one, and writes them again.
 """
 
 from __future__ import annotations

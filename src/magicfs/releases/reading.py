@@ -1,8 +1,8 @@
 """Which publication of a dataset a release means, and whom a reader believes.
 
 A record is input. A reader that names a dataset by its own URL learns from it only a job of that dataset,
-which must have been published there with the manifest that the release has seen. A URL of a record is followed
-only within the bucket of the release, or into buckets that the caller has named.
+which must have been published there with the manifest that the release has seen. A URL of a record is
+followed only within the bucket of the release, or into buckets that the caller has named.
 """
 
 from __future__ import annotations

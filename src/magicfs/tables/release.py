@@ -492,12 +492,10 @@ class Release(Twins):
         return place, key
 
 
-def released_with(
-    report: JobReport, release: str | PathLike[str] | Release, url: str, way: Mapping[str, Any]
-) -> None:
+def released_with(report: JobReport, release: str | PathLike[str] | Release, url: str, **way: Any) -> None:
     """Release what a job has published: by itself, or with what a release that was begun has."""
     if isinstance(release, Release):
-        release.add(url, f"job:{report.job_id}")
+        release.add(url, f"job:{report.job_id}", storage_options=way.get("storage_options"))
         return
     one = Release(release, **way)
     one.add(url, f"job:{report.job_id}")
