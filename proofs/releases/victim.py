@@ -10,8 +10,8 @@ import json
 import logging
 import random
 import sys
+import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -87,14 +87,20 @@ class Victim:
             dataset.recover()
             dataset.expire()
 
-    def loop(self, *, once: bool) -> Counter[str]:
+    def warm(self) -> None:
+        """Load what a run needs, so that it is met in its work."""
+        with tempfile.TemporaryDirectory() as directory:
+            self._write(magicfs.Job(f"file://{directory}/x", mode="overwrite"), "x")
+            magicfs.Release(f"file://{directory}/y").add(f"file://{directory}/x")
+
+    def loop(self, *, once: bool) -> None:
         """Go on until somebody kills this process; ``once``: only what was begun before."""
         works: Mapping[str, Callable[[], None]] = {
             "driver": self.release,
             "solo": self.publish,
             "expirer": self.expire,
         }
-        work, said = works[self.role.partition("-")[0]], Counter[str]()
+        work = works[self.role.partition("-")[0]]
         for _ in range(20) if once else iter(int, 1):
             if once and not self.state.exists():
                 break
@@ -111,7 +117,6 @@ class Victim:
             else:
                 self._say("done")
             self.state.unlink(missing_ok=True)
-        return said
 
     def _write(self, job: magicfs.Job, run: str) -> None:
         with job:
@@ -143,6 +148,7 @@ if __name__ == "__main__":
     logging.getLogger("magicfs").setLevel(logging.ERROR)
     one = Victim(order["base"], order["options"], Path(order["state"]), order["role"])
     one.draw.seed(order["seed"])
+    one.warm()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     one.loop(once=order["once"])
