@@ -31,7 +31,7 @@ __all__ = ["main"]
 _ROLES: Final = ("driver-a", "driver-b", "solo", "expirer")
 _QUICK: Final = 12
 _READERS: Final = 2
-_LIVES_S: Final = 8.0
+_LIVES_S: Final = 12.0
 _WRONG: Final = ("torn", "lost_files", "left_behind", "troubles")
 
 _EPILOG: Final = """

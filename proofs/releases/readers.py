@@ -9,13 +9,16 @@ import traceback
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import magicfs
+from magicfs.stores import resolve
 from magicfs.tables.release import PublishedRelease, Releases
 from proofs.releases.victim import DATASETS, RELEASE, names_of
 
 __all__ = ["Readers"]
+
+_SAID_MAX: Final = 20
 
 
 @dataclass
@@ -39,7 +42,8 @@ class Readers:
     def wrong(self, what: str, text: str) -> None:
         """Note that something is wrong."""
         self.figures[what] += 1
-        self.said.append(f"{what}: {text}")
+        if len(self.said) < _SAID_MAX:
+            self.said.append(f"{what}: {text}")
 
     def history(self) -> Releases:
         """All releases that are kept."""
@@ -53,7 +57,7 @@ class Readers:
                 self._look(draw)
             except Exception:  # noqa: BLE001 - told, and the run goes on to its figures
                 self.wrong("troubles", traceback.format_exc())
-            time.sleep(0.01)
+            time.sleep(0.1)
 
     def _look(self, draw: random.Random) -> None:
         found = self.history()
@@ -140,10 +144,9 @@ class Readers:
 
     def _runs(self, dataset: magicfs.Dataset) -> set[str]:
         """Which runs have written the files of a dataset."""
-        from magicfs.stores import resolve
-
         files = dataset.files()
         if len(files) != 2:
             self.wrong("torn", f"{dataset.url} has {len(files)} files")
-        filesystem = resolve.filesystem(str(dataset.url).partition("://")[0], dict(self.options))
+        scheme = resolve.location_of(dataset.url).scheme
+        filesystem = resolve.filesystem(scheme, dict(self.options))
         return {filesystem.cat_file(one.url).decode() for one in files}

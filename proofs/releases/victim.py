@@ -73,7 +73,7 @@ class Victim:
         run = self._run(name)
         how: dict[str, Any] = {"storage_options": self.options}
         self._write(magicfs.Job(self._url(names_of(run)[0]), mode="overwrite", run_id=run, **how), run)
-        time.sleep(self.draw.uniform(0, 1))
+        time.sleep(self.draw.uniform(0, 3))
 
     def expire(self) -> None:
         """Give up all releases but some of the newest, expire the datasets, and at times roll back."""
@@ -86,6 +86,7 @@ class Victim:
             dataset = magicfs.Dataset(self._url(name), storage_options=self.options)
             dataset.recover()
             dataset.expire()
+        time.sleep(0.5)
 
     def warm(self) -> None:
         """Load what a run needs, so that it is met in its work."""

@@ -122,24 +122,29 @@ async def let_go(engine: Engine, location: Location, *, names: Collection[str]) 
 
     async def without(keeping: tuple[Keeping, ...]) -> list[Keeping]:
         ended[:] = [one.job_id for one in keeping if _name_of(one) in names and one.until_ms]
-        if not ended:
-            return list(keeping)
-        staying = [one for one in keeping if _lasts(one) and _name_of(one) not in names]
-        lists = await kept_by(
-            store, location.key, READING, [*staying, *(one for one in keeping if one.job_id in ended)]
-        )
-        covered = {(one.key, one.etag) for each in staying for one in lists[each.job_id]}
+        rests = await _rests(engine, location, keeping, ended) if ended else {}
         left: list[Keeping] = []
         for one in keeping:
             if one.job_id not in ended:
                 left.append(one)
-            elif rest := [each for each in lists[one.job_id] if (each.key, each.etag) not in covered]:
+            elif rest := rests[one.job_id]:
                 parts = await write(store, location.key, one.job_id, rest)
                 left.append(replace(one, until_ms=0, lists=tuple(each.sha256 for each in parts)))
         return left
 
     await change_keeping(store, location.key, conditions, without)
     return len(ended)
+
+
+async def _rests(
+    engine: Engine, location: Location, keeping: Sequence[Keeping], ended: Collection[str]
+) -> dict[str, list[OldObject]]:
+    """Of the files of entries that end those that no other hold has, by entry."""
+    staying = [one for one in keeping if _lasts(one) and one.job_id not in ended]
+    ending = [one for one in keeping if one.job_id in ended]
+    lists = await kept_by(engine.store, location.key, READING, [*staying, *ending])
+    covered = {one[:2] for each in staying for one in lists[each.job_id]}
+    return {one.job_id: [each for each in lists[one.job_id] if each[:2] not in covered] for one in ending}
 
 
 async def holds_at(engine: Engine, location: Location, *, release: Location) -> set[str]:
@@ -234,15 +239,21 @@ async def _check(
             f"what keeps the files of {location.url} was removed at once, perhaps with its pointer; nothing "
             "was released; release again"
         )
-    expiring = [one for one in keeping if one.expires]
+    if gone := await _going(engine, location, [one for one in keeping if one.expires], files):
+        raise _gone(engine, location, job, gone)
+
+
+async def _going(
+    engine: Engine, location: Location, expiring: Sequence[Keeping], files: Mapping[str, ManifestFile]
+) -> list[str]:
+    """The files that are being deleted as no longer kept, and are not shown."""
     if not expiring:
-        return
+        return []
     lists = await kept_by(engine.store, location.key, READING, expiring)
     view = await chain.view(engine.store, location.key, READING)
     going = {one.key for objects in lists.values() for one in objects}
     shown = view.files if view is not None else {}
-    if gone := [key for key in files if key not in shown and paths.join(location.key, key) in going]:
-        raise _gone(engine, location, job, gone)
+    return [key for key in files if key not in shown and paths.join(location.key, key) in going]
 
 
 def _gone(engine: Engine, location: Location, job: str, keys: Sequence[str]) -> ObjectNotFound:

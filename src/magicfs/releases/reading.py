@@ -7,12 +7,11 @@ followed only within the bucket of the release, or into buckets that the caller 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any
 
-from magicfs.datasets.connection import open_destination
+from magicfs.datasets.connection import Destination, Way, open_destination
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.manifests import chain
@@ -24,11 +23,6 @@ from magicfs.releases.record import Member, Record, Released, key_of, malformed
 from magicfs.stores import resolve
 from magicfs.stores.register import Entry, Register
 
-if TYPE_CHECKING:
-    from fsspec.spec import AbstractFileSystem
-
-    from magicfs.datasets.connection import Destination
-
 __all__ = ["Pinned", "as_released", "job_in", "read_record", "refuse_foreign", "same_place"]
 
 
@@ -39,8 +33,7 @@ class Pinned:
     url: str
     released: Released
     buckets: tuple[str, ...] = ()
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False, hash=False)
-    filesystem: AbstractFileSystem | None = field(default=None, repr=False, hash=False)
+    way: Way = field(default_factory=Way, repr=False, hash=False)
 
 
 async def read_record(engine: Engine, location: Location) -> tuple[Record, Entry | None]:
@@ -83,17 +76,16 @@ def _meant(record: Record, as_of: str | None) -> set[str]:
     kind, colon, name = as_of.partition(":")
     if not colon or kind not in {"tag", "run", "time"}:
         kind, name = "", as_of
-    found = {one.id for one in record.releases if kind == "" and name in (one.id, str(one.number))}
-    found |= {one.id for one in record.releases if kind in ("", "run") and one.run_id == name}
-    found |= {record.tags[name]} if kind in ("", "tag") and name in record.tags else set()
-    if found or not (kind == "time" or (kind == "" and is_moment(name))):
-        return found
-    moment = parse_moment(name)
-    return {one.id for one in record.releases if one.published_ms <= moment and one is _last(record, moment)}
-
-
-def _last(record: Record, moment_ms: int) -> Released | None:
-    return next((one for one in reversed(record.releases) if one.published_ms <= moment_ms), None)
+    named = {
+        "": {one.id for one in record.releases if name in (one.id, str(one.number))},
+        "run": {one.id for one in record.releases if one.run_id == name},
+        "tag": {release for tag, release in record.tags.items() if tag == name},
+    }
+    found = named.get(kind, set()) if kind else set().union(*named.values())
+    if kind == "time" or (not (kind or found) and is_moment(name)):
+        moment = parse_moment(name)
+        return {one.id for one in [one for one in record.releases if one.published_ms <= moment][-1:]}
+    return found
 
 
 def same_place(one: Location, other: Location) -> bool:
@@ -114,7 +106,7 @@ def refuse_foreign(release: Location, member: Member, buckets: Collection[str]) 
         )
 
 
-def job_in(release: str | PathLike[str] | Pinned, dataset: Destination, way: Mapping[str, Any]) -> str:
+def job_in(release: str | PathLike[str] | Pinned, dataset: Destination, way: Way) -> str:
     """The job as of which a release shows a dataset that the caller has named by its URL.
 
     Raises ObjectNotFound if nothing was released, UsageError if the dataset is not in the release,
@@ -136,12 +128,12 @@ def job_in(release: str | PathLike[str] | Pinned, dataset: Destination, way: Map
     return found[0].job_id
 
 
-def _way_to(release: Any, dataset: Destination, way: Mapping[str, Any]) -> dict[str, Any]:
+def _way_to(release: str | PathLike[str], dataset: Destination, way: Way) -> Way:
     """The dataset's own way to its store, if the release lies in a store of the same kind."""
     spelled, _ = resolve.split(release)
     scheme = resolve.location_of(spelled, any_scheme=True).scheme
     alike = resolve.in_one_bucket(Location(scheme, "", ""), Location(dataset.location.scheme, "", ""))
-    return dict(way) if alike else {}
+    return way if alike else {}
 
 
 async def _check(engine: Engine, location: Location, job: str, digest: str, release: str) -> None:

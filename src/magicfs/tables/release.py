@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 
 from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
 from magicfs.protocol.period import parse_period
@@ -18,9 +18,7 @@ from magicfs.report import Report, html_table, text_table
 from magicfs.runtime.twins import Twins, awaitable
 
 if TYPE_CHECKING:
-    from fsspec.spec import AbstractFileSystem
-
-    from magicfs.datasets.connection import Destination
+    from magicfs.datasets.connection import Destination, Way
     from magicfs.job.job import Job
     from magicfs.releases.record import Record
     from magicfs.report import JobReport
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ExpiredReleases", "PublishedRelease", "Release", "Releases", "released_with"]
 
 _TRIES: Final = 10
+_WAY: Final = ("storage_options", "filesystem")
 _KEEP: Final = "1d"
 _REPLACES: Final = ("overwrite", "overwrite_partitions")
 
@@ -64,12 +63,12 @@ class PublishedRelease(Pinned):
         """The jobs as of which it shows its datasets, by the names of these."""
         return {one.name: one.job_id for one in self.released.members}
 
-    def dataset(self, name: str, *, storage_options: Mapping[str, Any] | None = None) -> Dataset:
+    def dataset(self, name: str, **way: Unpack[Way]) -> Dataset:
         """Return a dataset as this release shows it. Nothing is read before you use it.
 
         Args:
             name: Its name in the release.
-            storage_options: Options of its store, if they are not those of the release.
+            **way: ``storage_options`` or ``filesystem``, if they are not those of the release.
 
         Raises:
             UsageError: The release has no dataset of this name, or the dataset lies in another bucket that
@@ -83,12 +82,9 @@ class PublishedRelease(Pinned):
             names = ", ".join(self.jobs) or "none"
             raise UsageError(f"release {self.number} of {self.url} has no dataset {name!r}; it has {names}")
         refuse_foreign(parse_url(self.url), one, self.buckets)
-        way = {"storage_options": self.storage_options, "filesystem": self.filesystem}
-        if storage_options is not None:
-            way = {"storage_options": storage_options}
-        return Dataset(one.url, release=self, **way)
+        return Dataset(one.url, release=self, **(way or self.way))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""
         return {
             "url": self.url,
@@ -172,8 +168,8 @@ class Release(Twins):
         run_id: Name of the run: a second release with this name changes nothing.
         buckets: Other buckets in which datasets of the release may lie, such as ``["s3://other"]``. A URL
             that only the release's record names is not followed elsewhere.
-        storage_options: Options of the store's fsspec filesystem; for the datasets, too.
-        filesystem: The filesystem itself, instead of options.
+        **way: ``storage_options`` of the store's fsspec filesystem, for the datasets, too; or the
+            ``filesystem`` itself.
 
     Raises:
         UsageError: An argument is wrong.
@@ -185,16 +181,15 @@ class Release(Twins):
         *,
         run_id: str | None = None,
         buckets: Collection[str] = (),
-        storage_options: Mapping[str, Any] | None = None,
-        filesystem: AbstractFileSystem | None = None,
+        **way: Unpack[Way],
     ) -> None:
         from magicfs.datasets.connection import open_destination
 
         if isinstance(buckets, str):
             raise UsageError(f"buckets={buckets!r} is text; give a list, such as [{buckets!r}]")
-        self._way: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
+        self._way = way
         self._buckets = tuple(buckets)
-        self._place = open_destination(url, storage_options, filesystem)
+        self._place = open_destination(url, **way)
         if not self._place.location.key:
             raise UsageError(f"{url!r} is a whole bucket; name a directory in it for the release")
         self._run_id = run_id
@@ -236,11 +231,12 @@ class Release(Twins):
         """
         from magicfs.job.job import Job
 
-        url, way = self._way_to(dataset, how)
+        given: Way = {name: how.pop(name) for name in _WAY if name in how}
+        url, way = self._way_to(dataset, given)
         place, key = self._named(url, way, name)
         if how.get("mode") in _REPLACES and "keep" not in how:
             how |= {"keep": _KEEP, "options": {"keep_in_place": True} | dict(how.get("options") or {})}
-        made = Job(url, **{**way, **how})
+        made = Job(url, **way, **how)
         self._jobs[key], self._added[key] = made, (place, None)
         return made
 
@@ -250,7 +246,7 @@ class Release(Twins):
         publication: str | None = None,
         *,
         name: str | None = None,
-        storage_options: Mapping[str, Any] | None = None,
+        **way: Unpack[Way],
     ) -> None:
         """Release what another process has published.
 
@@ -258,7 +254,7 @@ class Release(Twins):
             dataset: The URL, or the ``Dataset``.
             publication: The job's id, its run, or a tag; by default the newest publication.
             name: As for ``job``.
-            storage_options: Options of its store, if they are not those of the release.
+            **way: ``storage_options`` or ``filesystem``, if they are not those of the release.
 
         Raises:
             ObjectNotFound: There is no such publication.
@@ -266,9 +262,7 @@ class Release(Twins):
         """
         from magicfs.releases.publish import publication as found
 
-        url, way = self._way_to(
-            dataset, {} if storage_options is None else {"storage_options": storage_options}
-        )
+        url, way = self._way_to(dataset, way)
         place, key = self._named(url, way, name)
         self._added[key] = (place, place.run(found, publication))
 
@@ -329,8 +323,7 @@ class Release(Twins):
         as_of: str | None = None,
         *,
         buckets: Collection[str] = (),
-        storage_options: Mapping[str, Any] | None = None,
-        filesystem: AbstractFileSystem | None = None,
+        **way: Unpack[Way],
     ) -> PublishedRelease:
         """Return the newest release, or an older one. One request; nothing is changed.
 
@@ -339,15 +332,14 @@ class Release(Twins):
             as_of: Another release: its id, its number, a run id, a tag, or a time such as
                 ``"2026-03-31T12:00Z"``. Prefix ``run:``, ``tag:`` or ``time:`` to be explicit.
             buckets: As for ``Release``.
-            storage_options: As for ``Release``.
-            filesystem: As for ``Release``.
+            **way: As for ``Release``.
 
         Raises:
             ObjectNotFound: Nothing was released there, or no such release is kept.
             UsageError: ``as_of`` means several releases.
             FormatError: The record of the release cannot be believed.
         """
-        one = cls(url, buckets=buckets, storage_options=storage_options, filesystem=filesystem)
+        one = cls(url, buckets=buckets, **way)
         record, _ = one._place.run(read_record)
         return one._found(as_released(one._place.location, record, as_of))
 
@@ -418,7 +410,6 @@ class Release(Twins):
                 changed.
             Unavailable: Others moved the release all the time: call again.
         """
-        from magicfs.datasets.connection import open_destination
         from magicfs.releases import publish
 
         if last < 1:
@@ -426,10 +417,7 @@ class Release(Twins):
         before_ms = int(time.time() * 1000) - parse_period("keep", keep)
         for _ in range(_TRIES):
             base, gone = publish.expired(self._place, before_ms, last=last)
-            members = {one.url: one for each in base.releases for one in each.members}
-            for one in members.values():
-                refuse_foreign(self._place.location, one, self._buckets)
-            places = [open_destination(url, **self._way) for url in {**members, **dict.fromkeys(datasets)}]
+            places = self._datasets_of(base, datasets)
             stray = publish.stray_holds(self._place, places, base, gone)
             ended: int | None = sum(len(names) for _, names in stray)
             if not dry_run:
@@ -454,8 +442,17 @@ class Release(Twins):
             self._base, _ = self._place.run(read_record)
         return self._base
 
+    def _datasets_of(self, record: Record, more: Sequence[str | PathLike[str]]) -> list[Destination]:
+        """Every dataset that a record names and the caller allows, and others that the caller names."""
+        from magicfs.datasets.connection import open_destination
+
+        members = {one.url: one for each in record.releases for one in each.members}
+        for one in members.values():
+            refuse_foreign(self._place.location, one, self._buckets)
+        return [open_destination(url, **self._way) for url in {**members, **dict.fromkeys(more)}]
+
     def _found(self, one: Released) -> PublishedRelease:
-        return PublishedRelease(self.url, one, self._buckets, **self._way)
+        return PublishedRelease(self.url, one, self._buckets, self._way)
 
     def _is_published(self, name: str) -> bool:
         try:
@@ -463,18 +460,16 @@ class Release(Twins):
         except ProtocolViolation:
             return False
 
-    def _way_to(self, dataset: Place, how: Mapping[str, Any]) -> tuple[str | PathLike[str], dict[str, Any]]:
+    def _way_to(self, dataset: Place, given: Way) -> tuple[str | PathLike[str], Way]:
         from magicfs.tables.dataset import Dataset
 
-        given = {name: how[name] for name in self._way if how.get(name) is not None}
+        given = given if any(given.values()) else {}
         if not isinstance(dataset, Dataset):
             return dataset, given or self._way
-        own = {"storage_options": dataset.storage_options, "filesystem": dataset.filesystem}
+        own: Way = {"storage_options": dataset.storage_options, "filesystem": dataset.filesystem}
         return dataset.url, given or (own if any(own.values()) else self._way)
 
-    def _named(
-        self, url: str | PathLike[str], way: Mapping[str, Any], name: str | None
-    ) -> tuple[Destination, str]:
+    def _named(self, url: str | PathLike[str], way: Way, name: str | None) -> tuple[Destination, str]:
         """The way to a dataset, and its name in the release."""
         from magicfs.datasets.connection import open_destination
         from magicfs.releases.reading import same_place
@@ -492,10 +487,12 @@ class Release(Twins):
         return place, key
 
 
-def released_with(report: JobReport, release: str | PathLike[str] | Release, url: str, **way: Any) -> None:
+def released_with(
+    report: JobReport, release: str | PathLike[str] | Release, url: str, **way: Unpack[Way]
+) -> None:
     """Release what a job has published: by itself, or with what a release that was begun has."""
     if isinstance(release, Release):
-        release.add(url, f"job:{report.job_id}", storage_options=way.get("storage_options"))
+        release.add(url, f"job:{report.job_id}", **way)
         return
     one = Release(release, **way)
     one.add(url, f"job:{report.job_id}")

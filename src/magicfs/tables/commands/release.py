@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         buckets=arguments.bucket,
         storage_options=arguments.storage_options,
     )
+    if arguments.dry_run and arguments.expire is None:
+        raise UsageError("--dry-run shows what --expire would do; nothing was changed; give both")
     if arguments.expire is not None:
         report = release.expire(arguments.expire, last=arguments.last, dry_run=arguments.dry_run)
         given_up = ", ".join(map(str, report.releases))
@@ -94,13 +96,7 @@ def _one(release: Release, arguments: argparse.Namespace) -> PublishedRelease | 
     from magicfs.tables.release import Release
 
     if arguments.add or arguments.leave_out:
-        for words in arguments.add or ():
-            if len(words) > 3:
-                raise UsageError(f"--add {' '.join(words)}: give a URL, a publication and a name")
-            release.add(words[0], *words[1:2], name=words[2] if len(words) > 2 else None)
-        for name in arguments.leave_out:
-            release.leave_out(name)
-        return release.commit()
+        return _added(release, arguments)
     if arguments.rollback is not None:
         return release.rollback(arguments.rollback)
     if arguments.tag is not None:
@@ -109,6 +105,16 @@ def _one(release: Release, arguments: argparse.Namespace) -> PublishedRelease | 
         return None
     which = None if arguments.show == "latest" else arguments.show
     return Release.latest(arguments.url, which, storage_options=arguments.storage_options)
+
+
+def _added(release: Release, arguments: argparse.Namespace) -> PublishedRelease:
+    for words in arguments.add or ():
+        if len(words) > 3:
+            raise UsageError(f"--add {' '.join(words)}: give a URL, a publication and a name")
+        release.add(words[0], *words[1:2], name=words[2] if len(words) > 2 else None)
+    for name in arguments.leave_out:
+        release.leave_out(name)
+    return release.commit()
 
 
 def _untag(release: Release, arguments: argparse.Namespace) -> int:
