@@ -140,11 +140,10 @@ async def _rests(
     engine: Engine, location: Location, keeping: Sequence[Keeping], ended: Collection[str]
 ) -> dict[str, list[OldObject]]:
     """Of the files of entries that end those that no other hold has, by entry."""
-    staying = [one for one in keeping if _lasts(one) and one.job_id not in ended]
-    ending = [one for one in keeping if one.job_id in ended]
-    lists = await kept_by(engine.store, location.key, READING, [*staying, *ending])
-    covered = {one[:2] for each in staying for one in lists[each.job_id]}
-    return {one.job_id: [each for each in lists[one.job_id] if each[:2] not in covered] for one in ending}
+    concerned = [one for one in keeping if _lasts(one) or one.job_id in ended]
+    lists = await kept_by(engine.store, location.key, READING, concerned)
+    covered = {one[:2] for job, objects in lists.items() if job not in ended for one in objects}
+    return {job: [one for one in lists[job] if one[:2] not in covered] for job in ended}
 
 
 async def holds_at(engine: Engine, location: Location, *, release: Location) -> set[str]:

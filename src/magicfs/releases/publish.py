@@ -140,7 +140,7 @@ def tagged(release: Destination, name: str, as_of: str | None, *, move: bool) ->
 def untagged(release: Destination, name: str) -> bool:
     """Take the name away; False if no release has it."""
     check_name(name)
-    had = []
+    had: list[str] = []
 
     def without(record: Record) -> Record:
         had[:] = [name] if name in record.tags else []

@@ -7,7 +7,7 @@ followed only within the bucket of the release, or into buckets that the caller 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 
@@ -76,16 +76,19 @@ def _meant(record: Record, as_of: str | None) -> set[str]:
     kind, colon, name = as_of.partition(":")
     if not colon or kind not in {"tag", "run", "time"}:
         kind, name = "", as_of
-    named = {
-        "": {one.id for one in record.releases if name in (one.id, str(one.number))},
-        "run": {one.id for one in record.releases if one.run_id == name},
-        "tag": {release for tag, release in record.tags.items() if tag == name},
-    }
-    found = named.get(kind, set()) if kind else set().union(*named.values())
+    found = {release for what, named, release in _names(record) if named == name and kind in ("", what)}
     if kind == "time" or (not (kind or found) and is_moment(name)):
         moment = parse_moment(name)
         return {one.id for one in [one for one in record.releases if one.published_ms <= moment][-1:]}
     return found
+
+
+def _names(record: Record) -> Iterator[tuple[str, str | None, str]]:
+    """All names of releases: of what kind, the name, and whose it is."""
+    for one in record.releases:
+        yield from (("id", one.id, one.id), ("number", str(one.number), one.id), ("run", one.run_id, one.id))
+    for tag, release in record.tags.items():
+        yield "tag", tag, release
 
 
 def same_place(one: Location, other: Location) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, cast
 
 from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
 from magicfs.protocol.period import parse_period
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["ExpiredReleases", "PublishedRelease", "Release", "Releases", "released_with"]
 
 _TRIES: Final = 10
-_WAY: Final = ("storage_options", "filesystem")
 _KEEP: Final = "1d"
 _REPLACES: Final = ("overwrite", "overwrite_partitions")
 
@@ -231,8 +230,11 @@ class Release(Twins):
         """
         from magicfs.job.job import Job
 
-        given: Way = {name: how.pop(name) for name in _WAY if name in how}
-        url, way = self._way_to(dataset, given)
+        given = {
+            "storage_options": how.pop("storage_options", None),
+            "filesystem": how.pop("filesystem", None),
+        }
+        url, way = self._way_to(dataset, cast("Way", given))
         place, key = self._named(url, way, name)
         if how.get("mode") in _REPLACES and "keep" not in how:
             how |= {"keep": _KEEP, "options": {"keep_in_place": True} | dict(how.get("options") or {})}
@@ -449,7 +451,7 @@ class Release(Twins):
         members = {one.url: one for each in record.releases for one in each.members}
         for one in members.values():
             refuse_foreign(self._place.location, one, self._buckets)
-        return [open_destination(url, **self._way) for url in {**members, **dict.fromkeys(more)}]
+        return [open_destination(url, **self._way) for url in dict.fromkeys([*members, *more])]
 
     def _found(self, one: Released) -> PublishedRelease:
         return PublishedRelease(self.url, one, self._buckets, self._way)

@@ -71,11 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run and arguments.expire is None:
         raise UsageError("--dry-run shows what --expire would do; nothing was changed; give both")
     if arguments.expire is not None:
-        report = release.expire(arguments.expire, last=arguments.last, dry_run=arguments.dry_run)
-        given_up = ", ".join(map(str, report.releases))
-        fields = (("given up", given_up), ("holds", report.holds), ("datasets", " ".join(report.datasets)))
-        nothing = "" if report.releases or report.holds else f"no release of {release.url} has expired"
-        return print_report(arguments, report, fields, nothing=nothing)
+        return _expire(release, arguments)
     if arguments.untag is not None:
         return _untag(release, arguments)
     one = _one(release, arguments)
@@ -115,6 +111,14 @@ def _added(release: Release, arguments: argparse.Namespace) -> PublishedRelease:
     for name in arguments.leave_out:
         release.leave_out(name)
     return release.commit()
+
+
+def _expire(release: Release, arguments: argparse.Namespace) -> int:
+    report = release.expire(arguments.expire, last=arguments.last, dry_run=arguments.dry_run)
+    given_up = ", ".join(map(str, report.releases))
+    fields = (("given up", given_up), ("holds", report.holds), ("datasets", " ".join(report.datasets)))
+    nothing = "" if report.releases or report.holds else f"no release of {release.url} has expired"
+    return print_report(arguments, report, fields, nothing=nothing)
 
 
 def _untag(release: Release, arguments: argparse.Namespace) -> int:
