@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -323,6 +324,36 @@ class TestReading:
             magicfs.write(table, url, mode="append", release=release, filesystem=marts.fs)
             assert marts.latest().dataset("written").to_arrow().to_table().num_rows == 2
         assert marts.latest().dataset("written").to_arrow().to_table().num_rows == 4
+
+
+class TestWhich:
+    def test_a_release_is_named_by_number_run_tag_or_time(self) -> None:
+        record = Record().with_next("a" * 32, 1000, (), "monday")
+        record = replace(
+            record.with_next("b" * 32, 2000, (), "1970-01-01"), tags={"2": "a" * 32, "x": "a" * 32}
+        )
+        place = paths.parse_url("s3://bucket/release")
+        named = {
+            "1": 1,
+            "a" * 32: 1,
+            "x": 1,
+            "tag:2": 1,
+            "monday": 1,
+            "run:1970-01-01": 2,
+            "1970-01-01": 2,
+            "time:1970-01-01T00:00:01.5Z": 1,
+            "1970-01-01T00:00:09Z": 2,
+        }
+        for name, number in named.items():
+            assert as_released(place, record, name).number == number, name
+        assert as_released(place, record).number == 2
+        for name in ("time:1970-01-01T00:00:00Z", "tag:y", "run:1", "other"):
+            with pytest.raises(ObjectNotFound, match="there is no release"):
+                as_released(place, record, name)
+        with pytest.raises(UsageError, match="means several releases"):
+            as_released(place, record, "2")
+        with pytest.raises(UsageError, match="time zone"):
+            as_released(place, record, "time:1970-01-01")
 
 
 class TestKeeping:

@@ -72,15 +72,18 @@ def as_released(location: Location, record: Record, as_of: str | None = None) ->
 
 def _meant(record: Record, as_of: str | None) -> set[str]:
     if as_of is None:
-        return {record.newest.id} if record.newest else set()
-    kind, colon, name = as_of.partition(":")
-    if not colon or kind not in {"tag", "run", "time"}:
+        return {one.id for one in record.releases[-1:]}
+    kind, _, name = as_of.partition(":")
+    if kind not in {"tag", "run", "time"}:
         kind, name = "", as_of
     found = {release for what, named, release in _names(record) if named == name and kind in ("", what)}
-    if kind == "time" or (not (kind or found) and is_moment(name)):
-        moment = parse_moment(name)
-        return {one.id for one in [one for one in record.releases if one.published_ms <= moment][-1:]}
-    return found
+    is_time = kind == "time" or (kind == "" and is_moment(name))
+    return found if found or not is_time else _at(record, parse_moment(name))
+
+
+def _at(record: Record, moment_ms: int) -> set[str]:
+    """The release that readers saw at a moment, by the clock of its driver."""
+    return {one.id for one in [one for one in record.releases if one.published_ms <= moment_ms][-1:]}
 
 
 def _names(record: Record) -> Iterator[tuple[str, str | None, str]]:
