@@ -56,7 +56,7 @@ def as_released(location: Location, record: Record, as_of: str | None = None) ->
 
     Raises ObjectNotFound if there is none, UsageError if the name means several.
     """
-    found = _meant(record, as_of)
+    found = {one.id for one in record.releases[-1:]} if as_of is None else _meant(record, as_of)
     if len(found) > 1:
         raise UsageError(f"{as_of!r} means several releases of {location.url}: {', '.join(sorted(found))}")
     if not found:
@@ -70,13 +70,11 @@ def as_released(location: Location, record: Record, as_of: str | None = None) ->
     return next(one for one in record.releases if one.id in found)
 
 
-def _meant(record: Record, as_of: str | None) -> set[str]:
-    if as_of is None:
-        return {one.id for one in record.releases[-1:]}
+def _meant(record: Record, as_of: str) -> set[str]:
     kind, _, name = as_of.partition(":")
     if kind not in {"tag", "run", "time"}:
         kind, name = "", as_of
-    found = {release for what, named, release in _names(record) if named == name and kind in ("", what)}
+    found = {one for what, named, one in _names(record) if named == name and kind in ("", what)}
     is_time = kind == "time" or (kind == "" and is_moment(name))
     return found if found or not is_time else _at(record, parse_moment(name))
 
