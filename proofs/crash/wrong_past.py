@@ -173,8 +173,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry marks nothing",
         _EXPIRE,
-        "return replace(one, expires=True) if one.job_id in over else one",
-        "return one",
+        "replace(one, expires=True) if one.job_id in over else one for one in keeping",
+        "one for one in keeping",
         ("expire",),
         (("rollback", "expire"),),
     ),
@@ -182,15 +182,16 @@ PAST_MUTANTS: Final = (
         "an expiry forgets who keeps before it deletes",
         _EXPIRE,
         "altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)",
-        "await _change_keeping(store, destination, conditions, lambda one: None if one.expires else one); "
+        "await change_keeping(store, destination, conditions, lambda keeping: "
+        "asyncio.sleep(0, [one for one in keeping if not one.expires])); "
         "altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)",
         ("expire",),
     ),
     WrongPast(
         "an expiry never ends",
         _EXPIRE,
-        "return None if one.expires and one.job_id in done else one",
-        "return one",
+        "return [one for one in keeping if not (one.expires and one.job_id in done)]",
+        "return list(keeping)",
         ("expire",),
     ),
     WrongPast(

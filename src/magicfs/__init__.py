@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from magicfs.past.retention import Keep as Keep
     from magicfs.report import JobReport as JobReport
     from magicfs.tables.dataset import Dataset as Dataset
+    from magicfs.tables.release import Release as Release
     from magicfs.tables.write import write as write
 
 _HOMES = {
@@ -37,6 +38,7 @@ _HOMES = {
     "JobReport": "magicfs.report",
     "Keep": "magicfs.past.retention",
     "MagicFileSystem": "magicfs.filesystem",
+    "Release": "magicfs.tables.release",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
     "write": "magicfs.tables.write",
@@ -49,6 +51,7 @@ __all__ = [
     "JobReport",
     "Keep",
     "MagicFileSystem",
+    "Release",
     "Task",
     "TaskCommit",
     "__version__",

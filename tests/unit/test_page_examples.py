@@ -67,7 +67,7 @@ def run(code: str, **names: Any) -> dict[str, Any]:
 
 def test_no_page_has_examples_that_no_test_runs() -> None:
     pages = {path.stem for path in (ROOT / "docs").glob("*.md") if examples(path.stem)}
-    here = {"audit", "committers", "footers", "gcs", "job-options", "recovery"}
+    here = {"audit", "committers", "footers", "gcs", "job-options", "recovery", "releases"}
     assert pages == here | ELSEWHERE.keys() | PROOFS.keys()
     for page, test in (ELSEWHERE | {page: proof for page, (proof, _) in PROOFS.items()}).items():
         assert f"{page}.md" in (ROOT / test).read_text(), test
@@ -112,6 +112,14 @@ def test_footers(capsys: pytest.CaptureFixture[str]) -> None:
     [code] = examples("footers")
     run(code, table=TABLE)
     assert re.fullmatch(r"part-0-\S+\.parquet 2 \w+ 1\n", capsys.readouterr().out)
+
+
+def test_releases() -> None:
+    bucket = uuid4().hex
+    names: dict[str, Any] = {"table": TABLE}
+    for code in examples("releases"):
+        names |= run(code.replace("s3://bucket/", f"memory://{bucket}/"), **names)
+    assert names["release"].history()[0].number == 2
 
 
 def test_gcs() -> None:

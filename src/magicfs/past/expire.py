@@ -13,9 +13,8 @@ one has deleted the files, and that a job has published their names again; then 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Final, Unpack
@@ -39,6 +38,7 @@ from magicfs.manifests.comparison import has_version
 from magicfs.manifests.kept import kept_by
 from magicfs.past import aside, kept_versions
 from magicfs.past.held import held, remove_lists, rule_of
+from magicfs.past.keeping import TRIES, change_keeping, pause
 from magicfs.past.retention import Keep
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import CHANGES_FILES
@@ -57,9 +57,6 @@ __all__ = ["ExpireReport", "expire", "expire_kept"]
 _LOOKS_AT_ONCE: Final = 32
 _TICK_MS: Final = 999
 """A store names whole seconds, so it may be as much later."""
-_TRIES: Final = 100
-_PAUSE_S: Final = 0.05
-_PAUSE_MAX_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +151,10 @@ async def _expire(
     """Mark jobs, look, delete what they keep, and take those that are done out of the pointer."""
     destination = location.key
 
-    def mark(one: Keeping) -> Keeping:
-        return replace(one, expires=True) if one.job_id in over else one
+    async def mark(keeping: tuple[Keeping, ...]) -> list[Keeping]:
+        return [replace(one, expires=True) if one.job_id in over else one for one in keeping]
 
-    await _change_keeping(store, destination, conditions, mark)
+    await change_keeping(store, destination, conditions, mark)
     await _refuse_rollbacks(engine, location)
     again = await chain.read_pointer(store, destination, conditions, expected=True)
     pointer = seen if again is None else again[0]
@@ -173,10 +170,10 @@ async def _expire(
     over_now = kept.of(done)
     await kept_versions.delete_markers(engine, destination, over_now)
 
-    def unmark(one: Keeping) -> Keeping | None:
-        return None if one.expires and one.job_id in done else one
+    async def unmark(keeping: tuple[Keeping, ...]) -> list[Keeping]:
+        return [one for one in keeping if not (one.expires and one.job_id in done)]
 
-    after = await _change_keeping(store, destination, conditions, unmark)
+    after = await change_keeping(store, destination, conditions, unmark)
     await remove_lists(store, destination, done)
     stay = set(altered)
     deleted = [one for one in gone if one.key not in stay]
@@ -310,34 +307,6 @@ def _report(
     )
 
 
-async def _change_keeping(
-    store: Store, destination: str, conditions: Conditions, change: Callable[[Keeping], Keeping | None]
-) -> Pointer | None:
-    """Change what the pointer says of the jobs that keep files; None of ``change`` takes a job out.
-
-    Returns the pointer as it stands then; None if there is none. A second call changes nothing.
-
-    Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
-    """
-    head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
-    for attempt in range(_TRIES):
-        seen = await chain.read_pointer(store, destination, conditions)
-        if seen is None:
-            return None
-        pointer, entry = seen
-        changed = tuple(one for one in map(change, pointer.keeping) if one is not None)
-        if changed == pointer.keeping:
-            return pointer
-        news = replace(pointer, keeping=changed, nonce=uuid4().hex)
-        try:
-            await head.swap(entry, news.to_bytes())
-        except (ObjectExists, PreconditionFailed):
-            await _pause(attempt)
-        else:
-            return news
-    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others changed it each time, {_TRIES} times")
-
-
 async def _now_by_store(store: Store, destination: str, conditions: Conditions) -> int | None:
     """Milliseconds since the epoch by the clock of the store, or a second later: the pointer is written again
     as it is.
@@ -347,7 +316,7 @@ async def _now_by_store(store: Store, destination: str, conditions: Conditions) 
     Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
     """
     head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
-    for attempt in range(_TRIES):
+    for attempt in range(TRIES):
         seen = await chain.read_pointer(store, destination, conditions)
         if seen is None:
             return None
@@ -356,10 +325,10 @@ async def _now_by_store(store: Store, destination: str, conditions: Conditions) 
             written = await head.swap(entry, replace(pointer, nonce=uuid4().hex).to_bytes())
             modified = (await store.head(written.key)).modified
         except (ObjectExists, ObjectNotFound, PreconditionFailed):
-            await _pause(attempt)
+            await pause(attempt)
         else:
             return None if modified is None else int(modified * 1000) + _TICK_MS
-    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others changed it each time, {_TRIES} times")
+    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others changed it each time, {TRIES} times")
 
 
 async def _over_by_store(
@@ -389,8 +358,3 @@ async def _over_by_store(
 
     found = await gathered(keeping, look, _LOOKS_AT_ONCE)
     return {one.job_id: rule for one, rule in zip(keeping, found, strict=True) if rule is not None}
-
-
-async def _pause(attempt: int) -> None:
-    """Let others move the pointer first."""
-    await asyncio.sleep(random.uniform(0, min(_PAUSE_S * 2**attempt, _PAUSE_MAX_S)))  # noqa: S311

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from os import PathLike
-from typing import Any, Unpack
+from typing import Unpack
 
 from magicfs.datasets.as_of import moment
 from magicfs.datasets.connection import Way, open_destination
@@ -49,7 +49,7 @@ class Publication(Report):
     restores: str | None = None
     kept_until: datetime | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""
         moments = {name: getattr(self, name) for name in ("published", "kept_until")}
         told = {name: one and one.isoformat(timespec="milliseconds") for name, one in moments.items()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.datasets.as_of import job_as_of
 from magicfs.errors import UsageError
+from magicfs.releases.reading import job_in
 from magicfs.spark.published import exact_files, options, snapshot
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def read(
     url: str,
     *,
     as_of: str | datetime | None = None,
+    release: str | None = None,
     columns: Sequence[str] = (),
     spark: SparkSession | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -40,6 +42,7 @@ def read(
     Args:
         url: The dataset.
         as_of: The publication to read, as for ``magicfs.Dataset.to_arrow``: a job, run, tag or time.
+        release: The URL of a release; reads the publication that it names.
         columns: The columns to read, in this order; all by default.
         spark: The session; the active one by default.
         storage_options: What fsspec takes for this store. The JVM has its own configuration.
@@ -55,6 +58,10 @@ def read(
         raise UsageError("no Spark session is active; make one first, or pass spark=")
     asked = options.ReadOptions(path=url, columns=tuple(columns), storage_options=storage_options or {})
     destination = snapshot.connect(asked)
+    if release is not None:
+        if as_of is not None:
+            raise UsageError("a release names the publication itself; give as_of or release, not both")
+        as_of = f"job:{job_in(release, destination, {'storage_options': storage_options})}"
     job = None if as_of is None else destination.run(job_as_of, as_of)
     found = snapshot.snapshot(destination, job)
     try:

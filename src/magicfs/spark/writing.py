@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from magicfs.tables.partition_writer import OutputFile, PartitionWriter
+    from magicfs.tables.release import Release
 
 __all__ = [
     "COMMIT_TRIES",
@@ -119,6 +120,7 @@ def write(
     progress: ProgressCallback | None = None,
     check_schema: bool = True,
     keep: str | None = None,
+    release: str | Release | None = None,
     options: Mapping[str, Any] | None = None,
     **unknown: Never,
 ) -> JobReport:
@@ -157,6 +159,7 @@ def write(
             with one existing file first, and to refuse them if a column is missing or has another type, or
             if the partition columns differ.
         keep: How long replaced files stay, such as ``7d``: ``docs/history.md``.
+        release: A ``magicfs.Release`` that was begun, or the URL of one, which then shows this publication.
         options: Other options of the job and its committer: ``docs/job-options.md``.
         **unknown: Refused; the error names the right argument.
 
@@ -207,15 +210,21 @@ def write(
     try:
         job.setup()
         if job.found.published is not None:
-            return job.commit(())
-        check_rows(job, chosen, df.schema)
-        given = storage_options if worker_storage_options is None else worker_storage_options
-        workers = replace(chosen, input_sorted=sort, storage_options=dict(given or {}))
-        return _run(job, plain, _Function(job.spec, workers, df.schema))
+            report = job.commit(())
+        else:
+            check_rows(job, chosen, df.schema)
+            given = storage_options if worker_storage_options is None else worker_storage_options
+            workers = replace(chosen, input_sorted=sort, storage_options=dict(given or {}))
+            report = _run(job, plain, _Function(job.spec, workers, df.schema))
     except OutputExists as error:
         if mode == "ignore":
             return JobReport(job.id, job.url, committer, chosen.mode, 0, 0, 0, 0.0, skipped=True)
         raise told_of_modes(error, mode) from None
+    if release is not None:
+        from magicfs.tables.release import released_with
+
+        released_with(report, release, url, storage_options=storage_options)
+    return report
 
 
 def told_of_modes(error: OutputExists, mode: str) -> OutputExists:

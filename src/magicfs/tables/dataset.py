@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from magicfs.datasets.connection import Destination, Way
     from magicfs.datasets.finders import Cluster
     from magicfs.formats.footer import Footer
+    from magicfs.formats.manifest import ManifestFile
     from magicfs.operate.adopt import AdoptReport
     from magicfs.operate.checkup import DoctorReport
     from magicfs.operate.status import DatasetStatus
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from magicfs.past.history import History
     from magicfs.past.retention import Keep
     from magicfs.past.rollback import RollbackReport
+    from magicfs.releases.reading import Pinned
     from magicfs.report import RecoverReport, VerifyReport
     from magicfs.tables.rewrite import RewriteReport
 
@@ -55,6 +57,7 @@ class _Address:
     url: str | PathLike[str]
     storage_options: Mapping[str, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
     filesystem: AbstractFileSystem | None = field(default=None, kw_only=True, repr=False, hash=False)
+    release: str | PathLike[str] | Pinned | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.filesystem is not None and self.storage_options:
@@ -85,6 +88,8 @@ class Dataset(_Address):
         url: The destination, such as ``s3://bucket/sales``.
         storage_options: Options of the store's fsspec filesystem, which pickles carry and ``repr`` hides.
         filesystem: The filesystem itself, instead of options.
+        release: Read the dataset as this release shows it: the URL of a ``Release``, for the newest one at
+            each call, or a ``PublishedRelease``. Verbs that change the dataset refuse it.
 
     Raises:
         UsageError: You gave both ``storage_options`` and ``filesystem``.
@@ -109,7 +114,7 @@ class Dataset(_Address):
         from magicfs.past.file_facts import published_file
         from magicfs.protocol.modes import is_data
 
-        place = self._opened(last or job is not None, as_of)
+        place, as_of = self._opened(last or job is not None, as_of)
         found = _files_of(place, last, as_of, job)
         return [published_file(found[key], place.location, key) for key in sorted(found) if is_data(key, "")]
 
@@ -155,7 +160,7 @@ class Dataset(_Address):
         from magicfs.protocol.modes import is_data
         from magicfs.protocol.paths import prefix_of
 
-        place = self._opened(last, as_of)
+        place, as_of = self._opened(last, as_of)
         at, files = place.location, _files_of(place, last, as_of)
         found = {key: one for key, one in files.items() if is_data(key, "")}
         if not found and schema is None:
@@ -201,7 +206,8 @@ class Dataset(_Address):
         """
         from magicfs.datasets.footers import footers_at
 
-        return self._opened(last, as_of).run(footers_at, last=last, as_of=as_of)
+        place, as_of = self._opened(last, as_of)
+        return place.run(footers_at, last=last, as_of=as_of)
 
     # -- the past --------------------------------------------------------------------------------------------
 
@@ -223,7 +229,7 @@ class Dataset(_Address):
         """
         from magicfs.past.history import history
 
-        return history(self.url, limit=limit, **self._way)
+        return history(self.url, limit=limit, **self._access)
 
     def diff(self, a: str | datetime, b: str | datetime | None = None) -> DiffReport:
         """Return what differs between two publications: files, rows, bytes, partitions, columns.
@@ -568,7 +574,7 @@ class Dataset(_Address):
         """
         from magicfs.operate.verify import verify
 
-        return verify(self.url, deep=deep, **self._way)
+        return verify(self.url, deep=deep, **self._access)
 
     def doctor(self, *, read_only: bool = False) -> DoctorReport:
         """Check versions, credentials, permissions, the store's conditions, leftovers and unfinished jobs.
@@ -582,7 +588,7 @@ class Dataset(_Address):
         """
         from magicfs.operate.checkup import doctor
 
-        return doctor(self.url, read_only=read_only, **self._way)
+        return doctor(self.url, read_only=read_only, **self._access)
 
     def status(self, *, price: float | None = None) -> DatasetStatus:
         """Return what is not done: unfinished jobs, open uploads, kept files, tables behind, and their cost.
@@ -595,7 +601,7 @@ class Dataset(_Address):
         from magicfs.operate.prices import price_of
         from magicfs.operate.status import dataset_status
 
-        place = self._opened(last=True, as_of=None)
+        place, _ = self._opened(last=True, as_of=None)
         return place.run(dataset_status, price_of(place.engine.store.name, price))
 
     def recover(
@@ -685,8 +691,18 @@ class Dataset(_Address):
     aadopt: Final = awaitable(adopt)
 
     @property
-    def _way(self) -> Way:
+    def _access(self) -> Way:
         return {"storage_options": self.storage_options, "filesystem": self.filesystem}
+
+    @property
+    def _way(self) -> Way:
+        """The same for verbs that change the dataset."""
+        if self.release is not None:
+            raise UsageError(
+                "a dataset of a release can only be read; nothing was changed; leave release= out to change "
+                f"the dataset {self.url} itself"
+            )
+        return self._access
 
     def _new_job(self, keep: Any, keep_in_place: bool, run_id: str | None, job_id: Any) -> dict[str, Any]:
         """What verbs take that publish a job."""
@@ -699,12 +715,20 @@ class Dataset(_Address):
             **self._way,
         }
 
-    def _opened(self, last: bool, as_of: str | datetime | None) -> Destination:
+    def _opened(self, last: bool, as_of: str | datetime | None) -> tuple[Destination, str | datetime | None]:
+        """The way to the store, and as of when to read."""
         from magicfs.datasets.connection import open_destination
 
         if last and as_of is not None:
             raise UsageError("give either as_of or one job, with last=True or job, not both")
-        return open_destination(self.url, for_reading=True, **self._way)
+        place = open_destination(self.url, for_reading=True, **self._access)
+        if self.release is None:
+            return place, as_of
+        from magicfs.releases.reading import job_in
+
+        if last or as_of is not None:
+            raise UsageError("a release fixes what is read: leave out as_of, last and job, or release")
+        return place, f"job:{job_in(self.release, place, self._access)}"
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<12}{value}" for name, value in self._screen())

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import signature
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from magicfs.committers.registry import committer_info
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from magicfs.tables.output_files import FileName
     from magicfs.tables.partition_writer import PartitionWriter
     from magicfs.tables.polars_files import Written
+    from magicfs.tables.release import Release
     from magicfs.tables.sources import Source
 
 __all__ = ["FileFormat", "write"]
@@ -59,6 +61,7 @@ def write(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
     progress: ProgressCallback | None = None,
+    release: str | PathLike[str] | Release | None = None,
     **job: Any,
 ) -> JobReport:
     """Publish a table, all or nothing: an error of the data or of the store publishes nothing.
@@ -102,6 +105,7 @@ def write(
         storage_options: Options of the store's filesystem, as for fsspec.
         filesystem: The filesystem itself, instead of options.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
+        release: A ``Release`` that was begun, or the URL of one, which then shows this publication at once.
         **job: Other arguments of ``Job``: ``rerun``, ``keep``, ``audit``, ``committer``, ``options`` …
 
     Raises:
@@ -151,6 +155,10 @@ def write(
             if check_schema:
                 _check_rows(made, files)
             _run(made, source, files, tasks, executor)
+    if release is not None:
+        from magicfs.tables.release import released_with
+
+        released_with(made.report, release, url, storage_options=storage_options, filesystem=filesystem)
     return made.report
 
 

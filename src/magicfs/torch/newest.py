@@ -81,9 +81,12 @@ def latest(
     return None if found is None else found.name
 
 
-def find(destination: Destination, name: str | None) -> Found:
-    """The newest checkpoint of a name, or of all; ObjectNotFound if there is none."""
-    found = destination.run(_find, name)
+def find(destination: Destination, name: str | None, start: str | None = None) -> Found:
+    """The newest checkpoint of a name, or of all; ObjectNotFound if there is none.
+
+    ``start``: the job after which no other counts; by default the newest.
+    """
+    found = destination.run(_find, name, start)
     if found is None:
         location = destination.location
         raise ObjectNotFound(
@@ -106,8 +109,10 @@ def check_name(name: str) -> str:
     return found
 
 
-async def _find(engine: Engine, location: Location, name: str | None) -> Found | None:
-    return await _newest(engine, location, name, None, lambda file: file)
+async def _find(
+    engine: Engine, location: Location, name: str | None, start: str | None = None
+) -> Found | None:
+    return await _newest(engine, location, name, start, lambda file: file)
 
 
 async def _newest(

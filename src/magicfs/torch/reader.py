@@ -13,6 +13,7 @@ from torch.distributed.checkpoint.filesystem import FileSystemBase
 from torch.distributed.checkpoint.metadata import Metadata
 
 from magicfs.datasets.connection import Destination, open_destination
+from magicfs.releases.reading import Pinned, job_in
 from magicfs.torch.files import Files, NoFiles
 from magicfs.torch.newest import find
 
@@ -30,6 +31,7 @@ class StorageReader(FileSystemReader):
         url: The URL of the writer.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: The filesystem itself, instead of options.
+        release: Read what this ``magicfs.Release`` shows: its URL, or a release that was read.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class StorageReader(FileSystemReader):
         *,
         storage_options: Mapping[str, Any] | None = None,
         filesystem: AbstractFileSystem | None = None,
+        release: str | Pinned | None = None,
     ) -> None:
         super().__init__(".")
         self.url = url
         self.fs: FileSystemBase = NoFiles()
         self.path: str = ""
         self._access = (storage_options, filesystem)
+        self._release = release
         self._destination()  # so that a wrong argument is known at once
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -57,7 +61,11 @@ class StorageReader(FileSystemReader):
             ObjectNotFound: There is no complete checkpoint, or none with that name.
         """
         destination = self._destination()
-        found = find(destination, self.path or None)
+        start = None
+        if self._release is not None:
+            way = dict(zip(("storage_options", "filesystem"), self._access, strict=True))
+            start = job_in(self._release, destination, way)
+        found = find(destination, self.path or None, start)
         self.path = found.name
         opened = partial(found.open, destination)
         self.fs = Files(destination.filesystem, destination.location.path, found.metadata, opened)

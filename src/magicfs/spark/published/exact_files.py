@@ -90,6 +90,8 @@ def _check_names(found: Mapping[str, ManifestFile], is_past: bool) -> None:
             raise Unsuitable(f"{key!r} has an empty element, which Hadoop leaves out")
         if job_named(name) is None:
             raise Unsuitable(f"{key!r} does not name its job, so it can be written over")
+        if file.key != key:
+            raise Unsuitable(f"{key!r} was replaced, and was moved aside")
         if is_past and file.version:
             raise Unsuitable(f"{key!r} may be there as an earlier version only")
 

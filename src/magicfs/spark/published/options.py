@@ -25,6 +25,7 @@ class ReadOptions:
     columns: tuple[str, ...] = ()  # those to read, in this order; none for all
     partitioning: str = "hive"
     job: str | None = None  # as of this job; None for now
+    release: str | None = None  # URL of a release: as of the job that it names
     time_zone: str | None = None  # of the moments in directories' names
     bytes_per_task: int = _BYTES_PER_TASK
     on_replace: str = "error"  # what a stream does about a job that takes rows away
@@ -50,8 +51,11 @@ def parse(given: Mapping[str, str], *, streaming: bool | None = False) -> ReadOp
     options = ReadOptions(**chosen | {"path": lowered["path"].strip()})
     if streaming is False and (wrong := [name for name in _OF_STREAMS if name.lower() in lowered]):
         raise UsageError(f"{wrong[0]} is an option of streams; leave it out, or use spark.readStream")
-    if streaming and options.job is not None:
-        raise UsageError("job names one state, and a stream reads those to come; leave it out")
+    if streaming and (options.job or options.release) is not None:
+        one = "release" if options.job is None else "job"
+        raise UsageError(f"{one} names one state, and a stream reads those to come; leave it out")
+    if options.job is not None and options.release is not None:
+        raise UsageError("a release names the job itself; give job or release, not both")
     return options
 
 
@@ -74,6 +78,7 @@ _ALL: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "fileFormat": ("file_format", _choice(*FORMATS)),
     "partitioning": ("partitioning", _choice("hive", "none")),
     "job": ("job", written.name_of),
+    "release": ("release", written.name_of),
     "timeZone": ("time_zone", written.name_of),
     "maxPartitionBytes": ("bytes_per_task", written.number_of),
     "onReplace": ("on_replace", _choice("error", "read", "skip")),

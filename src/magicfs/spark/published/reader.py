@@ -51,6 +51,10 @@ def make_reader(given: Mapping[str, str], schema: StructType, job: str | None) -
 
 
 def _job(destination: Any, options: ReadOptions) -> str | None:
+    if options.release is not None:
+        from magicfs.releases.reading import job_in
+
+        return job_in(options.release, destination, {"storage_options": options.storage_options or None})
     if options.job is not None:
         snapshot.check_job(destination, options.job)
     return options.job
