@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.job.bar import Bar, _display, _Lines, _Rich
+from magicfs.watch.bar import Bar, _display, _Lines, _Rich
 from magicfs.job.task import Task
 from magicfs.report import JobReport, Progress
 from proofs.scenes.arranged import arranged

@@ -24,6 +24,7 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import Action, RecoveredJob, RecoverReport
+from magicfs.runtime import watchers
 from magicfs.stores.conditions import sweep_probes
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -162,12 +163,17 @@ async def _bring_to_an_end(
         for finder in finders().values():
             await finder.refuse_abort(engine, context.of(found))
     job = JobTransaction(engine, context)
-    done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
+    named = {"run": found.options.run_id, "mode": found.options.mode}
+    with watchers.work("recover", one.job_id, url=location.url, **named):
+        done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
     if done is None:
         return _as_recovered_job(found, "ended elsewhere")
     if dry_run:
         return _as_recovered_job(found, would)
-    return _as_recovered_job(found, "not finished" if done.is_unfinished else _DID[done.end], done)
+    action: Action = "not finished" if done.is_unfinished else _DID[done.end]
+    facts = {"files": found.files, "bytes": found.size, "seconds": time.time() - found.created_ms / 1000}
+    watchers.told("recovered", location.url, one.job_id, action=action, **named, **facts)
+    return _as_recovered_job(found, action, done)
 
 
 def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None = None) -> RecoveredJob:

@@ -17,10 +17,10 @@ from magicfs.formats.job_options import Audits, JobOptions, Places, Rerun
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import commit as job_catalogs
 from magicfs.job import commit as job_commit
-from magicfs.job.bar import bar_of
 from magicfs.job.checks import check_words, given_options, keep_of, settled
 from magicfs.job.commit import log_found
 from magicfs.job.map import Maps
+from magicfs.job.progress import bar_of
 from magicfs.job.spec import (
     JobSpec,
     Period,
@@ -33,6 +33,7 @@ from magicfs.job.spec import (
 from magicfs.job.task import OpenAttempts, Task
 from magicfs.protocol import ids
 from magicfs.report import JobReport, ProgressCallback
+from magicfs.runtime import watchers
 from magicfs.runtime.interrupt import Call
 from magicfs.runtime.twins import Twins, awaitable
 from magicfs.transaction.context import JobSetup
@@ -219,7 +220,8 @@ class Job(Twins, Maps):
             self._process = os.getpid()
             call = Call(self.spec.loop, self.spec.make_committer().setup_job)
             try:
-                found = call.run()
+                with watchers.work("setup", **self.spec.facts):
+                    found = call.run()
             except BaseException as error:
                 if call.succeeded:  # the interruption came too late to stop it
                     self._found, self._state = call.result(), "open"
@@ -318,7 +320,8 @@ class Job(Twins, Maps):
             audit=((*self._audit, *audit), self._audit_failure),
         )
         try:
-            call.run()
+            with watchers.work("commit", **self.spec.facts):
+                call.run()
         except BaseException as error:
             self._look()
             if call.interrupted:
@@ -364,7 +367,8 @@ class Job(Twins, Maps):
         waiting = f"job {self.id} is being aborted, waiting for it to finish; interrupt again to stop waiting"
         call = Call(self.spec.loop, abort, whole=True, waiting=waiting)
         try:
-            call.run()
+            with watchers.work("abort", **self.spec.facts):
+                call.run()
         finally:
             self._bar.close()
             if call.succeeded:

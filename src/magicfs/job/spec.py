@@ -205,6 +205,8 @@ class JobSpec:
     filesystem: AbstractFileSystem | None = field(default=None, repr=False)  # in place of options
     object_settings: ObjectSettings | None = None
     """What the job's objects bear; None for what its filesystem was given where the job was made."""
+    carried: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """What watchers of the driver have for those of tasks."""
 
     def __post_init__(self) -> None:
         check_filesystem(self.storage_options, self.filesystem)
@@ -240,6 +242,13 @@ class JobSpec:
         state = dict(self.__dict__)
         state["storage_options"] = resolve.without_secrets(self.storage_options)
         return state
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What watchers hear of the job."""
+        asked = self.options
+        named = {"url": self.location.url, "job": self.job, "run": asked.run_id, "mode": asked.mode}
+        return {**named, "committer": asked.committer, "carried": self.carried}
 
     @property
     def work_layout(self) -> WorkLayout:

@@ -14,7 +14,7 @@ from magicfs.stores.port import Capabilities, Store
 from magicfs.stores.tree_port import Renamed, Tree, rename_one_by_one
 from magicfs.stores.version_port import Versions, VersionStore
 
-__all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "DelegatingVersions", "Steps"]
+__all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "DelegatingVersions", "Steps", "acting_for"]
 
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -48,6 +48,12 @@ def _first_key(given: Any = "", *_: Any) -> str:
     while not isinstance(given, str):
         given = given[0] if given else ""
     return given
+
+
+def acting_for(store: Store, job: str) -> Store:
+    """The store whose requests say that they are made for a job, where it has a place for that."""
+    make: Callable[[str], Store] | None = getattr(store, "acting_for", None)
+    return store if make is None else make(job)
 
 
 class DelegatingStore:
@@ -84,6 +90,12 @@ class DelegatingStore:
         """The same around a store within that has these settings."""
         twin = copy.copy(self)
         twin.inner = object_settings.store_with(self.inner, settings)
+        return twin
+
+    def acting_for(self, job: str) -> Self:
+        """The same around a store within whose requests say that they are made for a job."""
+        twin = copy.copy(self)
+        twin.inner = acting_for(self.inner, job)
         return twin
 
     def place_part(self, key: str, upload_id: str) -> PlacedPart | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location, redacted
-from magicfs.runtime import process_end
+from magicfs.runtime import process_end, watchers
 from magicfs.stores import backends
 from magicfs.stores.backends import (
     BACKENDS,
@@ -82,13 +82,13 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     process_end.keep_inherited_filesystems()
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
-        return store
+        return watchers.watched(store)
     names = protocols(filesystem)
     backend = _backend(names)
     # FSSpec's own memory filesystem has objects of its own kind.
     if backend is None or backend is backends.MEMORY:
         raise _cannot_delay(names[0])
-    return backend.open(filesystem, bucket)
+    return watchers.watched(backend.open(filesystem, bucket))
 
 
 def is_unchanged(path: str, etag: str) -> bool:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from magicfs.runtime import watchers
 from magicfs.stores.azure import errors
 from magicfs.stores.bounded_response import response_class
 from magicfs.stores.object_settings import options_of
@@ -94,10 +95,15 @@ def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:
     return {
         "transport": _transport_class()(**timeouts),
         "retry_total": 0,
-        "user_agent": "magicfs",
+        "raw_request_hook": _name_job,
         "permit_redirects": False,  # a request is signed for one account
         "raw_response_hook": errors.check_document,
     }
+
+
+def _name_job(request: Any) -> None:
+    headers = request.http_request.headers
+    headers["User-Agent"] = f"{headers.get('User-Agent', '')} {watchers.agent()}".strip()  # it is not signed
 
 
 def _transport_class() -> type[Any]:
