@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             times[side].append(commit_s(asked.files, f"{side}-{run}"))
             watch.stop()
     off, on = min(times["off"]), min(times["on"])
-    print(f"{asked.files} files: off {off:.3f} s of processor time, on {on:.3f} s, {100 * (on / off - 1):+.1f} %")
+    more = 100 * (on / off - 1)
+    print(f"{asked.files} files: off {off:.3f} s of processor time, on {on:.3f} s, {more:+.1f} %")
 
 
 if __name__ == "__main__":

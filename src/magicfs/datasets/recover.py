@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from os import PathLike
-from typing import Unpack
+from typing import Any, Final, Unpack
 
 from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import Way, context_of, on_destination, was_published
@@ -32,6 +32,8 @@ from magicfs.transaction.outcome import JobEnd, JobOutcome, refusal
 
 __all__ = ["finish_job", "recover", "recover_jobs"]
 
+_ASKED: Final = "asked for by recover"
+
 
 def recover(
     url: str | PathLike[str],
@@ -40,11 +42,12 @@ def recover(
     rollback: bool = False,
     abort: bool = False,
     dry_run: bool = False,
+    reason: str = "",
     cluster: Cluster | str | None = None,
     **way: Unpack[Way],
 ) -> RecoverReport:
     """See ``magicfs.Dataset.recover``."""
-    how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
+    how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run, "reason": reason}
     own = Cluster.of(cluster)
     return on_destination(recover_jobs, url, **way, cluster=own, **how)
 
@@ -57,6 +60,7 @@ async def recover_jobs(
     rollback: bool = False,
     abort: bool = False,
     dry_run: bool = False,
+    reason: str = "",
     cluster: Cluster | None = None,
 ) -> RecoverReport:
     """``recover``, on the store's loop."""
@@ -72,7 +76,8 @@ async def recover_jobs(
         chosen = _all(found, location, acting=acting)
     else:
         chosen = [] if foreign else _named(found, location, job)
-    done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
+    how: Any = {"dry_run": dry_run, "reason": reason or _ASKED}
+    done = [await _bring_to_an_end(engine, location, one, wish, **how) for one in chosen]
     if job is None and not (acting or dry_run):
         await sweep_probes(engine.for_cleanup().store, paths.join(location.key, MANIFESTS))
     done += foreign
@@ -103,7 +108,7 @@ async def _foreign(
 
 async def finish_job(engine: Engine, location: Location, found: OtherJob) -> RecoveredJob:
     """``recover``, of a job that was found already. If it has ended since, that is reported and no error."""
-    return await _bring_to_an_end(engine, location, found, Wish.FINISH, dry_run=False)
+    return await _bring_to_an_end(engine, location, found, Wish.FINISH, dry_run=False, reason=_ASKED)
 
 
 def _named(found: list[OtherJob], location: Location, job: str) -> list[OtherJob]:
@@ -140,7 +145,7 @@ def _described(one: OtherJob) -> str:
 
 
 async def _bring_to_an_end(
-    engine: Engine, location: Location, one: OtherJob, wish: Wish, *, dry_run: bool
+    engine: Engine, location: Location, one: OtherJob, wish: Wish, *, dry_run: bool, reason: str
 ) -> RecoveredJob:
     if one.job is None:
         assert one.problem is not None
@@ -165,7 +170,7 @@ async def _bring_to_an_end(
     job = JobTransaction(engine, context)
     named = {"run": found.options.run_id, "mode": found.options.mode}
     with watchers.work("recover", one.job_id, url=location.url, **named):
-        done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
+        done = await job.finish(wish, reason=reason, dry_run=dry_run)
     if done is None:
         return _as_recovered_job(found, "ended elsewhere")
     if dry_run:

@@ -1,7 +1,8 @@
 """What happens to jobs, for people and programs that watch them.
 
-Each step of a job is a line in the log ``magicfs``, with its facts as fields of the record. Guests put watchers
-into ``WATCHERS``, which see more: work as it begins and ends, requests that are made again, and the store.
+Each step of a job is a line in the log ``magicfs``, with its facts as fields of the record. Guests put
+watchers into ``WATCHERS``, which see more: work as it begins and ends, requests that are made again, and the
+store.
 """
 
 from __future__ import annotations

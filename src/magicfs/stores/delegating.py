@@ -14,7 +14,14 @@ from magicfs.stores.port import Capabilities, Store
 from magicfs.stores.tree_port import Renamed, Tree, rename_one_by_one
 from magicfs.stores.version_port import Versions, VersionStore
 
-__all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "DelegatingVersions", "Steps", "acting_for"]
+__all__ = [
+    "DelegatingFolders",
+    "DelegatingStore",
+    "DelegatingTree",
+    "DelegatingVersions",
+    "Steps",
+    "acting_for",
+]
 
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])

@@ -195,7 +195,7 @@ class RetryingStore(DelegatingStore):
     def acting_for(self, job: str) -> Self:
         """The same store, whose requests say that they are made for a job."""
         twin = copy.copy(self)
-        twin._job = job
+        vars(twin)["_job"] = job
         return twin
 
     async def put(

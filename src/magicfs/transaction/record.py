@@ -263,7 +263,9 @@ class JobRecord:
                 f"{state}; nothing was changed here; check with magicfs recover --dry-run"
             ) from error
         self._silence.heard(moment)
-        self._tell(state.value, moved, "" if version.job.state not in BEFORE_COMMIT else _BEGUN.get(state, ""))
+        self._tell(
+            state.value, moved, "" if version.job.state not in BEFORE_COMMIT else _BEGUN.get(state, "")
+        )
         self.keeps_versions = bool(entry.version)
         return JobVersion(moved, entry)
 
