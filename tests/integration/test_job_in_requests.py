@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from gcsfs.core import GCSFileSystem
-from proofs.doubles.gcs.operations import gcs_operation
 
 import magicfs
 from magicfs.stores.s3.requests.line import counts
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.version import __version__
+from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.azurite import Azurite
-from proofs.doubles.gcs import GcsDouble
+from proofs.doubles.gcs_operations import gcs_operation
+from proofs.doubles.gcs_server import GcsDouble
 from proofs.doubles.servers import Server
 
 AGENT = f"magicfs/{__version__}"

@@ -38,6 +38,7 @@ from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import Period
 from magicfs.stores import object_settings, resolve
+from magicfs.stores.delegating import acting_for
 from magicfs.stores.object_settings import ObjectSettings, options_of
 from magicfs.stores.port import Store
 from magicfs.stores.resolve import in_one_bucket, location_of, split
@@ -366,8 +367,8 @@ class JobSpec:
         return resolve.loop_of(self.wrapped())
 
     def store(self) -> Store:
-        """The store of the destination's bucket."""
-        store = resolve.open_store(self.wrapped(), self.location.bucket)
+        """The store of the destination's bucket, whose requests bear the job's id."""
+        store = acting_for(resolve.open_store(self.wrapped(), self.location.bucket), self.job)
         return object_settings.store_with(store, self.object_settings or {})
 
     def make_committer(self, observer: Observer | None = None) -> Committer:
