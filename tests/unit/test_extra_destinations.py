@@ -15,7 +15,6 @@ from fsspec.core import url_to_fs
 
 import magicfs
 from magicfs import datasets
-from magicfs.cli.show_job import show_job
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.task_commit import TaskCommit
@@ -24,6 +23,7 @@ from magicfs.manifests import chain
 from magicfs.protocol import magic
 from magicfs.stores.conditions import Conditions
 from magicfs.testing.store_faults import Fault, Kind
+from magicfs.watch.commands.show_job import show_job
 from proofs.scenes.job_scene import BUCKET, JobScene
 from proofs.scenes.staged_scene import StagedScene, write
 

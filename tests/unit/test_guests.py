@@ -170,7 +170,7 @@ def test_only_the_command_that_is_called_is_imported(command: str, guests: set[s
     modules = modules_after(command, "--help")
     rooms = {one.split(".")[1] for one in modules if one.startswith("magicfs.")}
     assert rooms & {"past", "tables", "catalogs", "spark", "engines", "torch"} == guests
-    assert not modules & {"fsspec", "pyarrow", "magicfs.stores", "magicfs.cli.show"}
+    assert not modules & {"fsspec", "pyarrow", "magicfs.stores", "magicfs.watch.commands.show"}
     assert ("importlib.metadata" in modules) == bool(guests)
 
 

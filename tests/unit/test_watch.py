@@ -144,7 +144,7 @@ class TestTelemetry:
             return len([one async for one in store.list("sales/")])
 
         counted = CountingStore(plain, counts)
-        ours = watchers.watched(plain)
+        ours = watchers.WATCHERS[0].store(plain)
         before = seen.metrics().get("magicfs.requests", {})
         loop = scene.filesystem.loop
         assert sync(loop, list_all, counted) == sync(loop, list_all, ours) == 2500

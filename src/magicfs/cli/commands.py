@@ -19,7 +19,7 @@ __all__ = ["POINTS", "commands", "group_of", "names"]
 POINTS: Final = "magicfs.commands"
 """The entry points of guests' commands; the core's own names are not theirs."""
 
-_OWN: Final = ("job", "doctor", "uploads", "show", "verify", "recover", "adopt", "maintain")
+_OWN: Final = ("job", "doctor", "uploads", "verify", "recover", "adopt", "maintain")
 """Modules of ``magicfs.cli``."""
 _GROUPS: Final = ("publish", "look", "repair", "past", "maintain")
 _NO_PLACE: Final = ("more", math.inf)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
-from typing import Any, Unpack, get_args
+from typing import Unpack, get_args
 
 from magicfs.datasets.connection import Way, context_of, on_destination
 from magicfs.datasets.finders import Cluster, find_one, finder_of, finders
@@ -92,16 +93,16 @@ async def abort_job(
     cluster: Cluster | None = None,
 ) -> RecoverReport:
     """``abort``, on the store's loop."""
-    end: Any = {"abort": True, "dry_run": dry_run, "reason": reason}
+    end = partial(recover_jobs, engine, location, abort=True, dry_run=dry_run, reason=reason)
     if job is None:
-        return await recover_jobs(engine, location, cluster=cluster, **end)
+        return await end(cluster=cluster)
     name = ids.job_id(job)
     there = await find_unfinished_jobs(engine, location.key)
     if (begun := next((one for one in there if one.job_id == name), None)) is not None:
         finder = None if begun.job is None else finder_of(begun.job.options)
         theirs = None if finder is None else await finder.find_begun(engine, location, begun, cluster)
         if theirs is None:
-            return await recover_jobs(engine, location, job=name, **end)
+            return await end(job=name)
     else:
         await _refuse_extra_destination(engine, location, name)
         theirs = await find_one(engine, location, name, cluster)

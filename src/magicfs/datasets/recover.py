@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
 from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import Way, context_of, on_destination, was_published
@@ -76,8 +76,10 @@ async def recover_jobs(
         chosen = _all(found, location, acting=acting)
     else:
         chosen = [] if foreign else _named(found, location, job)
-    how: Any = {"dry_run": dry_run, "reason": reason or _ASKED}
-    done = [await _bring_to_an_end(engine, location, one, wish, **how) for one in chosen]
+    why = reason or _ASKED
+    done = [
+        await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run, reason=why) for one in chosen
+    ]
     if job is None and not (acting or dry_run):
         await sweep_probes(engine.for_cleanup().store, paths.join(location.key, MANIFESTS))
     done += foreign
@@ -177,7 +179,7 @@ async def _bring_to_an_end(
         return _as_recovered_job(found, would)
     action: Action = "not finished" if done.is_unfinished else _DID[done.end]
     facts = {"files": found.files, "bytes": found.size, "seconds": time.time() - found.created_ms / 1000}
-    watchers.told("recovered", location.url, one.job_id, action=action, **named, **facts)
+    watchers.happened("recovered", location.url, one.job_id, action=action, **named, **facts)
     return _as_recovered_job(found, action, done)
 
 

@@ -44,11 +44,13 @@ if TYPE_CHECKING:
     from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = [
+    "BARS",
     "LISTED_MAX",
     "NOT_PICKLED",
     "NO_REPORT",
     "GivenRule",
     "JobState",
+    "NoBar",
     "ShowsDatasets",
     "check_catalogs",
     "commit_call",
@@ -183,7 +185,7 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
         _LOGGER.info(_BY_VERSION, url, job)
     elif keep.ms is not None:
         _LOGGER.warning(_IN_PLACE, url, job)
-    watchers.told("set up", url, job, run=spec.options.run_id, mode=spec.options.mode)
+    watchers.happened("set up", url, job, run=spec.options.run_id, mode=spec.options.mode)
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
     for other in found.jobs[:MANY_JOBS]:
@@ -223,6 +225,22 @@ def _moment(seconds: float) -> str:
 
 
 _LOGGER = logging.getLogger("magicfs")
+
+
+BARS: Final = "magicfs.bars"
+"""Entry points of what shows a job on a screen."""
+
+
+class NoBar:
+    """Shows nothing of a job."""
+
+    tasks_total: int | None = None  # how many there will be, if that is known
+
+    def committed(self, commit: TaskCommit) -> None:
+        """A task has committed."""
+
+    def close(self) -> None:
+        """The job has ended, or its commit was given up."""
 
 
 class _Rule(Protocol):
@@ -308,7 +326,7 @@ class _Order:
         full = replace(report, warnings=warnings, task_figures=figures)
         asked = {"run": spec.options.run_id, "mode": spec.options.mode}
         done = {name: getattr(full, name) for name in ("rows", "files", "bytes", "seconds")}
-        watchers.told("published", spec.location.url, spec.job, **asked, **done)
+        watchers.happened("published", spec.location.url, spec.job, **asked, **done)
         return full
 
 

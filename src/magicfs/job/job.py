@@ -20,7 +20,6 @@ from magicfs.job import commit as job_commit
 from magicfs.job.checks import check_words, given_options, keep_of, settled
 from magicfs.job.commit import log_found
 from magicfs.job.map import Maps
-from magicfs.job.progress import bar_of
 from magicfs.job.spec import (
     JobSpec,
     Period,
@@ -33,7 +32,7 @@ from magicfs.job.spec import (
 from magicfs.job.task import OpenAttempts, Task
 from magicfs.protocol import ids
 from magicfs.report import JobReport, ProgressCallback
-from magicfs.runtime import watchers
+from magicfs.runtime import registered, watchers
 from magicfs.runtime.interrupt import Call
 from magicfs.runtime.twins import Twins, awaitable
 from magicfs.transaction.context import JobSetup
@@ -158,7 +157,8 @@ class Job(Twins, Maps):
         )
         self._catalogs = job_catalogs.check_catalogs(catalogs, self.spec)
         self._audit, self._audit_failure = tuple(audit), own["audit_failure"]
-        self._bar, self._progress = bar_of(progress)
+        self._bar = registered.load(job_commit.BARS, "bar")() if progress is True else job_commit.NoBar()
+        self._progress = self._bar if progress is True else progress or None
         self._is_current_driver = own["is_current_driver"]
         self._state: job_commit.JobState = "new"
         self._process: int | None = None  # the one that set the job up, or loaded it from a pickle
@@ -413,7 +413,7 @@ class Job(Twins, Maps):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock, self._progress, self._is_current_driver = threading.Lock(), None, None
-        self._bar, _ = bar_of(None)
+        self._bar = job_commit.NoBar()
         self._attempts, self._call, self._process, self._catalogs = OpenAttempts(), None, os.getpid(), ()
 
     def _repr_html_(self) -> str:

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 
 from magicfs.errors import CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.commit import NoBar
 from magicfs.job.pools import Pools, Submits
-from magicfs.job.progress import NoBar
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
 from magicfs.protocol import ids

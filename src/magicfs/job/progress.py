@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from magicfs.engine import Event, SentPart
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Complete, Rename
 from magicfs.report import Progress, ProgressCallback
-from magicfs.runtime import registered
 
-__all__ = ["Meter", "NoBar", "UploadMeter", "bar_of"]
-
-_BARS: Final = "magicfs.bars"
-"""Entry points of what shows a job on a screen."""
-
-
-class NoBar:
-    """Shows nothing."""
-
-    tasks_total: int | None = None  # how many there will be, if that is known
-
-    def committed(self, commit: TaskCommit) -> None:
-        """A task has committed."""
-
-    def close(self) -> None:
-        """The job has ended, or its commit was given up."""
-
-
-def bar_of(progress: ProgressCallback | bool | None) -> tuple[NoBar, ProgressCallback | None]:
-    """What shows tasks, a bar if that is asked for by True, and what to call after every file."""
-    if progress is True:
-        return (bar := registered.load(_BARS, "bar")()), bar
-    return NoBar(), progress or None
+__all__ = ["Meter", "UploadMeter"]
 
 
 class _SafeCallback:

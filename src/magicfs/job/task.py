@@ -258,6 +258,7 @@ class Task(Twins):
         self._work_place = work_place
         self._process = os.getpid()
         self._move("open")
+        self._facts = {**self._spec.facts, "task": self.id, "attempt": attempt}
         watchers.happened("task set up", **self._facts)
         return self
 
@@ -457,10 +458,6 @@ class Task(Twins):
         if place.prefix == "file://" and self._state == "open":
             Path(place.path).mkdir(parents=True, exist_ok=True)
         return place
-
-    @property
-    def _facts(self) -> dict[str, object]:
-        return {**self._spec.facts, "task": self.id, "attempt": self._attempt}
 
     def _require_attempt(self) -> AttemptId:
         if self._attempt is None:

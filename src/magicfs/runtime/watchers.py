@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 from magicfs.protocol import ids
 from magicfs.version import __version__
 
-__all__ = ["STEPS", "WATCHERS", "Watcher", "acting", "agent", "happened", "job", "told", "watched", "work"]
+__all__ = ["STEPS", "WATCHERS", "Watcher", "acting", "agent", "happened", "job", "work"]
 
 _LOGGER = logging.getLogger("magicfs")
 _JOB: ContextVar[str] = ContextVar("magicfs_job", default="")
@@ -59,36 +59,31 @@ class Watcher(Protocol):
 WATCHERS: Final[list[Watcher]] = []
 
 
-def watched(store: _Store) -> _Store:
-    """A store as watchers want it."""
+def happened(name: str, url: str = "", job: str = "", **facts: object) -> None:
+    """Report an event of a job at a destination to watchers, and log it if it is a step.
+
+    Facts that are None are unknown.
+    """
     for one in WATCHERS:
-        store = one.store(store)
-    return store
-
-
-def happened(name: str, **facts: object) -> None:
-    """Report an event to watchers."""
-    for one in WATCHERS:
-        one.happened(name, facts)
-
-
-def told(step: str, url: str, job: str, **facts: object) -> None:
-    """Report a step of a job, and log it. ``url`` is its destination; facts that are None are unknown."""
-    happened(step, url=url, job=job, **facts)
-    if _LOGGER.isEnabledFor(logging.INFO):
-        figures = [form.format(facts[name]) for name, form in _FIGURES.items() if facts.get(name) is not None]
-        text = f"{STEPS[step]}: {', '.join(figures)}" if figures else STEPS[step]
-        extra = {"magicfs": {"event": step, "url": url, "job": job, **facts}}
+        one.happened(name, {"url": url, "job": job, **facts})
+    if name in STEPS and _LOGGER.isEnabledFor(logging.INFO):
+        figures = [form.format(facts[fact]) for fact, form in _FIGURES.items() if facts.get(fact) is not None]
+        text = f"{STEPS[name]}: {', '.join(figures)}" if figures else STEPS[name]
+        extra = {"magicfs": {"event": name, "url": url, "job": job, **facts}}
         _LOGGER.info("%s: job %s %s", url, job, text, extra=extra)
 
 
 @contextmanager
 def work(name: str, job: str, **facts: object) -> Iterator[None]:
     """Work of a job: its requests bear the job's id, and watchers see it begin and end."""
-    with acting(job), ExitStack() as stack:
-        for one in WATCHERS:
-            stack.enter_context(one.work(name, {"job": job, **facts}))
-        yield
+    token = _JOB.set(job if ids.is_job_id(job) else "")
+    try:
+        with ExitStack() as stack:
+            for one in WATCHERS:
+                stack.enter_context(one.work(name, {"job": job, **facts}))
+            yield
+    finally:
+        _JOB.reset(token)
 
 
 @contextmanager

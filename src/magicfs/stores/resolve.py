@@ -82,13 +82,16 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     process_end.keep_inherited_filesystems()
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
-        return watchers.watched(store)
-    names = protocols(filesystem)
-    backend = _backend(names)
-    # FSSpec's own memory filesystem has objects of its own kind.
-    if backend is None or backend is backends.MEMORY:
-        raise _cannot_delay(names[0])
-    return watchers.watched(backend.open(filesystem, bucket))
+    else:
+        names = protocols(filesystem)
+        backend = _backend(names)
+        # FSSpec's own memory filesystem has objects of its own kind.
+        if backend is None or backend is backends.MEMORY:
+            raise _cannot_delay(names[0])
+        store = backend.open(filesystem, bucket)
+    for one in watchers.WATCHERS:
+        store = one.store(store)
+    return store
 
 
 def is_unchanged(path: str, etag: str) -> bool:

@@ -273,10 +273,10 @@ class JobRecord:
         """Report a state, and a step if one begins or ends with it."""
         place = f"{self.store.bucket}/{self.layout.destination}".lstrip("/")
         facts = {"run": job.options.run_id, "mode": job.options.mode, "files": job.files, "bytes": job.size}
-        watchers.happened(event, url=place, job=job.job_id, **facts)
+        watchers.happened(event, place, job.job_id, **facts)
         if step:
             seconds = max(0.0, (now_ms() - job.created_ms) / 1000)
-            watchers.told(step, place, job.job_id, **facts, seconds=seconds)
+            watchers.happened(step, place, job.job_id, **facts, seconds=seconds)
 
     async def confirm(self, version: JobVersion, *, may_have_ended: bool = False) -> None:
         """Raise JobMoved if another process has moved the job, or ended it.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.progress import NoBar
+from magicfs.job.commit import NoBar
 from magicfs.report import Progress, human_bytes
 
 __all__ = ["Bar"]

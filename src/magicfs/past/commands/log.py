@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from functools import partial
 
 from magicfs.cli.printing import human_moment, print_json, print_table, write_line
 from magicfs.cli.storage import add_destination
@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     from magicfs.watch.operations import operations
 
     found = history(arguments.url, limit=arguments.limit, storage_options=arguments.storage_options)
-    how: dict[str, Any] = {"limit": arguments.limit, "storage_options": arguments.storage_options}
-    done = operations(arguments.url, **how) if arguments.all else []
+    asked = partial(operations, arguments.url, storage_options=arguments.storage_options)
+    done = asked(limit=arguments.limit) if arguments.all else []
     if arguments.json:
         listed = {"operations": [one.to_dict() for one in done]} if arguments.all else {}
         print_json({"url": arguments.url, "publications": [one.to_dict() for one in found], **listed})

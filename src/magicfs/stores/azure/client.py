@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from magicfs.runtime import watchers
@@ -95,14 +95,13 @@ def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:
     return {
         "transport": _transport_class()(**timeouts),
         "retry_total": 0,
-        "raw_request_hook": _name_job,
+        "raw_request_hook": lambda request: _name_job(request.http_request.headers),
         "permit_redirects": False,  # a request is signed for one account
         "raw_response_hook": errors.check_document,
     }
 
 
-def _name_job(request: Any) -> None:
-    headers = request.http_request.headers
+def _name_job(headers: MutableMapping[str, str]) -> None:
     headers["User-Agent"] = f"{headers.get('User-Agent', '')} {watchers.agent()}".strip()  # it is not signed
 
 

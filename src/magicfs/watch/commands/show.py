@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magicfs.cli.printing import Field, Shown, Table, human_moment, print_json, print_recovered, print_shown
-from magicfs.cli.show_job import (
+from magicfs.cli.statuses import Status
+from magicfs.cli.storage import add_storage_options, on_store
+from magicfs.errors import UsageError
+from magicfs.report import human_bytes
+from magicfs.watch.commands.show_job import (
     audit_fields,
     show_deletions,
     show_job,
     show_job_location,
 )
-from magicfs.cli.show_lists import show_footers, show_log, show_log_names, show_log_part
-from magicfs.cli.show_manifest_committer import show_manifest_success, show_task_manifest
-from magicfs.cli.statuses import Status
-from magicfs.cli.storage import add_storage_options, on_store
-from magicfs.errors import UsageError
-from magicfs.report import human_bytes
+from magicfs.watch.commands.show_lists import show_footers, show_log, show_log_names, show_log_part
+from magicfs.watch.commands.show_manifest_committer import show_manifest_success, show_task_manifest
 
 if TYPE_CHECKING:
     from magicfs.formats.manifest import KeptFiles, Manifest, ManifestFile, ManifestFiles

@@ -1,0 +1,1 @@
+"""The command ``show``: the files of a job, for people."""
