@@ -292,6 +292,7 @@ class TestOperations:
     ) -> None:
         monkeypatch.setenv("LOGNAME", "ann")
         url = bucket.url("sales")
+        written(url).commit()
         first = written(url)
         assert cli.main(["recover", url, "--job", first.id, "--abort", "--reason", "bad \x1b[2J input"]) == 0
         second = written(url)
@@ -326,6 +327,11 @@ class TestOperations:
         assert operations(url) == []
         assert not [one for one in bucket.objects() if ".operations" in one]
 
+    def test_a_place_without_a_dataset_does_not_get_to_look_like_one(self, bucket: Bucket) -> None:
+        written(bucket.url("sales"))
+        magicfs.Dataset(bucket.url("sales")).recover(abort=True, reason="wrong place")
+        assert bucket.objects() == {}
+
     def test_rollback_and_drop_are_kept(self, bucket: Bucket) -> None:
         url = bucket.url("sales")
         first = written(url)
@@ -351,6 +357,7 @@ class TestOperations:
         self, bucket: Bucket, change: dict[str, Any], match: str
     ) -> None:
         url = bucket.url("sales")
+        written(url).commit()
         written(url)
         magicfs.Dataset(url).recover(abort=True)
         [key] = [one for one in bucket.objects() if ".operations" in one]

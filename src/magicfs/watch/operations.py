@@ -4,8 +4,9 @@
 
     DEST/_magicfs/.operations/<milliseconds>-<random>.json
 
-Each decision leaves one small record, ``magicfs.operation/1``, once it is carried out. A job that ends as its
-driver meant leaves none. A job's id never begins with a dot, so the directory is no job's.
+Each decision about a published dataset leaves one small record, ``magicfs.operation/1``, once it is carried
+out. A job that ends as its driver meant leaves none. A job's id never begins with a dot, so the directory is
+no job's.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import within
+from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
@@ -50,8 +52,8 @@ _VERBS: Final = {
     "recover_jobs": "recover",
 }
 """What people call the coroutines that carry out decisions."""
-_ACTIONS: Final = frozenset({"aborted", "reverted", "swept"})
-"""What a recovery does only if somebody has decided so; ``finished`` was the job's own decision."""
+_ACTIONS: Final = frozenset({"aborted", "reverted"})
+"""What becomes of jobs about which somebody has decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +136,9 @@ def note(destination: Destination, work: str, how: Mapping[str, object], result:
 def _decided(work: str, how: Mapping[str, object], result: object) -> list[tuple[str, str, str, str]]:
     verb, reason = _VERBS[work], str(how.get("reason") or "")
     if isinstance(result, RecoverReport):
-        return [
-            (verb, one.job_id, one.action, reason or one.reason)
-            for one in result.jobs
-            if one.action in _ACTIONS
-        ]
+        asked = verb == "abort" or how.get("abort") or how.get("rollback")
+        ended = [one for one in result.jobs if asked and one.action in _ACTIONS]
+        return [(verb, one.job_id, one.action, reason or one.reason) for one in ended]
     if how.get("accept") is not None:
         verb, reason = "accept", str(how["accept"])
     job = getattr(result, "job_id", None)  # None where there was nothing to drop
@@ -155,6 +155,10 @@ def _user() -> str:
 
 
 async def _write(engine: Engine, location: Location, made: list[Operation]) -> None:
+    try:
+        await engine.store.head(chain.pointer_key(location.key))
+    except ObjectNotFound:  # no dataset yet, and a record must not pass for one
+        return
     for one in made:
         await engine.store.put(f"{_prefix(location)}{one.when_ms:013d}-{uuid4().hex}.json", one.to_bytes())
 
