@@ -38,6 +38,7 @@ _NUMBER: Final[Schema] = {"type": "integer"}
 _FLAG: Final[Schema] = {"type": "boolean"}
 _MOMENT: Final[Schema] = {"type": "string", "format": "date-time"}
 _ANY: Final[Schema] = {"type": "object"}
+_KINDS: Final = {"string": "text", "array": "list", "integer": "number", "boolean": "true or false"}
 _SCALARS: Final[dict[Any, Schema]] = {
     str: _TEXT,
     int: _NUMBER,
@@ -83,7 +84,7 @@ def _report(cls: Any, *without: str, **more: Schema) -> Schema:
     return _object(**described)
 
 
-def _object(optional: Sequence[str] = (), **properties: Schema) -> Schema:
+def _object(optional: Sequence[str] = (), /, **properties: Schema) -> Schema:
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required}
 
@@ -225,6 +226,5 @@ def _type(schema: Schema) -> str:
         return " or ".join(dict.fromkeys(map(_type, schema["anyOf"])))
     if "enum" in schema:
         return "text"
-    return {"string": "text", "array": "list", "integer": "number", "boolean": "true or false"}.get(
-        schema["type"], schema["type"]
-    )
+    kind = str(schema["type"])
+    return _KINDS.get(kind, kind)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import prometheus_client
 import pytest
+import yaml
 from fsspec.asyn import sync
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -66,7 +71,7 @@ class Seen:
             return {}
         return {
             metric.name: {
-                " ".join(str(value) for value in point.attributes.values()): getattr(
+                " ".join(str(value) for value in (point.attributes or {}).values()): getattr(
                     point, "value", getattr(point, "count", None)
                 )
                 for point in metric.data.data_points
@@ -205,7 +210,7 @@ class TestTelemetry:
 
         scene.put("x", b"1")
         store = RetryingStore(Failing(scene.plain, Counter()), share=lambda: 0.0)
-        with watchers.work("recover", "j"):
+        with watchers.work("recover", job="j"):
             sync(scene.filesystem.loop, store.head, "sales/x")
         assert [one.name for one in seen.named("recover").events] == ["retry", "throttled"]
         assert seen.metrics()["magicfs.retries"] == {"head False": 1, "head True": 1}
@@ -396,3 +401,63 @@ class TestErrors:
     def test_an_error_names_the_next_command(self, message: str, command: str | None) -> None:
         document = error_document(CommitFailed(message))
         assert document == {"kind": "CommitFailed", "message": message, "next": command, "exit_status": 3}
+
+
+OPERATIONS = Path(__file__).parents[2] / "examples" / "operations"
+
+
+class TestFilesForOperators:
+    """The board of Grafana and the rules of Prometheus name what there is."""
+
+    def names(self) -> set[str]:
+        """The metrics as exporters for Prometheus name them: by unit and kind."""
+        made = set()
+        for name, (unit, _) in METRICS.items():
+            plain = name.replace(".", "_")
+            ends = ["_seconds_bucket"] if unit == "s" else ["_total"]
+            made |= {f"{plain}{end}" for end in ends}
+        return made
+
+    def test_the_names_are_those_that_the_exporter_for_prometheus_writes(self, seen: Seen) -> None:
+        watch.stop()
+        meters = MeterProvider([PrometheusMetricReader()])
+        watch.start(tracer_provider=seen.tracers, meter_provider=meters)
+        run(JobScene())
+        watchers.happened("conflict")
+        watchers.happened("retry", operation="put", throttled=True, error="x")
+        text = prometheus_client.generate_latest().decode()
+        written = {line.partition("{")[0].partition(" ")[0] for line in text.splitlines()}
+        assert self.names() <= written
+
+    def expressions(self) -> list[str]:
+        rules = yaml.safe_load((OPERATIONS / "alerts.yml").read_text())
+        assert {*rules} == {"groups"}
+        [group] = rules["groups"]
+        for rule in group["rules"]:
+            assert (
+                {"alert", "expr", "labels", "annotations"}
+                <= {*rule}
+                <= {
+                    *("alert", "expr", "for", "labels", "annotations"),
+                }
+            )
+            assert re.fullmatch(r"\d+[smhd]", rule.get("for", "1m"))
+            assert {*rule["annotations"]} == {"summary", "description"}
+        assert len({rule["alert"] for rule in group["rules"]}) == 3
+        board = json.loads((OPERATIONS / "board.json").read_text())
+        assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+        shown = [one["expr"] for panel in board["panels"] for one in panel["targets"]]
+        return [*(rule["expr"] for rule in group["rules"]), *shown]
+
+    def test_they_name_metrics_labels_and_steps_that_exist(self) -> None:
+        used = set()
+        for expression in self.expressions():
+            assert expression.count("(") == expression.count(")")
+            found = re.findall(r"\bmagicfs_\w+", expression)
+            assert found
+            used |= {*found}
+            for label, values in re.findall(r"(\w+)=~?\"([^\"]+)\"", expression):
+                assert label in {"step", "throttled"}
+                known = {*watchers.STEPS} if label == "step" else {"true", "false"}
+                assert {*values.split("|")} <= known
+        assert used == self.names()

@@ -170,8 +170,9 @@ async def _bring_to_an_end(
         for finder in finders().values():
             await finder.refuse_abort(engine, context.of(found))
     job = JobTransaction(engine, context)
-    named = {"run": found.options.run_id, "mode": found.options.mode}
-    with watchers.work("recover", one.job_id, url=location.url, **named):
+    asked = {"run": found.options.run_id, "mode": found.options.mode}
+    named = {"url": location.url, "job": one.job_id, **asked}
+    with watchers.work("recover", **named):
         done = await job.finish(wish, reason=reason, dry_run=dry_run)
     if done is None:
         return _as_recovered_job(found, "ended elsewhere")
@@ -179,7 +180,7 @@ async def _bring_to_an_end(
         return _as_recovered_job(found, would)
     action: Action = "not finished" if done.is_unfinished else _DID[done.end]
     facts = {"files": found.files, "bytes": found.size, "seconds": time.time() - found.created_ms / 1000}
-    watchers.happened("recovered", location.url, one.job_id, action=action, **named, **facts)
+    watchers.happened("recovered", action=action, **named, **facts)
     return _as_recovered_job(found, action, done)
 
 

@@ -185,7 +185,7 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
         _LOGGER.info(_BY_VERSION, url, job)
     elif keep.ms is not None:
         _LOGGER.warning(_IN_PLACE, url, job)
-    watchers.happened("set up", url, job, run=spec.options.run_id, mode=spec.options.mode)
+    watchers.happened("set up", url=url, job=job, run=spec.options.run_id, mode=spec.options.mode)
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
     for other in found.jobs[:MANY_JOBS]:
@@ -326,7 +326,7 @@ class _Order:
         full = replace(report, warnings=warnings, task_figures=figures)
         asked = {"run": spec.options.run_id, "mode": spec.options.mode}
         done = {name: getattr(full, name) for name in ("rows", "files", "bytes", "seconds")}
-        watchers.happened("published", spec.location.url, spec.job, **asked, **done)
+        watchers.happened("published", url=spec.location.url, job=spec.job, **asked, **done)
         return full
 
 

@@ -157,8 +157,9 @@ class Job(Twins, Maps):
         )
         self._catalogs = job_catalogs.check_catalogs(catalogs, self.spec)
         self._audit, self._audit_failure = tuple(audit), own["audit_failure"]
-        self._bar = registered.load(job_commit.BARS, "bar")() if progress is True else job_commit.NoBar()
-        self._progress = self._bar if progress is True else progress or None
+        bar = registered.load(job_commit.BARS, "bar")() if progress is True else None
+        self._bar: job_commit.NoBar = bar or job_commit.NoBar()
+        self._progress: ProgressCallback | None = bar or (progress if callable(progress) else None)
         self._is_current_driver = own["is_current_driver"]
         self._state: job_commit.JobState = "new"
         self._process: int | None = None  # the one that set the job up, or loaded it from a pickle

@@ -59,28 +59,26 @@ class Watcher(Protocol):
 WATCHERS: Final[list[Watcher]] = []
 
 
-def happened(name: str, url: str = "", job: str = "", **facts: object) -> None:
-    """Report an event of a job at a destination to watchers, and log it if it is a step.
-
-    Facts that are None are unknown.
-    """
+def happened(name: str, /, **facts: object) -> None:
+    """Report an event to watchers, and log it if it is a step. Facts that are None are unknown."""
     for one in WATCHERS:
-        one.happened(name, {"url": url, "job": job, **facts})
+        one.happened(name, facts)
     if name in STEPS and _LOGGER.isEnabledFor(logging.INFO):
         figures = [form.format(facts[fact]) for fact, form in _FIGURES.items() if facts.get(fact) is not None]
         text = f"{STEPS[name]}: {', '.join(figures)}" if figures else STEPS[name]
-        extra = {"magicfs": {"event": name, "url": url, "job": job, **facts}}
-        _LOGGER.info("%s: job %s %s", url, job, text, extra=extra)
+        extra = {"magicfs": {"event": name, **facts}}
+        _LOGGER.info("%s: job %s %s", facts["url"], facts["job"], text, extra=extra)
 
 
 @contextmanager
-def work(name: str, job: str, **facts: object) -> Iterator[None]:
+def work(name: str, /, **facts: object) -> Iterator[None]:
     """Work of a job: its requests bear the job's id, and watchers see it begin and end."""
+    job = str(facts["job"])
     token = _JOB.set(job if ids.is_job_id(job) else "")
     try:
         with ExitStack() as stack:
             for one in WATCHERS:
-                stack.enter_context(one.work(name, {"job": job, **facts}))
+                stack.enter_context(one.work(name, facts))
             yield
     finally:
         _JOB.reset(token)

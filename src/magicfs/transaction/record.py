@@ -272,11 +272,12 @@ class JobRecord:
     def _tell(self, event: str, job: JobObject, step: str = "") -> None:
         """Report a state, and a step if one begins or ends with it."""
         place = f"{self.store.bucket}/{self.layout.destination}".lstrip("/")
-        facts = {"run": job.options.run_id, "mode": job.options.mode, "files": job.files, "bytes": job.size}
-        watchers.happened(event, place, job.job_id, **facts)
+        asked = {"job": job.job_id, "run": job.options.run_id, "mode": job.options.mode}
+        facts = {"url": place, **asked, "files": job.files, "bytes": job.size}
+        watchers.happened(event, **facts)
         if step:
             seconds = max(0.0, (now_ms() - job.created_ms) / 1000)
-            watchers.happened(step, place, job.job_id, **facts, seconds=seconds)
+            watchers.happened(step, **facts, seconds=seconds)
 
     async def confirm(self, version: JobVersion, *, may_have_ended: bool = False) -> None:
         """Raise JobMoved if another process has moved the job, or ended it.

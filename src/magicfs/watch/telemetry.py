@@ -204,7 +204,10 @@ class Telemetry:
         if name == "task set up":
             self._begin_task(facts)
         elif name == "retry":
-            how = {"operation": str(facts["operation"]), "throttled": bool(facts["throttled"])}
+            how: dict[str, str | bool] = {
+                "operation": str(facts["operation"]),
+                "throttled": bool(facts["throttled"]),
+            }
             self._counters["magicfs.retries"].add(1, how)
             self._event("throttled" if facts["throttled"] else "retry", facts)
         elif name in watchers.STEPS:
