@@ -159,7 +159,7 @@ class Job(Twins, Maps):
         self._audit, self._audit_failure = tuple(audit), own["audit_failure"]
         bar = registered.load(job_commit.BARS, "bar")() if progress is True else None
         self._bar: job_commit.NoBar = bar or job_commit.NoBar()
-        self._progress: ProgressCallback | None = bar or (progress if callable(progress) else None)
+        self._progress: ProgressCallback | None = progress if callable(progress) else bar
         self._is_current_driver = own["is_current_driver"]
         self._state: job_commit.JobState = "new"
         self._process: int | None = None  # the one that set the job up, or loaded it from a pickle

@@ -134,17 +134,21 @@ def note(destination: Destination, work: str, how: Mapping[str, object], result:
 
 
 def _decided(work: str, how: Mapping[str, object], result: object) -> list[tuple[str, str, str, str]]:
-    verb, reason = _VERBS[work], str(how.get("reason") or "")
+    """Verb, job, action and reason of each decision."""
     if isinstance(result, RecoverReport):
-        asked = verb == "abort" or how.get("abort") or how.get("rollback")
-        ended = [one for one in result.jobs if asked and one.action in _ACTIONS]
-        return [(verb, one.job_id, one.action, reason or one.reason) for one in ended]
-    if how.get("accept") is not None:
-        verb, reason = "accept", str(how["accept"])
+        return _ended(_VERBS[work], how, result)
     job = getattr(result, "job_id", None)  # None where there was nothing to drop
-    return (
-        [(verb, job, "published", reason)] if job and not getattr(result, "published_before", False) else []
-    )
+    if job is None or getattr(result, "published_before", False):
+        return []
+    accepted = how.get("accept")
+    return [("accept" if accepted else _VERBS[work], job, "published", str(accepted or ""))]
+
+
+def _ended(verb: str, how: Mapping[str, object], report: RecoverReport) -> list[tuple[str, str, str, str]]:
+    if verb != "abort" and not (how.get("abort") or how.get("rollback")):
+        return []
+    ended = [one for one in report.jobs if one.action in _ACTIONS]
+    return [(verb, one.job_id, one.action, str(how.get("reason") or one.reason)) for one in ended]
 
 
 def _user() -> str:
