@@ -328,7 +328,8 @@ class TestOperations:
         sales = magicfs.Dataset(url)
         sales.recover()
         written(url)
-        sales.recover(abort=True, dry_run=True)
+        sales.recover(abort=True, dry_run=True, reason="x")
+        sales.recover(abort=True)
         assert operations(url) == []
         assert not [one for one in bucket.objects() if ".operations" in one]
 
@@ -364,7 +365,7 @@ class TestOperations:
         url = bucket.url("sales")
         written(url).commit()
         written(url)
-        magicfs.Dataset(url).recover(abort=True)
+        magicfs.Dataset(url).recover(abort=True, reason="")
         [key] = [one for one in bucket.objects() if ".operations" in one]
         bucket.put(key, json.dumps(json.loads(bucket.objects()[key]) | change).encode())
         with pytest.raises(FormatError, match=match):

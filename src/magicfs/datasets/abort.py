@@ -48,7 +48,7 @@ def abort(
     job: str | None = None,
     driver_is_dead: bool = False,
     dry_run: bool = False,
-    reason: str = "",
+    reason: str | None = None,
     cluster: Cluster | str | None = None,
     **way: Unpack[Way],
 ) -> RecoverReport:
@@ -66,7 +66,7 @@ def abort(
         driver_is_dead: Promise that no process of the job lives: needed for jobs of Hadoop's, whose drivers
             know no job object.
         dry_run: Change nothing; report what would be done.
-        reason: Why, for the log of operations.
+        reason: Why; if it is given, the log of operations has it.
         cluster: Where a job of Hadoop's staging committers keeps what its tasks have committed, a URL or a
             ``Cluster``.
 
@@ -89,7 +89,7 @@ async def abort_job(
     job: str | None = None,
     driver_is_dead: bool = False,
     dry_run: bool = False,
-    reason: str = "",
+    reason: str | None = None,
     cluster: Cluster | None = None,
 ) -> RecoverReport:
     """``abort``, on the store's loop."""

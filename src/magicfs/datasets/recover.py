@@ -42,7 +42,7 @@ def recover(
     rollback: bool = False,
     abort: bool = False,
     dry_run: bool = False,
-    reason: str = "",
+    reason: str | None = None,
     cluster: Cluster | str | None = None,
     **way: Unpack[Way],
 ) -> RecoverReport:
@@ -60,7 +60,7 @@ async def recover_jobs(
     rollback: bool = False,
     abort: bool = False,
     dry_run: bool = False,
-    reason: str = "",
+    reason: str | None = None,
     cluster: Cluster | None = None,
 ) -> RecoverReport:
     """``recover``, on the store's loop."""

@@ -145,7 +145,7 @@ def _decided(work: str, how: Mapping[str, object], result: object) -> list[tuple
 
 
 def _ended(verb: str, how: Mapping[str, object], report: RecoverReport) -> list[tuple[str, str, str, str]]:
-    if verb != "abort" and not (how.get("abort") or how.get("rollback")):
+    if how.get("reason") is None:  # commands always give one, be it empty
         return []
     ended = [one for one in report.jobs if one.action in _ACTIONS]
     return [(verb, one.job_id, one.action, str(how.get("reason") or one.reason)) for one in ended]
