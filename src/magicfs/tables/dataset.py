@@ -535,7 +535,7 @@ class Dataset(_Address):
             rollback: Restore the old state instead. Possible until every file is visible.
             abort: Discard a job that is still open. If its driver is running, it can no longer commit.
             dry_run: Change nothing; report what would be done.
-            reason: Why you abort it or roll it back. If you give one, ``magicfs log --all`` shows it, and you.
+            reason: Why you abort it or roll it back. With one, ``magicfs log --all`` shows it, and you.
             cluster: Where Hadoop's staging committers keep their work, to report their jobs, too.
 
         Raises:
