@@ -1,9 +1,10 @@
-"""What the site has beyond its pages: options of the commands, states as a picture, and ``llms.txt``."""
+"""What the site has beyond its pages: options and schemas of commands, a picture of states, ``llms.txt``."""
 
 from __future__ import annotations
 
 import argparse
 import html
+import json
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from magicfs.cli.main import commands_of
+from website import schemas
 
 __all__ = ["on_page_content", "on_page_markdown", "on_post_build"]
 
 _COMMANDS = "<!-- options of all commands -->"
+_JSON = "<!-- kinds of errors, and fields of all commands -->"
 _DIAGRAM = re.compile(r"```mermaid\n(.*?)\n```", re.DOTALL)
 _DRAWING = re.compile(r"^!\[[^]]*]\(([\w-]+\.svg)\)$", re.MULTILINE)
 _BOXES = {
@@ -39,6 +42,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         page.meta["search"] = {"exclude": True}
     if page.file.src_uri == "commands.md":
         markdown = markdown.replace(_COMMANDS, "\n".join(_options()))
+        markdown = markdown.replace(_JSON, "\n".join(schemas.tables()))
     markdown = _DRAWING.sub(_inlined, markdown)
     return _DIAGRAM.sub(lambda found: _picture(found[1]), markdown)
 
@@ -49,7 +53,11 @@ def on_page_content(content: str, **_: Any) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Write what machines read first."""
+    """Write what machines read first, and the schemas of what commands print."""
+    (Path(config.site_dir) / "schemas").mkdir(exist_ok=True)
+    for name, schema in {**schemas.schemas(), "error": schemas.error()}.items():
+        path = Path(config.site_dir) / "schemas" / f"{name.replace(' ', '_')}.json"
+        path.write_text(json.dumps({"$schema": schemas.DRAFT, "title": name, **schema}, indent=1))
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
     docs = Path(config.docs_dir)
     for group in config.nav:

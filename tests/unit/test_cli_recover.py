@@ -516,7 +516,7 @@ class TestShow:
 class TestFindings:
     def messages(self, caplog: pytest.LogCaptureFixture) -> list[str]:
         said = [one.getMessage() for one in caplog.records if one.name == "magicfs"]
-        assert said.pop(0).endswith(" is set up")  # the step itself, before what was found
+        assert said.pop(0).endswith(" is set up: mode append")  # the step itself, before what was found
         return said
 
     def test_unfinished_jobs_and_pending_uploads_are_logged_one_line_each(self, bucket, url, caplog):

@@ -123,7 +123,7 @@ def test_words_of_options_lead_to_options_that_there_are() -> None:
 @pytest.mark.parametrize("words", [["--json", "verify", "b/d"], ["verify", "b/d", "--json"]])
 def test_errors_are_json_if_results_are(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     error = json.loads(said(capsys, 2, *words))
-    assert error.keys() == {"kind", "message", "exit_status"}
+    assert error.keys() == {"kind", "message", "next", "exit_status"}
     assert (error["kind"], error["exit_status"]) == ("UsageError", 2)
     assert "write 's3://b/d'" in error["message"]
 
@@ -153,6 +153,7 @@ def test_notes_of_an_error_are_part_of_its_message(
     assert json.loads(said(capsys, 6, "verify", "s3://b", "--json")) == {
         "kind": "CommitUnfinished",
         "message": "it is visible\nand\x1b more",
+        "next": None,
         "exit_status": 6,
     }
 

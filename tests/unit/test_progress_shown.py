@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.job.bar import Bar, _display, _Lines, _Rich
 from magicfs.job.task import Task
 from magicfs.report import JobReport, Progress
+from magicfs.watch.bar import Bar, _display, _Lines, _Rich
 from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 
@@ -99,9 +99,9 @@ def test_the_log_tells_each_step_of_a_job(scene: JobScene, caplog: pytest.LogCap
     caplog.set_level(logging.INFO, "magicfs")
     job = run(scene)
     steps = [one.getMessage() for one in caplog.records if one.levelno == logging.INFO]
-    assert steps[0] == f"{scene.url}: job {job.id} is set up"
+    assert steps[0] == f"{scene.url}: job {job.id} is set up: mode append"
     assert steps[1] == f"job {job.id}: task 000000 is committed: 1 files, 3 bytes"
-    assert steps[-1].startswith(f"{scene.url}: job {job.id} is published: 2 files, 6 bytes, in ")
+    assert steps[-1].startswith(f"{scene.url}: job {job.id} is published: mode append, 2 files, 6 bytes, in ")
     with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem).setup().task(0) as task:
         task.abort()
     assert caplog.messages[-1].endswith("task 000000 is aborted")

@@ -14,7 +14,7 @@ from typing import Final
 from magicfs.errors import UsageError
 from magicfs.runtime import registered
 
-__all__ = ["POINTS", "commands", "group_of"]
+__all__ = ["POINTS", "commands", "group_of", "names"]
 
 POINTS: Final = "magicfs.commands"
 """The entry points of guests' commands; the core's own names are not theirs."""
@@ -32,7 +32,7 @@ def commands(asked: str | None = None) -> dict[str, ModuleType]:
     """
     if asked in _OWN:
         return {asked: _own(asked)}
-    guests = {*registered.names(POINTS)} - {*_OWN}
+    guests = names() - {*_OWN}
     if asked in guests:
         return {asked: _of(asked)}
     found = {name: _own(name) for name in _OWN} | {name: _line_of(name) for name in guests}
@@ -42,6 +42,11 @@ def commands(asked: str | None = None) -> dict[str, ModuleType]:
         return _GROUPS.index(group) if group in _GROUPS else math.inf, group, number, name
 
     return {name: found[name] for name in sorted(found, key=place)}
+
+
+def names() -> set[str]:
+    """Of all commands. None is imported."""
+    return {*_OWN, *registered.names(POINTS)}
 
 
 def group_of(command: ModuleType) -> str:

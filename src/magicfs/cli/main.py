@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from itertools import groupby
 from types import ModuleType
 
@@ -18,10 +19,13 @@ from magicfs.cli.parser import Parser
 from magicfs.cli.printing import print_error, print_json, write_line
 from magicfs.cli.statuses import Status, exit_code
 from magicfs.errors import MagicError, UsageError
+from magicfs.runtime import registered
 from magicfs.version import __version__
 
 __all__ = ["commands_of", "exit_code", "main"]
 
+_LOGS = "magicfs.logs"
+"""Entry points of ways to write the log, each a context."""
 _ALONE = {"--version", "--json"}
 _FIRST_STEPS = (
     "first steps:\n  something does not work     magicfs doctor s3://bucket/sales\n  a job or its driver "
@@ -71,7 +75,9 @@ def _run(words: Sequence[str]) -> int:
         parser.print_help(sys.stderr)
         return Status.USAGE
     else:
-        code: int = arguments.run(arguments)
+        log = registered.load(_LOGS, "json") if arguments.log_json else nullcontext
+        with log():
+            code: int = arguments.run(arguments)
         return code
     return Status.FINE
 

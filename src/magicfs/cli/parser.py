@@ -55,10 +55,16 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             "--json", action="store_true", default=argparse.SUPPRESS, help="print one compact JSON line"
         )
+        self.add_argument(
+            "--log-json",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="log each step to stderr as JSON",
+        )
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """The arguments. Raises UsageError for any that are not known, or lack."""
-        arguments, rest = self.parse_known_args(words, argparse.Namespace(json=False))
+        arguments, rest = self.parse_known_args(words, argparse.Namespace(json=False, log_json=False))
         if rest:
             parser: Parser = arguments.parser
             raise UsageError(parser.unknown(rest[0].partition("=")[0]))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from magicfs.cli.commands import names
 from magicfs.cli.statuses import Status, exit_code, status_of, worst
 from magicfs.protocol.period import human_time
 from magicfs.report import human_bytes
@@ -37,6 +39,9 @@ __all__ = [
 ]
 
 AGAIN = "nothing was changed; run again without --dry-run to do it"
+_COMMAND = re.compile(
+    r"\bmagicfs ([a-z]+)\b(?: (?:--job [\w.-]+|--[a-z-]+|[a-z][a-z0-9+]*://[^\s;,'\")]+|'[^']*'|\"[^\"]*\"|[A-Z]{2,}\b))*"
+)
 _LEFT_OPEN = "left open: it is not committed, and its driver may still be running"
 _LEFT_UNJUDGED = "left open: its audit has not run, and its driver may still be running"
 _LEFT_HELD = "left in quarantine: its audit failed, and none of its files is published"
@@ -152,7 +157,14 @@ def print_error(error: BaseException, *, as_json: bool) -> int:
 def error_document(error: BaseException) -> dict[str, object]:
     """An error, ready for JSON."""
     said = "\n".join([str(error) or "interrupted", *getattr(error, "__notes__", ())])
-    return {"kind": type(error).__name__, "message": said, "exit_status": int(exit_code(error))}
+    status = int(exit_code(error))
+    return {"kind": type(error).__name__, "message": said, "next": _next(said), "exit_status": status}
+
+
+def _next(message: str) -> str | None:
+    """The first command of ours that a message names, whole; None if it names none."""
+    found = (one for one in _COMMAND.finditer(message) if one[1] in names())
+    return next((one[0].rstrip(".:") for one in found), None)
 
 
 def human_moment(milliseconds: float) -> str:

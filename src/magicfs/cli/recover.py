@@ -29,7 +29,10 @@ POINTS = "magicfs.recover"
 HELP = "finish, publish, discard or roll back a job whose driver died"
 PLACE = ("repair", 1)
 _OF_COMMIT = ("tasks", "allow_empty", "accept")
-_NEEDS = dict.fromkeys(_OF_COMMIT, ("commit",)) | {"driver_is_dead": ("commit", "abort")}
+_NEEDS = dict.fromkeys(_OF_COMMIT, ("commit",)) | {
+    "driver_is_dead": ("commit", "abort"),
+    "reason": ("abort", "rollback"),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="REASON",
         help="with --commit: publish a job whose audit failed or did not run; REASON is recorded",
     )
+    parser.add_argument("--reason", default="", help="with --abort or --rollback: why; recorded")
     parser.add_argument(
         "--driver-is-dead",
         action="store_true",
@@ -92,10 +96,12 @@ def run(arguments: argparse.Namespace) -> int:
         report = datasets.commit(arguments.url, **how, **asked, **promise)
         return print_job_report(report, as_json=arguments.json)
     if arguments.abort:
+        how["reason"] = arguments.reason
         done = datasets.abort(arguments.url, dry_run=arguments.dry_run, **how, **promise)
         nothing = f"job {arguments.job} left nothing under {done.url}; nothing was changed"
         return print_recovered(done, nothing, as_json=arguments.json)
-    done = datasets.recover(arguments.url, rollback=arguments.rollback, dry_run=arguments.dry_run, **how)
+    asked = {"rollback": arguments.rollback, "dry_run": arguments.dry_run, "reason": arguments.reason}
+    done = datasets.recover(arguments.url, **asked, **how)
     nothing = f"no unfinished job under {done.url}; nothing was changed"
     if done.below:
         commands = "\n".join(f"  magicfs recover {one}" for one in done.below)
@@ -110,7 +116,9 @@ def _check(arguments: argparse.Namespace) -> None:
             f"--commit needs --job ID; nothing was changed; magicfs recover {arguments.url} lists the jobs"
         )
     for name, ends in _NEEDS.items():
-        if getattr(arguments, name) not in (None, False) and not any(getattr(arguments, one) for one in ends):
+        if getattr(arguments, name) not in (None, False, "") and not any(
+            getattr(arguments, one) for one in ends
+        ):
             needed = " or ".join(f"--{one}" for one in ends)
             raise UsageError(f"--{name.replace('_', '-')} requires {needed}; nothing was changed; add it")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from typing import Unpack, get_args
 
@@ -47,6 +48,7 @@ def abort(
     job: str | None = None,
     driver_is_dead: bool = False,
     dry_run: bool = False,
+    reason: str | None = None,
     cluster: Cluster | str | None = None,
     **way: Unpack[Way],
 ) -> RecoverReport:
@@ -64,6 +66,7 @@ def abort(
         driver_is_dead: Promise that no process of the job lives: needed for jobs of Hadoop's, whose drivers
             know no job object.
         dry_run: Change nothing; report what would be done.
+        reason: Why; if it is given, the log of operations has it.
         cluster: Where a job of Hadoop's staging committers keeps what its tasks have committed, a URL or a
             ``Cluster``.
 
@@ -75,8 +78,8 @@ def abort(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: Something could not be discarded; call again.
     """
-    how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run, "cluster": Cluster.of(cluster)}
-    return on_destination(abort_job, url, **way, **how)
+    how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run, "reason": reason}
+    return on_destination(abort_job, url, **way, **how, cluster=Cluster.of(cluster))
 
 
 async def abort_job(
@@ -86,18 +89,20 @@ async def abort_job(
     job: str | None = None,
     driver_is_dead: bool = False,
     dry_run: bool = False,
+    reason: str | None = None,
     cluster: Cluster | None = None,
 ) -> RecoverReport:
     """``abort``, on the store's loop."""
+    end = partial(recover_jobs, engine, location, abort=True, dry_run=dry_run, reason=reason)
     if job is None:
-        return await recover_jobs(engine, location, abort=True, dry_run=dry_run, cluster=cluster)
+        return await end(cluster=cluster)
     name = ids.job_id(job)
     there = await find_unfinished_jobs(engine, location.key)
     if (begun := next((one for one in there if one.job_id == name), None)) is not None:
         finder = None if begun.job is None else finder_of(begun.job.options)
         theirs = None if finder is None else await finder.find_begun(engine, location, begun, cluster)
         if theirs is None:
-            return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
+            return await end(job=name)
     else:
         await _refuse_extra_destination(engine, location, name)
         theirs = await find_one(engine, location, name, cluster)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.engine import Engine
-from magicfs.errors import UsageError
+from magicfs.errors import MagicError, UsageError
 from magicfs.formats.job_options import Hadoop, JobOptions
 from magicfs.manifests.chain import READING, manifest_key, newest_job, read
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
+from magicfs.runtime import registered
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve
 from magicfs.stores.register import is_there
 from magicfs.transaction.context import JobContext
 
 __all__ = [
+    "OPERATIONS",
     "Destination",
     "Way",
     "context_of",
@@ -97,7 +100,17 @@ def on_destination(
     destination = open_destination(url, storage_options, filesystem)
     result = destination.run(work, **how)
     destination.filesystem.invalidate_cache()
+    for name in registered.names(OPERATIONS):
+        try:
+            registered.load(OPERATIONS, name)(destination, work.__name__, how, result)
+        except MagicError as error:  # the work is done
+            logging.getLogger("magicfs").warning("%s: not noted who did it: %s", url, error)
     return result
+
+
+OPERATIONS: Final = "magicfs.operations"
+"""Entry points of functions that note what was done, given the destination, the name of the coroutine, its
+arguments and its result."""
 
 
 async def was_published(engine: Engine, location: Location, job: JobId) -> bool:

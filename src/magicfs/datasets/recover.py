@@ -24,6 +24,7 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import Action, RecoveredJob, RecoverReport
+from magicfs.runtime import watchers
 from magicfs.stores.conditions import sweep_probes
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -33,6 +34,8 @@ __all__ = ["destinations_below", "finish_job", "recover", "recover_jobs"]
 
 _LOOKED_AT: Final = 1000
 
+_ASKED: Final = "asked for by recover"
+
 
 def recover(
     url: str | PathLike[str],
@@ -41,11 +44,12 @@ def recover(
     rollback: bool = False,
     abort: bool = False,
     dry_run: bool = False,
+    reason: str | None = None,
     cluster: Cluster | str | None = None,
     **way: Unpack[Way],
 ) -> RecoverReport:
     """See ``magicfs.Dataset.recover``."""
-    how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
+    how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run, "reason": reason}
     own = Cluster.of(cluster)
     return on_destination(recover_jobs, url, **way, cluster=own, **how)
 
@@ -58,6 +62,7 @@ async def recover_jobs(
     rollback: bool = False,
     abort: bool = False,
     dry_run: bool = False,
+    reason: str | None = None,
     cluster: Cluster | None = None,
 ) -> RecoverReport:
     """``recover``, on the store's loop."""
@@ -73,7 +78,10 @@ async def recover_jobs(
         chosen = _all(found, location, acting=acting)
     else:
         chosen = [] if foreign else _named(found, location, job)
-    done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
+    why = reason or _ASKED
+    done = [
+        await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run, reason=why) for one in chosen
+    ]
     if job is None and not (acting or dry_run):
         await sweep_probes(engine.for_cleanup().store, paths.join(location.key, MANIFESTS))
     done += foreign
@@ -118,7 +126,7 @@ async def finish_job(
     engine: Engine, location: Location, found: OtherJob, wish: Wish = Wish.FINISH, *, dry_run: bool = False
 ) -> RecoveredJob:
     """``recover``, of a job that was found already. If it has ended since, that is reported and no error."""
-    return await _bring_to_an_end(engine, location, found, wish, dry_run=dry_run)
+    return await _bring_to_an_end(engine, location, found, wish, dry_run=dry_run, reason=_ASKED)
 
 
 def _named(found: list[OtherJob], location: Location, job: str) -> list[OtherJob]:
@@ -155,7 +163,7 @@ def _described(one: OtherJob) -> str:
 
 
 async def _bring_to_an_end(
-    engine: Engine, location: Location, one: OtherJob, wish: Wish, *, dry_run: bool
+    engine: Engine, location: Location, one: OtherJob, wish: Wish, *, dry_run: bool, reason: str
 ) -> RecoveredJob:
     if one.job is None:
         assert one.problem is not None
@@ -178,12 +186,18 @@ async def _bring_to_an_end(
         for finder in finders().values():
             await finder.refuse_abort(engine, context.of(found))
     job = JobTransaction(engine, context)
-    done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
+    asked = {"run": found.options.run_id, "mode": found.options.mode}
+    named = {"url": location.url, "job": one.job_id, **asked}
+    with watchers.work("recover", **named):
+        done = await job.finish(wish, reason=reason, dry_run=dry_run)
     if done is None:
         return _as_recovered_job(found, "ended elsewhere")
     if dry_run:
         return _as_recovered_job(found, would)
-    return _as_recovered_job(found, "not finished" if done.is_unfinished else _DID[done.end], done)
+    action: Action = "not finished" if done.is_unfinished else _DID[done.end]
+    facts = {"files": found.files, "bytes": found.size, "seconds": time.time() - found.created_ms / 1000}
+    watchers.happened("recovered", action=action, **named, **facts)
+    return _as_recovered_job(found, action, done)
 
 
 def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None = None) -> RecoveredJob:

@@ -26,6 +26,7 @@ from magicfs.protocol.magic import MagicPath
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.process_end import shared_with_threads
 from magicfs.stores import object_settings
+from magicfs.stores.delegating import acting_for
 from magicfs.stores.port import Store
 
 __all__ = ["Writing", "guessed"]
@@ -344,6 +345,8 @@ class Writing(Reading):
         guesses: bool = False,
     ) -> Upload:
         store = object_settings.store_with(self.store(path.bucket), settings.object_settings)
+        if path.owner is not None:
+            store = acting_for(store, path.owner.job)
         key = final_key(path, unique_names=settings.options.unique_names)
         file_options.check(options, store.capabilities.uploads.options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")

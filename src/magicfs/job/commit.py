@@ -27,7 +27,7 @@ from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
 from magicfs.protocol.paths import is_hidden
 from magicfs.report import JobReport, ProgressCallback, TaskFigures, html_table, human_bytes
-from magicfs.runtime import registered
+from magicfs.runtime import registered, watchers
 from magicfs.runtime.interrupt import Call, run_on
 from magicfs.stores import resolve
 from magicfs.transaction.context import MANY_JOBS, ContentCheck, FoundJob, FoundUpload, JobSetup, crowded
@@ -41,11 +41,13 @@ if TYPE_CHECKING:
     from magicfs.transaction.record import IsCurrentDriver
 
 __all__ = [
+    "BARS",
     "LISTED_MAX",
     "NOT_PICKLED",
     "NO_REPORT",
     "GivenRule",
     "JobState",
+    "NoBar",
     "ShowsDatasets",
     "check_catalogs",
     "commit_call",
@@ -183,9 +185,9 @@ def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
         _LOGGER.warning(_IN_PLACE, url, job)
     elif keep.ms is not None:
         _LOGGER.info(_AWAY, url, job)
+    watchers.happened("set up", url=url, job=job, run=spec.options.run_id, mode=spec.options.mode)
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
-    _LOGGER.info("%s: job %s is set up", url, job)
     for other in found.jobs[:MANY_JOBS]:
         _LOGGER.info("%s: %s; found by job %s", url, _job(other), job)
     if found.uploads is None:
@@ -223,6 +225,22 @@ def _moment(seconds: float) -> str:
 
 
 _LOGGER = logging.getLogger("magicfs")
+
+
+BARS: Final = "magicfs.bars"
+"""Entry points of what shows a job on a screen."""
+
+
+class NoBar:
+    """Shows nothing of a job."""
+
+    tasks_total: int | None = None  # how many there will be, if that is known
+
+    def committed(self, commit: TaskCommit) -> None:
+        """A task has committed."""
+
+    def close(self) -> None:
+        """The job has ended, or its commit was given up."""
 
 
 class _Rule(Protocol):
@@ -300,12 +318,13 @@ class _Order:
     def _told(self, report: JobReport) -> JobReport:
         spec, meter = self.spec, self.meter
         troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
-        text = "%s: job %s is published: %d files, %d bytes, in %.2f s"
-        done = report.files, report.bytes, report.seconds
-        _LOGGER.info(text, spec.location.url, spec.job, *done)
         figures = () if report.published_before else _figures(self.commits)
         warnings = (*report.warnings, *troubles, *self.warnings())
-        return replace(report, warnings=warnings, task_figures=figures)
+        full = replace(report, warnings=warnings, task_figures=figures)
+        asked = {"run": spec.options.run_id, "mode": spec.options.mode}
+        done = {name: getattr(full, name) for name in ("rows", "files", "bytes", "seconds")}
+        watchers.happened("published", url=spec.location.url, job=spec.job, **asked, **done)
+        return full
 
 
 def commit_call(

@@ -17,7 +17,6 @@ from magicfs.formats.job_options import Audits, JobOptions, Places, Rerun
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import commit as job_catalogs
 from magicfs.job import commit as job_commit
-from magicfs.job.bar import bar_of
 from magicfs.job.checks import check_words, given_options, keep_of, settled
 from magicfs.job.commit import log_found
 from magicfs.job.map import Maps
@@ -33,6 +32,7 @@ from magicfs.job.spec import (
 from magicfs.job.task import OpenAttempts, Task
 from magicfs.protocol import ids
 from magicfs.report import JobReport, ProgressCallback
+from magicfs.runtime import registered, watchers
 from magicfs.runtime.interrupt import Call
 from magicfs.runtime.twins import Twins, awaitable
 from magicfs.transaction.context import JobSetup
@@ -157,7 +157,9 @@ class Job(Twins, Maps):
         )
         self._catalogs = job_catalogs.check_catalogs(catalogs, own["after"], self.spec)
         self._audit, self._audit_failure = tuple(audit), own["audit_failure"]
-        self._bar, self._progress = bar_of(progress)
+        bar = registered.load(job_commit.BARS, "bar")() if progress is True else None
+        self._bar: job_commit.NoBar = bar or job_commit.NoBar()
+        self._progress: ProgressCallback | None = progress if callable(progress) else bar
         self._is_current_driver = own["is_current_driver"]
         self._state: job_commit.JobState = "new"
         self._process: int | None = None  # the one that set the job up, or loaded it from a pickle
@@ -219,7 +221,8 @@ class Job(Twins, Maps):
             self._process = os.getpid()
             call = Call(self.spec.loop, self.spec.make_committer().setup_job)
             try:
-                found = call.run()
+                with watchers.work("setup", **self.spec.facts):
+                    found = call.run()
             except BaseException as error:
                 if call.succeeded:  # the interruption came too late to stop it
                     self._found, self._state = call.result(), "open"
@@ -318,7 +321,8 @@ class Job(Twins, Maps):
             audit=((*self._audit, *audit), self._audit_failure),
         )
         try:
-            call.run()
+            with watchers.work("commit", **self.spec.facts):
+                call.run()
         except BaseException as error:
             self._look()
             if call.interrupted:
@@ -364,7 +368,8 @@ class Job(Twins, Maps):
         waiting = f"job {self.id} is being aborted, waiting for it to finish; interrupt again to stop waiting"
         call = Call(self.spec.loop, abort, whole=True, waiting=waiting)
         try:
-            call.run()
+            with watchers.work("abort", **self.spec.facts):
+                call.run()
         finally:
             self._bar.close()
             if call.succeeded:
@@ -409,7 +414,7 @@ class Job(Twins, Maps):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock, self._progress, self._is_current_driver = threading.Lock(), None, None
-        self._bar, _ = bar_of(None)
+        self._bar = job_commit.NoBar()
         self._attempts, self._call, self._process, self._catalogs = OpenAttempts(), None, os.getpid(), ()
 
     def _repr_html_(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from magicfs.errors import CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.bar import Bar
+from magicfs.job.commit import NoBar
 from magicfs.job.pools import Pools, Submits
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
@@ -29,7 +29,7 @@ class _Job(Protocol):
     """What ``Maps`` needs of the job that it is a part of."""
 
     spec: JobSpec
-    _bar: Bar
+    _bar: NoBar
 
     def add(self, commit: TaskCommit) -> None: ...
     def _require_open(self, call: str) -> None: ...
@@ -105,7 +105,7 @@ def run_tasks(
     *,
     executor: Submits | Callable[[], Submits],
     retries: int,
-    bar: Bar | None = None,
+    bar: NoBar | None = None,
 ) -> list[TaskCommit]:
     """Run every task, each failed one again in a new attempt, and return the winners' commits, by task.
 
@@ -150,7 +150,7 @@ def run_tasks(
     return [commits[name] for name in names]
 
 
-def _show(bar: Bar, future: _Future) -> None:
+def _show(bar: NoBar, future: _Future) -> None:
     if not future.cancelled() and future.exception() is None and isinstance(future.result(), TaskCommit):
         bar.committed(future.result())  # type: ignore[arg-type]
 

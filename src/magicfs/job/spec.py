@@ -38,6 +38,7 @@ from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import Period
 from magicfs.stores import object_settings, resolve
+from magicfs.stores.delegating import acting_for
 from magicfs.stores.object_settings import ObjectSettings, options_of
 from magicfs.stores.port import Store
 from magicfs.stores.resolve import in_one_bucket, location_of, split
@@ -205,6 +206,8 @@ class JobSpec:
     filesystem: AbstractFileSystem | None = field(default=None, repr=False)  # in place of options
     object_settings: ObjectSettings | None = None
     """What the job's objects bear; None for what its filesystem was given where the job was made."""
+    carried: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """What watchers of the driver have for those of tasks."""
 
     def __post_init__(self) -> None:
         check_filesystem(self.storage_options, self.filesystem)
@@ -240,6 +243,13 @@ class JobSpec:
         state = dict(self.__dict__)
         state["storage_options"] = resolve.without_secrets(self.storage_options)
         return state
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What watchers hear of the job."""
+        asked = self.options
+        named = {"url": self.location.url, "job": self.job, "run": asked.run_id, "mode": asked.mode}
+        return {**named, "committer": asked.committer, "carried": self.carried}
 
     @property
     def work_layout(self) -> WorkLayout:
@@ -357,8 +367,8 @@ class JobSpec:
         return resolve.loop_of(self.wrapped())
 
     def store(self) -> Store:
-        """The store of the destination's bucket."""
-        store = resolve.open_store(self.wrapped(), self.location.bucket)
+        """The store of the destination's bucket, whose requests bear the job's id."""
+        store = acting_for(resolve.open_store(self.wrapped(), self.location.bucket), self.job)
         return object_settings.store_with(store, self.object_settings or {})
 
     def make_committer(self, observer: Observer | None = None) -> Committer:

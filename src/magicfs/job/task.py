@@ -21,6 +21,7 @@ from magicfs.job.spec import JobSpec
 from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import ProgressCallback
+from magicfs.runtime import watchers
 from magicfs.runtime.interrupt import Call, run_on
 from magicfs.runtime.twins import Twins, awaitable
 
@@ -257,6 +258,8 @@ class Task(Twins):
         self._work_place = work_place
         self._process = os.getpid()
         self._move("open")
+        self._facts = {**self._spec.facts, "task": self.id, "attempt": attempt}
+        watchers.happened("task set up", **self._facts)
         return self
 
     @contextlib.contextmanager
@@ -328,7 +331,8 @@ class Task(Twins):
         )
         call = Call(self._spec.loop, work, whole=not driven, waiting=waiting)
         try:
-            call.run()
+            with watchers.work("task commit", **self._facts):
+                call.run()
         except CommitOutcomeUnknown:
             raise
         except BaseException as error:
@@ -404,7 +408,8 @@ class Task(Twins):
         waiting = (
             f"task {self.id} is being aborted, waiting for it to finish; interrupt again to stop waiting"
         )
-        Call(self._spec.loop, abort, whole=True, waiting=waiting).run()
+        with watchers.work("task abort", **self._facts):
+            Call(self._spec.loop, abort, whole=True, waiting=waiting).run()
 
     asetup: Final = awaitable(setup)
     acommit: Final = awaitable(commit)

@@ -22,6 +22,7 @@ __all__ = [
     "DelegatingUpkeep",
     "DelegatingVersions",
     "Steps",
+    "acting_for",
 ]
 
 _T = TypeVar("_T")
@@ -58,6 +59,12 @@ def _first_key(given: Any = "", *_: Any) -> str:
     return given
 
 
+def acting_for(store: Store, job: str) -> Store:
+    """The store whose requests say that they are made for a job, where it has a place for that."""
+    make: Callable[[str], Store] | None = getattr(store, "acting_for", None)
+    return store if make is None else make(job)
+
+
 class DelegatingStore:
     """Passes the whole port on to the store within.
 
@@ -92,6 +99,12 @@ class DelegatingStore:
         """The same around a store within that has these settings."""
         twin = copy.copy(self)
         twin.inner = object_settings.store_with(self.inner, settings)
+        return twin
+
+    def acting_for(self, job: str) -> Self:
+        """The same around a store within whose requests say that they are made for a job."""
+        twin = copy.copy(self)
+        twin.inner = acting_for(self.inner, job)
         return twin
 
     def place_part(self, key: str, upload_id: str) -> PlacedPart | None:

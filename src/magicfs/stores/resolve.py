@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location, redacted
-from magicfs.runtime import process_end, registered
+from magicfs.runtime import process_end, registered, watchers
 from magicfs.stores import backends
 from magicfs.stores.backends import (
     BACKENDS,
@@ -101,6 +101,8 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
         store = backend.open(filesystem, bucket)
     for around in AROUND:
         store = around(store)
+    for one in watchers.WATCHERS:
+        store = one.store(store)
     return store
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
-from magicfs.runtime import parallel
+from magicfs.runtime import parallel, watchers
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 
@@ -167,6 +168,11 @@ def checked_again(check: Callable[[], Awaitable[None]] | None) -> Iterator[None]
         _CHECK.reset(token)
 
 
+async def _acting(job: str, request: Callable[[], Awaitable[_T]]) -> _T:
+    with watchers.acting(job):
+        return await request()
+
+
 class RetryingStore(DelegatingStore):
     """Repeats what failed with ``Unavailable``: throttling, errors of the server, broken connections.
 
@@ -188,6 +194,13 @@ class RetryingStore(DelegatingStore):
         super().__init__(inner)
         self._retries = retries
         self._share = share
+        self._job = ""
+
+    def acting_for(self, job: str) -> Self:
+        """The same store, whose requests say that they are made for a job."""
+        twin = copy.copy(self)
+        vars(twin)["_job"] = job
+        return twin
 
     async def put(
         self,
@@ -235,6 +248,8 @@ class RetryingStore(DelegatingStore):
         return super()._steps(operation, prefix, items)
 
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
+        if self._job:
+            request = partial(_acting, self._job, request)
         row = self._retries.get(operation)
         if row is None:  # of a tree in which a rename is one step: a second one would meet the first
             return await request()
@@ -274,18 +289,21 @@ class RetryingStore(DelegatingStore):
         """Make a request again after its first attempt failed."""
         from tenacity import AsyncRetrying, retry_if_exception_type
 
-        failed = [first]
+        failed, last = [first], first
 
         async def attempt() -> _T:
+            nonlocal last
             if failed:
                 raise failed.pop()
+            throttled = isinstance(last, Unavailable) and last.throttled
+            watchers.happened("retry", operation=last.operation, throttled=throttled, error=str(last))
             if (check := _CHECK.get()) is not None:
                 with checked_again(None):  # its own requests are made again without it
                     await check()
             try:
                 return await request()
             except Unavailable as error:
-                self._note(error)
+                self._note(last := error)
                 raise
 
         def wait(state: RetryCallState) -> float:

@@ -611,6 +611,7 @@ class Dataset(_Address):
         rollback: bool = False,
         abort: bool = False,
         dry_run: bool = False,
+        reason: str | None = None,
         cluster: Cluster | str | None = None,
     ) -> RecoverReport:
         """Finish or undo a job whose driver died: afterwards the dataset is exactly new, or exactly old.
@@ -624,6 +625,7 @@ class Dataset(_Address):
             rollback: Restore the old state instead. Possible until every file is visible.
             abort: Discard a job that is still open. If its driver is running, it can no longer commit.
             dry_run: Change nothing; report what would be done.
+            reason: Why you abort it or roll it back. With one, ``magicfs log --all`` shows it, and you.
             cluster: Where Hadoop's staging committers keep their work, to report their jobs, too.
 
         Raises:
@@ -636,9 +638,8 @@ class Dataset(_Address):
         """
         from magicfs.datasets import recover
 
-        return recover(
-            self.url, job=job, rollback=rollback, abort=abort, dry_run=dry_run, cluster=cluster, **self._way
-        )
+        asked = {"rollback": rollback, "abort": abort, "dry_run": dry_run}
+        return recover(self.url, job=job, reason=reason, cluster=cluster, **asked, **self._way)
 
     def adopt(self, *, dry_run: bool = False) -> AdoptReport:
         """Add visible files that are in no manifest to the dataset, and repair its manifests.

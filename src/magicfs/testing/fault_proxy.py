@@ -313,7 +313,7 @@ class FaultProxy:
     def _record(self, arrival: _Arrival, status: int | None, action: Action | None) -> None:
         path, _, query = arrival.target.partition("?")
         lower = ((name.lower(), value) for name, value in arrival.request.headers.items())
-        headers = {name: value for name, value in lower if name.startswith("x-amz-")}
+        headers = {name: value for name, value in lower if name.startswith("x-amz-") or name == "user-agent"}
         seen = RequestSeen(arrival.operation, arrival.request.method, path, query, status, action, headers)
         with self._lock:
             self._at_work[arrival.operation] -= 1

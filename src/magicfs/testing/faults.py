@@ -70,7 +70,7 @@ class RequestSeen:
     status: int | None  # what the client was answered; None if the connection was cut instead
     action: Action | None  # what a rule did to it
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Those that begin with ``x-amz-``, their names in small letters."""
+    """``user-agent``, and those that begin with ``x-amz-``; names are in small letters."""
 
 
 class ArmedRule:

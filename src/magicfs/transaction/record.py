@@ -20,6 +20,7 @@ from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, SHOWS_NOTHING, JobState, check_move
 from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.runtime import watchers
 from magicfs.runtime.interrupt import held, hold
 from magicfs.runtime.parallel import drained
 from magicfs.stores import object_settings
@@ -149,6 +150,8 @@ async def location_at(engine: Engine, layout: WorkLayout) -> str | None:
 
 
 _REASON_MAX: Final = 4000
+_BEGUN: Final = {JobState.COMMITTING: "commit point"}
+_ENDED: Final = {JobState.ABORTING: "aborted", JobState.REVERTING: "reverted"}
 _HEARD_S: Final = 5.0
 """Seconds for which a job object that was read or moved counts as unmoved. Much less than it takes people to
 give a driver up for dead, and more than the requests between two steps take."""
@@ -226,6 +229,7 @@ class JobRecord:
         with held():
             version = JobVersion(job, await self._register.create(job.to_bytes(), tried=tried))
             self.created = True
+        self._tell("open", job)
         self.keeps_versions = bool(version.entry.version)
         return version
 
@@ -253,13 +257,27 @@ class JobRecord:
             with held():
                 entry = await self._register.swap(version.entry, moved.to_bytes())
         except (PreconditionFailed, ObjectExists) as error:
+            self._tell("conflict", moved)
             raise JobMoved(
                 f"job {moved.job_id} was changed by another process while this one tried to make it "
                 f"{state}; nothing was changed here; check with magicfs recover --dry-run"
             ) from error
         self._silence.heard(moment)
+        self._tell(
+            state.value, moved, "" if version.job.state not in BEFORE_COMMIT else _BEGUN.get(state, "")
+        )
         self.keeps_versions = bool(entry.version)
         return JobVersion(moved, entry)
+
+    def _tell(self, event: str, job: JobObject, step: str = "") -> None:
+        """Report a state, and a step if one begins or ends with it."""
+        place = f"{self.store.bucket}/{self.layout.destination}".lstrip("/")
+        asked = {"job": job.job_id, "run": job.options.run_id, "mode": job.options.mode}
+        facts = {"url": place, **asked, "files": job.files, "bytes": job.size}
+        watchers.happened(event, **facts)
+        if step:
+            seconds = max(0.0, (now_ms() - job.created_ms) / 1000)
+            watchers.happened(step, **facts, seconds=seconds)
 
     async def confirm(self, version: JobVersion, *, may_have_ended: bool = False) -> None:
         """Raise JobMoved if another process has moved the job, or ended it.
@@ -285,6 +303,7 @@ class JobRecord:
             await self._register.remove(version.entry)
         except PreconditionFailed as error:
             raise JobMoved(f"job {version.job.job_id} was changed by another process at its end") from error
+        self._tell("ended", version.job, _ENDED.get(version.job.state, ""))
 
     async def clear(self, *, tried: bool = False) -> None:
         """Delete what is left of the object of a job that has ended, where it has numbered versions.

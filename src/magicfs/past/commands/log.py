@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from magicfs.cli.printing import human_moment, print_json, print_report, print_table, write_line
 from magicfs.cli.storage import add_destination
@@ -23,21 +24,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar=("A", "B"),
         help="show what differs between two publications instead: job ids, run ids, tags or times",
     )
+    parser.add_argument(
+        "--all", action="store_true", help="also who aborted, accepted, rolled back and dropped, and why"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Show it; nothing is changed. Returns 0, also if nothing was published."""
     from magicfs.past.history import history
+    from magicfs.watch.operations import operations
 
     if arguments.diff:
         return _show_difference(arguments)
     found = history(arguments.url, limit=arguments.limit, storage_options=arguments.storage_options)
+    asked = partial(operations, arguments.url, storage_options=arguments.storage_options)
+    done = asked(limit=arguments.limit) if arguments.all else []
     if arguments.json:
-        print_json({"url": arguments.url, "publications": [one.to_dict() for one in found]})
-    elif not found:
+        listed = {"operations": [one.to_dict() for one in done]} if arguments.all else {}
+        print_json({"url": arguments.url, "publications": [one.to_dict() for one in found], **listed})
+        return 0
+    if not found:
         write_line(f"nothing is published at {arguments.url}")
     else:
         print_table(found.HEADER, found.rows(lambda moment: human_moment(moment.timestamp() * 1000)))
+    if done:
+        write_line("")
+        print_table(
+            ("DONE", "WHAT", "JOB", "WHO", "WHY"),
+            [
+                (human_moment(one.when_ms), one.verb, one.job_id, f"{one.user}@{one.host}", one.reason)
+                for one in done
+            ],
+        )
     return 0
 
 

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from magicfs.runtime import watchers
 from magicfs.stores.azure import errors
 from magicfs.stores.bounded_response import response_class
 from magicfs.stores.object_settings import options_of
@@ -94,10 +95,14 @@ def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:
     return {
         "transport": _transport_class()(**timeouts),
         "retry_total": 0,
-        "user_agent": "magicfs",
+        "raw_request_hook": lambda request: _name_job(request.http_request.headers),
         "permit_redirects": False,  # a request is signed for one account
         "raw_response_hook": errors.check_document,
     }
+
+
+def _name_job(headers: MutableMapping[str, str]) -> None:
+    headers["User-Agent"] = f"{headers.get('User-Agent', '')} {watchers.agent()}".strip()  # it is not signed
 
 
 def _transport_class() -> type[Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from magicfs.runtime import watchers
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Malformed, deadline_s
 from magicfs.stores.bounded_response import read
 from magicfs.stores.gcs import errors
@@ -68,7 +69,7 @@ class GcsClient:
         from yarl import URL
 
         query = dict(params or {})
-        sent = {"Accept-Encoding": "identity", **(headers or {})}
+        sent = {"Accept-Encoding": "identity", "User-Agent": watchers.agent(), **(headers or {})}
         self._bill(query, sent, is_json="/storage/v1" in target)
         url = URL(f"{self.location}{target}", encoded=True)
         with errors.translated(operation, path):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from magicfs.runtime import watchers
 from magicfs.runtime.parallel import REQUESTS_MAX, START
 from magicfs.stores.answer_rules import Malformed, check_plain, check_root
 from magicfs.stores.bounded_response import response_class
@@ -153,6 +154,9 @@ def _session_class() -> type[Any] | None:
             return _NoRedirects(session)
 
         async def send(self, request: Any) -> Any:
+            own = request.headers.get("User-Agent") or ""
+            own = own.decode() if isinstance(own, bytes) else own
+            request.headers["User-Agent"] = f"{own} {watchers.agent()}".strip()  # it is not signed
             answer = await super().send(request)
             names = expected_roots()
             if names is not None and answer.status_code < 300:

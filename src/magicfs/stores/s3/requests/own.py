@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from magicfs.runtime import watchers
 from magicfs.stores import object_settings
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, WORK_S
 from magicfs.stores.port import Body, PartBody
@@ -182,7 +183,7 @@ class OwnRequests:
             headers = line.signer.signed(
                 credentials, route.scope, now, method, path, canonical(pairs), headers, payload
             )
-        headers.append(("User-Agent", line.agent))
+        headers.append(("User-Agent", f"{line.agent} {watchers.agent()}"))
         headers.append(("Accept-Encoding", "identity"))
         if body or method in {"PUT", "POST"}:
             headers.append(("Content-Length", str(len(body))))

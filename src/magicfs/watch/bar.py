@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.report import Progress, ProgressCallback, human_bytes
+from magicfs.job.commit import NoBar
+from magicfs.report import Progress, human_bytes
 
-__all__ = ["Bar", "bar_of"]
+__all__ = ["Bar"]
 
 _LINE_EVERY_S = 5.0
 _STAGES = {"tasks": "tasks committed", "complete": "files visible", "upload": "files uploaded"}
@@ -25,7 +26,7 @@ class _Display(Protocol):
     def close(self) -> None: ...
 
 
-class Bar:
+class Bar(NoBar):
     """Counts tasks as they commit, then files as they become visible. May be called from any thread."""
 
     def __init__(self, display: Callable[[], _Display] | None = None) -> None:
@@ -33,7 +34,6 @@ class Bar:
         self._display: _Display | None = None
         self._lock = threading.Lock()
         self._commits: dict[str, TaskCommit] = {}
-        self.tasks_total: int | None = None  # how many there will be, if that is known
 
     def __call__(self, progress: Progress) -> None:
         """Show how far the job commit is."""
@@ -60,21 +60,6 @@ class Bar:
             if self._display is None:
                 self._display = self._make()
             self._display.show(_STAGES.get(stage, stage), done, total, note)
-
-
-def bar_of(progress: ProgressCallback | bool | None) -> tuple[Bar, ProgressCallback | None]:
-    """The bar, which shows nothing unless it was asked for by True, and what to call after every file."""
-    if callable(progress):
-        return Bar(_Nothing), progress
-    return (bar := Bar() if progress else Bar(_Nothing)), bar if progress else None
-
-
-class _Nothing:
-    def show(self, stage: str, done: int, total: int | None, note: str) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _display() -> _Display:
