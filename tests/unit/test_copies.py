@@ -18,6 +18,7 @@ from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/sales"
@@ -134,6 +135,7 @@ def test_what_another_process_wrote_anew_is_not_taken_for_ones_own(scene: Memory
 def magicfs_copy(scene: MemoryScene, task: Task, path: str) -> tuple[Copy, Any]:
     from magicfs.filesystem.tracking import name_in, tracker
 
+    all_ended()
     scope = path.partition("/__base")[0]
     found = tracker().copy(name_in(scene.filesystem.store(BUCKET), scope), path)
     assert found is not None
@@ -216,6 +218,7 @@ def test_files_of_a_machine_are_read_back_from_where_they_lie(tmp_path: Path) ->
         fs = task.filesystem
         path, before = f"{task.path}/{NAME}", memory().held
         write(task, NAME, b"x" * 2**17)
+        all_ended()
         assert memory().held < before + 2**17  # no byte of it is in memory
         assert fs.cat_file(path) == b"x" * 2**17
         fs.mv(path, f"{task.path}/moved")

@@ -35,6 +35,7 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, World, default_world
 from magicfs.stores.port import Capabilities, ObjectInfo, Uploads
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 SECRET = "s3cr3t-never-to-be-seen"
 
@@ -327,6 +328,7 @@ def test_task_commit_of_unknown_outcome_aborts_nothing_and_can_be_repeated(
     job = faulty_job(filesystem, tracking=tracking).setup()
     task = job.task(0).setup()
     write(task)
+    all_ended()
     filesystem.faults["put"] = silent("put")
     with pytest.raises(CommitOutcomeUnknown, match=r"did not say whether its pending set .* was written"):
         task.commit()

@@ -15,7 +15,7 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
 from magicfs.filesystem import in_hand
 from magicfs.filesystem.job_settings import known_jobs
-from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
+from magicfs.filesystem.tracking import PlaceName, Scope, name_in, settled, tracker
 from magicfs.formats.audit import Said
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
@@ -49,7 +49,7 @@ class MagicCommitter(DrivenCommitter):
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         scope = tracker().snapshot(self._scope(attempt))
-        written = bool(scope.finished or scope.open or scope.dropped)
+        written = bool(scope.finished or scope.open or scope.lost)
         if written or self.context.options.tracking == "memory":
             return written
         prefix = paths.prefix_of(self._directory(attempt))
@@ -58,7 +58,7 @@ class MagicCommitter(DrivenCommitter):
     async def commit_task(
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
     ) -> TaskCommit:
-        scope = tracker().snapshot(self._scope(attempt))
+        scope = await self._settled(attempt)
         try:
             said = await self._look(scope)
             output = await self._written(attempt, scope)
@@ -77,10 +77,10 @@ class MagicCommitter(DrivenCommitter):
         return commit
 
     async def abort_task(self, attempt: AttemptId) -> None:
+        scope = await self._settled(attempt)
         output, problems = TaskOutput(), []
         if self.context.options.tracking == "store":
             try:
-                scope = tracker().snapshot(self._scope(attempt))
                 output = await self._load_attempt(self.engine.for_cleanup(), attempt, scope)
             except StoreError as error:
                 problems.append(error)
@@ -89,6 +89,7 @@ class MagicCommitter(DrivenCommitter):
     async def _commit(
         self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
     ) -> JobReport:
+        await settled(self._job_name)  # of tasks that nobody ended: the cleanup is to find all of it
         report = await super()._commit(commits, driver, tasks)
         self._forget()
         return report
@@ -102,8 +103,14 @@ class MagicCommitter(DrivenCommitter):
         return await super().recover_tasks()
 
     async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
+        await settled(self._job_name)
         await super()._abort_job(commits, driver)
         self._forget()
+
+    async def _settled(self, attempt: AttemptId) -> Scope:
+        """What is known of an attempt, once everything that was closed has come to its end."""
+        await settled(self._scope(attempt))
+        return tracker().snapshot(self._scope(attempt))
 
     # -- places ----------------------------------------------------------------------------------------
 
@@ -161,13 +168,7 @@ class MagicCommitter(DrivenCommitter):
             UsageError(f"{path} is still open; close every file before the task commits")
             for path in sorted(scope.open)
         ]
-        output.problems += [
-            UsageError(
-                f"{path} was opened and never closed, and was discarded when Python collected it; close "
-                "every file, best in a with block"
-            )
-            for path in sorted(scope.dropped - set(scope.open))
-        ]
+        output.problems += [error for path, error in sorted(scope.lost.items()) if path not in scope.open]
         return output
 
     async def _look(self, scope: Scope) -> dict[str, Said]:

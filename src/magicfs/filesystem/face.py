@@ -162,7 +162,7 @@ class MagicFileSystem(Writing):
             await self.coroutines._rm_file(self._strip_protocol(path), **kwargs)
             return
         store = self.store(magic.bucket)
-        if (pending := self._in_memory(magic)) is not None:
+        if (pending := self._in_memory(await self._settled(magic))) is not None:
             await listing.abort_remembered(store, magic, pending)
             return
         try:

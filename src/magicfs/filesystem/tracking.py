@@ -10,14 +10,25 @@ How a finished upload is remembered until its task commits: in the store, or in 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Coroutine, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NewType
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NewType
 
-from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PermissionDenied, Unsupported
+from magicfs.errors import (
+    FormatError,
+    MagicError,
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    Unsupported,
+    UsageError,
+)
 from magicfs.filesystem.upload.memory import Copy
 from magicfs.filesystem.upload.stream import NOTHING_TAKEN, Taken
 from magicfs.formats import hadoop_uri, pending
@@ -32,6 +43,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC_JOB, MagicPath
 from magicfs.protocol.readback import WRITE_ID, is_renamed, write_id_shown
 from magicfs.runtime import process_end
+from magicfs.runtime.interrupt import held
 from magicfs.stores.port import ObjectInfo, PutMode, Store
 
 if TYPE_CHECKING:
@@ -40,6 +52,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BUNDLE_SIZE",
     "MARKER_LENGTH",
+    "Closing",
+    "InBackground",
     "MemoryRecorder",
     "PlaceName",
     "Scope",
@@ -50,6 +64,7 @@ __all__ = [
     "identity_of",
     "marker_length",
     "name_in",
+    "settled",
     "shown_of",
     "tracker",
     "write_id_of",
@@ -122,8 +137,11 @@ class MemoryRecorder:
         tracker().withdraw(self._scope, self.path.path, identity)
 
     def dropped(self) -> None:
+        path = self.path.path
         if self.path.owner is not None:
-            tracker().dropped(self._scope, self.path.path)
+            problem = "was opened and never closed, and was discarded when Python collected it"
+            error = UsageError(f"{path} {problem}; close every file, best in a with block")
+            tracker().lost(self._scope, path, error)
 
     def ended(self) -> None:
         tracker().closed(self._scope, self.path.path)
@@ -137,18 +155,21 @@ class StoreRecorder(MemoryRecorder):
 
     async def began(self) -> None:
         if self.exclusive:
-            try:
+            with suppress(ObjectNotFound):
                 await self.store.head(self.path.key)
-            except ObjectNotFound:
-                pass
-            else:
                 raise _exists(self.path)
         _open(self._scope, self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
-        await self._put_marker(pending)
-        record = await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
+        marked = asyncio.ensure_future(self._put_marker(pending))
+        if _is_ones_own(self.path):
+            await marked
+        # A task's goes at the same time: nothing counts until all of its files have both.
+        put = self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
+        record, problem = await asyncio.gather(put, marked, return_exceptions=True)
+        if isinstance(record, BaseException) or problem is not None:
+            raise record if isinstance(record, BaseException) else problem
         if self.path.owner is not None:
             tracker().finished(self._scope, self.path.path, pending, record, uploaded.copy)
 
@@ -280,8 +301,10 @@ class Scope:
     """The object of each finished upload's ``.pending`` file, as the store answered its PUT."""
     replaced: list[Pending] = field(default_factory=list)
     """Finished uploads that a later write of the same path replaced."""
-    dropped: set[str] = field(default_factory=set)
-    """Paths of files that were collected unclosed, and not written again."""
+    lost: dict[str, MagicError] = field(default_factory=dict)
+    """Why files failed once their writer had let go of them, by paths that were not written again."""
+    untold: set[str] = field(default_factory=set)
+    """Paths of those whose error no later write has raised."""
     bodies: dict[str, bytes] = field(default_factory=dict)
     """By identity, the bodies of small files that are in no bundle yet."""
     leaving: set[str] = field(default_factory=set)
@@ -296,7 +319,7 @@ class Scope:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.open or self.finished or self.replaced or self.dropped or self.bundles_begun)
+        return not (self.open or self.finished or self.replaced or self.lost or self.bundles_begun)
 
     def put(self, path: str, pending: Pending) -> None:
         """A file is finished."""
@@ -307,7 +330,8 @@ class Scope:
             self.drop_body(identity_of(old))
             self.copies.pop(identity_of(old), None)
         self.finished[path] = pending
-        self.dropped.discard(path)
+        self.lost.pop(path, None)
+        self.untold.discard(path)
 
     def drop_body(self, identity: str) -> None:
         """Nobody wants the bytes of a small file any more."""
@@ -316,11 +340,28 @@ class Scope:
             self.in_hand -= len(body)
 
 
+@dataclass(slots=True, eq=False)
+class Closing:
+    """A file that its writer has closed, and whose upload is not recorded yet.
+
+    ``scope`` and ``name`` are those of its task attempt and of the file, ``earlier`` is an earlier file of
+    that name.
+    """
+
+    scope: PlaceName
+    name: PlaceName
+    path: str
+    earlier: Closing | None = None
+    task: asyncio.Task[None] | None = None  # loops hold their tasks only weakly
+    ended: Future[None] = field(default_factory=Future)
+
+
 class Tracker:
     """Scopes by name, safe for threads. Every method is quick and does no I/O."""
 
     def __init__(self) -> None:
         self._scopes: dict[PlaceName, Scope] = {}
+        self._closing: dict[PlaceName, Closing] = {}
         self._lock = threading.Lock()
 
     def opened(self, scope: PlaceName, path: str, *, exclusive: bool = False) -> bool:
@@ -345,10 +386,55 @@ class Tracker:
                 found.open.pop(path, None)
             self._drop_if_empty(scope)
 
-    def dropped(self, scope: PlaceName, path: str) -> None:
-        """A file was collected unclosed: its writer may believe that it is there."""
+    def lost(self, scope: PlaceName, path: str, error: MagicError) -> None:
+        """A file has failed, and its writer may believe that it is there."""
         with self._lock:
-            self._scopes.setdefault(scope, Scope()).dropped.add(path)
+            self._scopes.setdefault(scope, Scope()).lost[path] = error
+
+    def check(self, scope: PlaceName, path: str) -> None:
+        """Raise why a file of a scope has failed, other than that of the path; once for each."""
+        with self._lock:
+            if (found := self._scopes.get(scope)) is None or not (untold := found.untold - {path}):
+                return
+            first = min(untold)
+            found.untold.discard(first)
+            error = found.lost[first]
+        raise error
+
+    def closes(self, closing: Closing) -> None:
+        """A file goes on in the background."""
+        closing.ended.set_running_or_notify_cancel()  # who waits for it cannot cancel it
+        with self._lock:
+            closing.earlier = self._closing.get(closing.name)
+            self._closing[closing.name] = closing
+
+    def has_closed(self, closing: Closing, task: asyncio.Task[None]) -> None:
+        """It has come to its end there."""
+        error = None if task.cancelled() else task.exception()
+        with self._lock:
+            if self._closing.get(closing.name) is closing:
+                del self._closing[closing.name]
+            if task.cancelled() or error is not None:
+                found = self._scopes.setdefault(closing.scope, Scope())
+                found.lost[closing.path] = _named(closing.path, error)
+                found.untold.add(closing.path)
+        closing.earlier = None
+        closing.ended.set_result(None)
+
+    def closing(self, name: PlaceName | None = None) -> list[Closing]:
+        """The files of a name and below it that go on in the background; None for all."""
+        below = "" if name is None else f"{name}/"
+        with self._lock:
+            return [one for one in self._closing.values() if f"{one.name}/".startswith(below)]
+
+    def left_to(self, child: Tracker) -> None:
+        """Have a forked child know which files it cannot commit, because this process was not done."""
+        for scope, known in self._scopes.items():
+            for path, error in known.lost.items():
+                child.lost(scope, path, error)
+        for one in self._closing.values():
+            problem = "was still being uploaded by another process when this one was forked from it"
+            child.lost(one.scope, one.path, UsageError(f"{one.path} {problem}; commit the task there"))
 
     def finished(
         self,
@@ -487,7 +573,7 @@ class Tracker:
                 dict(found.finished),
                 dict(found.records),
                 list(found.replaced),
-                set(found.dropped),
+                dict(found.lost),
             )
 
     def take(self, scope: PlaceName) -> Scope:
@@ -516,11 +602,55 @@ def tracker() -> Tracker:
 
 def _forget_after_fork() -> None:
     # The parent's files are not the child's: both would commit or abort them.
-    global _TRACKER  # noqa: PLW0603
-    _TRACKER = Tracker()
+    global _TRACKER
+    parent, _TRACKER = _TRACKER, Tracker()
+    parent.left_to(_TRACKER)
 
 
 process_end.after_fork_in_child(_forget_after_fork)
+
+
+class InBackground:
+    """Where a file of a task attempt of this process goes on; the ``Background`` of its upload."""
+
+    def __init__(self, store: Store, path: MagicPath) -> None:
+        self._scope, self._name = name_in(store, path.scope), name_in(store, path.path)
+        self._path = path.path
+        self._closing: Closing | None = None
+
+    def check(self) -> None:
+        tracker().check(self._scope, self._path)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        known, closing = tracker(), Closing(self._scope, self._name, self._path)
+        known.closes(closing)
+        self._closing = closing
+        with held():  # no interruption of the call in which it begins is about it
+            closing.task = asyncio.get_running_loop().create_task(work)
+        closing.task.add_done_callback(partial(known.has_closed, closing))
+
+    async def turn(self) -> None:
+        if self._closing is None:
+            await settled(self._name)
+        elif (earlier := self._closing.earlier) is not None:
+            await asyncio.wrap_future(earlier.ended)
+
+
+async def settled(name: PlaceName) -> None:
+    """Wait for the end of all that was closed under a name or below it, by any thread."""
+    for one in tracker().closing(name):
+        await asyncio.wrap_future(one.ended)
+
+
+def _named(path: str, error: BaseException | None) -> MagicError:
+    """What to say of a file that has failed, with the path that its writer knows."""
+    if isinstance(error, MagicError):
+        if path not in error.message:
+            error.message = f"{path}: {error.message}"
+        return error.with_traceback(None)  # which holds what was written
+    problem = UsageError(f"{path} was not written completely ({error!r}); write it again")
+    problem.__cause__ = error
+    return problem
 
 
 def _is_ones_own(path: MagicPath) -> bool:
