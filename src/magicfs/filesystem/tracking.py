@@ -610,6 +610,10 @@ def _forget_after_fork() -> None:
 process_end.after_fork_in_child(_forget_after_fork)
 
 
+_AT_ONCE: Final = 32
+"""Files of one task that go on in the background at most: as many as ``directory`` uploads at once."""
+
+
 class InBackground:
     """Where a file of a task attempt of this process goes on; the ``Background`` of its upload."""
 
@@ -628,6 +632,10 @@ class InBackground:
         with held():  # no interruption of the call in which it begins is about it
             closing.task = asyncio.get_running_loop().create_task(work)
         closing.task.add_done_callback(partial(known.has_closed, closing))
+
+    async def room(self) -> None:
+        while len(found := tracker().closing(self._scope)) >= _AT_ONCE:
+            await asyncio.wrap_future(found[0].ended)
 
     async def turn(self) -> None:
         if self._closing is None:

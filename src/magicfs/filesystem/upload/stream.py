@@ -165,6 +165,9 @@ class Background(Protocol):
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Start what finishes the file."""
 
+    async def room(self) -> None:
+        """Wait until fewer files of the task go on there than it may have at once."""
+
     async def turn(self) -> None:
         """Wait for the end of what was closed under the same path before."""
 
@@ -431,6 +434,7 @@ class Upload:
         self._share.hold(_CLOSING_BYTES)
         self._share.fly(_CLOSING_BYTES)
         self._background.begin(self._finish(self._background, last))
+        await self._background.room()
         await self.room()
 
     async def _finish(self, background: Background, last: PartBody | PlacedPart) -> None:
