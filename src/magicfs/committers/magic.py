@@ -58,13 +58,17 @@ class MagicCommitter(DrivenCommitter):
     async def commit_task(
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
     ) -> TaskCommit:
-        scope = await self._settled(attempt)
+        await settled(self._scope(attempt))
+        scope = tracker().snapshot(self._scope(attempt))
         try:
             said = await self._look(scope)
             output = await self._written(attempt, scope)
             output.pendings = attempt_output.with_said(output.pendings, said)
-            pending_set = self._merge(task, attempt, output, counters)
-            if pending_set is None:
+            try:
+                pending_set = sets.merged(self.context, task, attempt, output.pendings, counters)
+            except UsageError as error:
+                output.problems.append(error)
+            if output.problems:
                 raise await self._task_failed(task, attempt, output)
             commit = await self._persist(task, attempt, pending_set)
         except StoreError as error:
@@ -77,10 +81,11 @@ class MagicCommitter(DrivenCommitter):
         return commit
 
     async def abort_task(self, attempt: AttemptId) -> None:
-        scope = await self._settled(attempt)
+        await settled(self._scope(attempt))
         output, problems = TaskOutput(), []
         if self.context.options.tracking == "store":
             try:
+                scope = tracker().snapshot(self._scope(attempt))
                 output = await self._load_attempt(self.engine.for_cleanup(), attempt, scope)
             except StoreError as error:
                 problems.append(error)
@@ -106,11 +111,6 @@ class MagicCommitter(DrivenCommitter):
         await settled(self._job_name)
         await super()._abort_job(commits, driver)
         self._forget()
-
-    async def _settled(self, attempt: AttemptId) -> Scope:
-        """What is known of an attempt, once everything that was closed has come to its end."""
-        await settled(self._scope(attempt))
-        return tracker().snapshot(self._scope(attempt))
 
     # -- places ----------------------------------------------------------------------------------------
 
@@ -152,23 +152,19 @@ class MagicCommitter(DrivenCommitter):
             output = TaskOutput(pendings=[pending for _, pending in opened])
         else:
             output = await self._load_attempt(self.engine, attempt, scope)
-            opened = [((p.filename or "").removesuffix(PENDING), p) for p in output.pendings]
-            there = {pending.upload_id for pending in output.pendings}
-            output.problems += [
-                FormatError(
-                    f"{path}.pending",
-                    "",
-                    "missing, although this process wrote it: the job has ended, or somebody removed it",
-                )
-                for path, pending in sorted(scope.finished.items())
-                if pending.upload_id not in there
-            ]
+            opened, missing = [], dict(scope.finished)
+            for pending in output.pendings:
+                opened.append((path := (pending.filename or "").removesuffix(PENDING), pending))
+                if path in missing and missing[path].upload_id == pending.upload_id:
+                    del missing[path]
+            why = "missing, although this process wrote it: the job has ended, or somebody removed it"
+            for path in sorted(missing):
+                output.problems.append(FormatError(f"{path}.pending", "", why))
         attempt_output.refuse_others(self.context, attempt, opened, output)
-        output.problems += [
-            UsageError(f"{path} is still open; close every file before the task commits")
-            for path in sorted(scope.open)
-        ]
-        output.problems += [error for path, error in sorted(scope.lost.items()) if path not in scope.open]
+        failed = dict(scope.lost)
+        for path in scope.open:
+            failed[path] = UsageError(f"{path} is still open; close every file before the task commits")
+        output.problems += map(failed.__getitem__, sorted(failed))
         return output
 
     async def _look(self, scope: Scope) -> dict[str, Said]:
@@ -201,16 +197,6 @@ class MagicCommitter(DrivenCommitter):
         )
         await in_hand.bundle_all(self.engine.store, self._scope(attempt), owner)
         scope.finished = tracker().snapshot(self._scope(attempt)).finished
-
-    def _merge(
-        self, task: TaskId, attempt: AttemptId, output: TaskOutput, counters: Counters | None
-    ) -> PendingSet | None:
-        """The files of an attempt as one set; None if there are problems, new ones included."""
-        try:
-            found = sets.merged(self.context, task, attempt, output.pendings, counters)
-        except UsageError as error:
-            output.problems.append(error)
-        return None if output.problems else found
 
     async def _persist(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> TaskCommit:
         hold()  # from here on the set may be there, and count

@@ -127,6 +127,16 @@ class SmallFile(Upload):
     def _stays(self, last: PartBody | PlacedPart) -> bool:
         return not self._is_begun and size_of(last) <= self._limit
 
+    async def _hand_over(self, body: PartBody) -> None:
+        await (self.seal(body) if self._stays(body) else super()._hand_over(body))
+
+    async def finish(self, last: PartBody | PlacedPart) -> None:
+        if not self._stays(last):
+            await super().finish(last)
+            return
+        await self.seal(last)
+        await self.record()
+
     async def _launch(self, body: PartBody | PlacedPart, flying: int = 0) -> None:
         if not self._is_begun:
             await self._begin_upload()

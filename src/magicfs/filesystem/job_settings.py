@@ -25,7 +25,7 @@ from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 
-__all__ = ["WriteSettings", "is_set_up", "known_jobs", "read_settings", "refuse_if_lost", "warn_if_ignored"]
+__all__ = ["WriteSettings", "known_jobs", "read_settings", "refuse_if_lost", "warn_if_ignored"]
 
 _JOBS_MAX = 1024
 """Of so many jobs the settings are kept; those of an older one are read again."""
@@ -182,11 +182,6 @@ async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSetting
     return WriteSettings(job.options, job.object_settings)
 
 
-def is_set_up(store: Store, owner: PathOwner) -> bool:
-    """Whether a task attempt was set up in this process, which will end it."""
-    return _KNOWN.has_begun(name_in(store, owner.job_directory), name_in(store, owner.directory))
-
-
 def refuse_if_lost(store: Store, path: MagicPath, owner: PathOwner, settings: WriteSettings) -> None:
     """Raise ProtocolViolation if nobody would commit a file: its task has ended here, or is elsewhere."""
     job, attempt = name_in(store, owner.job_directory), name_in(store, owner.directory)
@@ -195,7 +190,7 @@ def refuse_if_lost(store: Store, path: MagicPath, owner: PathOwner, settings: Wr
             f"{path.path}: the task was already committed or aborted; nothing was written, because it would "
             "never be published; write within the task, or in a new one"
         )
-    if settings.options.tracking == "memory" and not is_set_up(store, owner):
+    if settings.options.tracking == "memory" and not _KNOWN.has_begun(job, attempt):
         raise ProtocolViolation(
             f"{path.path}: the job has tracking='memory', so only the process that set a task up can commit "
             "its files; this is another process, or the task has ended; nothing was written; set the task "

@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NewType
+from typing import TYPE_CHECKING, Final, NewType
 
 from magicfs.errors import (
     FormatError,
@@ -53,7 +53,6 @@ __all__ = [
     "BUNDLE_SIZE",
     "MARKER_LENGTH",
     "Closing",
-    "InBackground",
     "MemoryRecorder",
     "PlaceName",
     "Scope",
@@ -106,6 +105,9 @@ def marker_length(value: str | None) -> int | None:
     return int(value)
 
 
+_COUNTED: Final = {"committer_magic_files_created": 1}
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryRecorder:
     """Records only in the tracker of this process (``InMemoryMagicCommitTracker``)."""
@@ -120,15 +122,16 @@ class MemoryRecorder:
 
     @property
     def wants_copies(self) -> bool:
-        return _is_of_task(self.path)
+        # What nobody commits would never be forgotten.
+        return self.path.owner is not None and self.path.owner.is_ours
 
     async def began(self) -> None:
         _open(self._scope, self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
-        pending = _pending(self.store, self.path, uploaded)
+        pending = described(self.store, self.path.path, uploaded, _COUNTED)
         scope, path = self._scope, self.path.path
-        if _is_ones_own(self.path) and (earlier := tracker().find(scope, path)) is not None:
+        if not self.wants_copies and (earlier := tracker().find(scope, path)) is not None:
             await _abort_earlier(self.store, self.path, earlier, pending)
             tracker().withdraw(scope, path, earlier.upload_id)
         tracker().finished(scope, path, pending, copy=uploaded.copy)
@@ -161,21 +164,23 @@ class StoreRecorder(MemoryRecorder):
         _open(self._scope, self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
-        pending = _pending(self.store, self.path, uploaded)
-        marked = asyncio.ensure_future(self._put_marker(pending))
-        if _is_ones_own(self.path):
-            await marked
-        # A task's goes at the same time: nothing counts until all of its files have both.
-        put = self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
-        record, problem = await asyncio.gather(put, marked, return_exceptions=True)
-        if isinstance(record, BaseException) or problem is not None:
-            raise record if isinstance(record, BaseException) else problem
+        pending = described(self.store, self.path.path, uploaded, _COUNTED)
+        put = partial(self.store.put, self.path.pending_key, pending.to_bytes(self.etag_format))
+        if self.wants_copies:  # of a task, where nothing counts until all files have both
+            record, marked = await asyncio.gather(put(), self._put_marker(pending), return_exceptions=True)
+            if isinstance(marked, BaseException):
+                raise marked
+            if isinstance(record, BaseException):
+                raise record
+        else:
+            await self._put_marker(pending)
+            record = await put()
         if self.path.owner is not None:
             tracker().finished(self._scope, self.path.path, pending, record, uploaded.copy)
 
     async def _put_marker(self, pending: Pending) -> None:
         metadata = {MARKER_LENGTH: str(pending.length)}
-        if not _is_ones_own(self.path):
+        if self.wants_copies:
             await self.store.put(self.path.key, b"", metadata=metadata)
             return
         # What the marker's first writer need not look for, a later one finds.
@@ -188,11 +193,6 @@ class StoreRecorder(MemoryRecorder):
     async def withdraw(self, upload_id: str) -> None:
         tracker().withdraw(self._scope, self.path.path, upload_id)
         await self.store.delete([self.path.pending_key, self.path.key])
-
-
-def _is_of_task(path: MagicPath) -> bool:
-    # What nobody commits would never be forgotten.
-    return path.owner is not None and path.owner.is_ours
 
 
 def _open(scope: PlaceName, path: MagicPath, exclusive: bool) -> None:
@@ -265,10 +265,6 @@ def _uri(store: Store, path: str) -> str:
     return hadoop_uri.encode(f"{_HADOOP_SCHEMES.get(store.name, store.name)}://{path}")
 
 
-def _pending(store: Store, path: MagicPath, uploaded: Uploaded) -> Pending:
-    return described(store, path.path, uploaded, {"committer_magic_files_created": 1})
-
-
 BUNDLE_SIZE: Final = BUNDLE_SIZE_LIMIT // 2
 """Bytes of bodies in hand of one task attempt from which they go to the store as a bundle."""
 _BODIES_MAX: Final = 8 * BUNDLE_SIZE
@@ -317,10 +313,6 @@ class Scope:
     in_hand: int = 0
     """Bytes of the bodies that are in no bundle, and not on their way into one."""
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.open or self.finished or self.replaced or self.lost or self.bundles_begun)
-
     def put(self, path: str, pending: Pending) -> None:
         """A file is finished."""
         old = self.finished.get(path)
@@ -342,10 +334,10 @@ class Scope:
 
 @dataclass(slots=True, eq=False)
 class Closing:
-    """A file that its writer has closed, and whose upload is not recorded yet.
+    """A file of a task attempt of this process, which goes on once its writer has closed it.
 
-    ``scope`` and ``name`` are those of its task attempt and of the file, ``earlier`` is an earlier file of
-    that name.
+    The ``Background`` of its upload. ``scope`` and ``name`` are those of its attempt and of the file,
+    ``earlier`` is an earlier file of that name.
     """
 
     scope: PlaceName
@@ -354,6 +346,20 @@ class Closing:
     earlier: Closing | None = None
     task: asyncio.Task[None] | None = None  # loops hold their tasks only weakly
     ended: Future[None] = field(default_factory=Future)
+
+    def check(self) -> None:
+        tracker().check(self.scope, self.path)
+
+    async def begin(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        while len(found := tracker().closing(self.scope)) >= _AT_ONCE:
+            await asyncio.wrap_future(found[0].ended)
+        tracker().closes(self, work())
+
+    async def turn(self) -> None:
+        if self.task is None:
+            await settled(self.name)
+        elif self.earlier is not None:
+            await asyncio.wrap_future(self.earlier.ended)
 
 
 class Tracker:
@@ -401,15 +407,17 @@ class Tracker:
             error = found.lost[first]
         raise error
 
-    def closes(self, closing: Closing) -> None:
-        """A file goes on in the background."""
+    def closes(self, closing: Closing, work: Coroutine[object, object, None]) -> None:
+        """A file goes on in the background of the running loop."""
         closing.ended.set_running_or_notify_cancel()  # who waits for it cannot cancel it
         with self._lock:
             closing.earlier = self._closing.get(closing.name)
             self._closing[closing.name] = closing
+        with held():  # no interruption of the call in which it begins is about it
+            closing.task = asyncio.get_running_loop().create_task(work)
+        closing.task.add_done_callback(partial(self._has_closed, closing))
 
-    def has_closed(self, closing: Closing, task: asyncio.Task[None]) -> None:
-        """It has come to its end there."""
+    def _has_closed(self, closing: Closing, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         with self._lock:
             if self._closing.get(closing.name) is closing:
@@ -588,7 +596,8 @@ class Tracker:
                 del self._scopes[scope]
 
     def _drop_if_empty(self, scope: PlaceName) -> None:
-        if self._scopes[scope].is_empty:
+        one = self._scopes[scope]
+        if not (one.open or one.finished or one.replaced or one.lost or one.bundles_begun):
             del self._scopes[scope]
 
 
@@ -614,36 +623,6 @@ _AT_ONCE: Final = 32
 """Files of one task that go on in the background at most: as many as ``directory`` uploads at once."""
 
 
-class InBackground:
-    """Where a file of a task attempt of this process goes on; the ``Background`` of its upload."""
-
-    def __init__(self, store: Store, path: MagicPath) -> None:
-        self._scope, self._name = name_in(store, path.scope), name_in(store, path.path)
-        self._path = path.path
-        self._closing: Closing | None = None
-
-    def check(self) -> None:
-        tracker().check(self._scope, self._path)
-
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        known, closing = tracker(), Closing(self._scope, self._name, self._path)
-        known.closes(closing)
-        self._closing = closing
-        with held():  # no interruption of the call in which it begins is about it
-            closing.task = asyncio.get_running_loop().create_task(work)
-        closing.task.add_done_callback(partial(known.has_closed, closing))
-
-    async def room(self) -> None:
-        while len(found := tracker().closing(self._scope)) >= _AT_ONCE:
-            await asyncio.wrap_future(found[0].ended)
-
-    async def turn(self) -> None:
-        if self._closing is None:
-            await settled(self._name)
-        elif (earlier := self._closing.earlier) is not None:
-            await asyncio.wrap_future(earlier.ended)
-
-
 async def settled(name: PlaceName) -> None:
     """Wait for the end of all that was closed under a name or below it, by any thread."""
     for one in tracker().closing(name):
@@ -659,11 +638,6 @@ def _named(path: str, error: BaseException | None) -> MagicError:
     problem = UsageError(f"{path} was not written completely ({error!r}); write it again")
     problem.__cause__ = error
     return problem
-
-
-def _is_ones_own(path: MagicPath) -> bool:
-    """Whether no task of ours commits the path, and aborts what was written there before."""
-    return path.owner is None or not path.owner.is_ours
 
 
 async def _recorded(store: Store, path: MagicPath) -> Pending | None:

@@ -12,10 +12,10 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
 from magicfs.filesystem import copying, in_hand, local_source, wrapped_files
-from magicfs.filesystem.job_settings import WriteSettings, is_set_up
+from magicfs.filesystem.job_settings import WriteSettings, known_jobs
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
-from magicfs.filesystem.tracking import InBackground, MemoryRecorder, StoreRecorder, name_in, tracker
+from magicfs.filesystem.tracking import Closing, MemoryRecorder, StoreRecorder, name_in, tracker
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
 from magicfs.filesystem.upload.stream import taker_for
 from magicfs.formats.pending import Pending
@@ -350,8 +350,10 @@ class Writing(Reading):
         file_options.check(options, store.capabilities.uploads.options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
         background = None
-        if not waits and path.owner is not None and is_set_up(store, path.owner):
-            background = InBackground(store, path)
+        if not waits and path.owner is not None:
+            job, attempt = name_in(store, path.owner.job_directory), name_in(store, path.scope)
+            if known_jobs().has_begun(job, attempt):
+                background = Closing(attempt, name_in(store, path.path), path.path)
         if in_hand.may_stay(store, path, settings, options):
             recorder: Recorder = MemoryRecorder(store, path, exclusive=mode == "xb")
             return in_hand.SmallFile(store, path, settings, recorder, key, background)

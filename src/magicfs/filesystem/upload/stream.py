@@ -10,7 +10,7 @@ import io
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 from uuid import uuid4
 
 from magicfs.errors import MagicError, UsageError
@@ -160,20 +160,13 @@ class Background(Protocol):
     """Where a file of a task goes on once its writer has closed it. The task commit waits for it there."""
 
     def check(self) -> None:
-        """Raise why another file of the task failed, if nobody was told yet."""
+        """Raise why another file of the task has failed, once."""
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start what finishes the file."""
-
-    async def room(self) -> None:
-        """Wait until fewer files of the task go on there than it may have at once."""
+    async def begin(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Start what finishes the file, once fewer files of the task go on there than it may have."""
 
     async def turn(self) -> None:
         """Wait for the end of what was closed under the same path before."""
-
-
-_CLOSING_BYTES: Final = 128 * 2**10
-"""What a file that is finished in the background takes beside its bytes, so that few are at once."""
 
 
 class Upload:
@@ -182,7 +175,7 @@ class Upload:
     ``first_part_size``: bytes of the first part; later ones may be larger. ``recorder`` is called when the
     upload is finished. ``options``: what its object shall have, see ``Store.create_upload``. ``taker`` takes
     what the job keeps of the bytes, if it wants any. With a ``background`` nobody waits for the create, and
-    ``finish`` waits only for memory.
+    ``finish`` waits for other files only.
     """
 
     def __init__(
@@ -206,7 +199,7 @@ class Upload:
         self._options = options or {}
         self._taker = taker
         self._background = background
-        self._creating: asyncio.Future[None] | None = None
+        self._creating: asyncio.Task[None] | None = None
         self._given_up = False  # whether its writer has aborted it
         self._write_id = uuid4().hex
         self._upload_id: str | None = None
@@ -281,17 +274,14 @@ class Upload:
         with held():  # an upload whose id nobody knows can be aborted by nobody
             if self._background is None or can_place(self._store):
                 await self._create_upload()
-            else:
-                self._creating = asyncio.ensure_future(self._create_upload())
-                self._creating.add_done_callback(self._created)
+            else:  # as a part that the others wait for
+                await self._slots.acquire()
+                self._creating = self._fly(self._create_upload(), b"", 0)
 
     async def _create_upload(self) -> None:
         self._upload_id = await self._store.create_upload(
             self.key, metadata={WRITE_ID: self._write_id}, options=self._options
         )
-
-    def _created(self, task: asyncio.Future[None]) -> None:
-        self._failure = self._failure or self._error_of(task)
 
     def check(self) -> None:
         """Raise what has failed so far: this upload, or another file of its task."""
@@ -343,7 +333,7 @@ class Upload:
             await (self._hand_over if goes_on else self.send)(view[:size])
             view = view[size:]
         last = view if self._sent else data if isinstance(data, bytes) else view
-        await (self._hand_over if goes_on and not self._stays(last) else self.seal)(last)
+        await (self._hand_over if goes_on else self.seal)(last)
 
     async def _hand_over(self, body: PartBody) -> None:
         """As ``send``, of what its owner may let go of."""
@@ -353,10 +343,6 @@ class Upload:
         await self._launch(body, size)
         await self.room()
 
-    def _stays(self, last: PartBody | PlacedPart) -> bool:  # noqa: ARG002
-        """Whether there will be no upload."""
-        return False
-
     async def _launch(self, body: PartBody | PlacedPart, flying: int = 0) -> None:
         """Begin to send a part of which so many bytes fly already."""
         size = size_of(body)
@@ -364,7 +350,10 @@ class Upload:
         try:
             await self._slots.acquire()
             try:
-                self._check(size)
+                if self._failure is not None:
+                    raise self._failure
+                if self._length + size > (most := self._limits.object_max):
+                    raise UsageError(f"{self.path} would exceed {most} bytes; write several files")
             except BaseException:
                 self._slots.release()
                 raise
@@ -379,15 +368,15 @@ class Upload:
         self._first = body if not self._sent and self._recorder.wants_copies else None
         self._sent += 1
         self._length += size
-        task = asyncio.ensure_future(self._put_part(self._sent, body))
+        self._fly(self._put_part(self._sent, body), body, held)
+
+    def _fly(
+        self, work: Coroutine[object, object, None], body: PartBody | PlacedPart, held: int
+    ) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         self._in_flight.add(task)
         task.add_done_callback(partial(self._part_ended, body, held))
-
-    def _check(self, size: int) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self._length + size > self._limits.object_max:
-            raise UsageError(f"{self.path} would exceed {self._limits.object_max} bytes; write several files")
+        return task
 
     async def seal(self, last: PartBody | PlacedPart) -> None:
         """Send what is left and wait until the store has every part. A second call sends nothing.
@@ -426,16 +415,12 @@ class Upload:
 
     async def finish(self, last: PartBody | PlacedPart) -> None:
         """As ``seal``, then ``record``; both in the background, if there is one."""
-        if self._background is None or self._stays(last):
+        if self._background is None:
             await self.seal(last)
             await self.record()
             return
         self.check()
-        self._share.hold(_CLOSING_BYTES)
-        self._share.fly(_CLOSING_BYTES)
-        self._background.begin(self._finish(self._background, last))
-        await self._background.room()
-        await self.room()
+        await self._background.begin(partial(self._finish, self._background, last))
 
     async def _finish(self, background: Background, last: PartBody | PlacedPart) -> None:
         try:
@@ -450,7 +435,6 @@ class Upload:
             if not given_up:
                 raise
         finally:
-            self._share.land(_CLOSING_BYTES, kept=False)
             await background.turn()
 
     async def abort(self) -> None:
@@ -462,8 +446,6 @@ class Upload:
         self._failure = self._failure or UsageError(f"{self.path} was aborted; open it again to write")
         async with self._ending:
             await self._drain()
-            if self._creating is not None:
-                await asyncio.wait([self._creating])
             try:
                 if self._recording and self._upload_id is not None:
                     await self._recorder.withdraw(self._upload_id)
@@ -489,7 +471,9 @@ class Upload:
         self._parts.append(part)
 
     def _part_ended(self, body: PartBody | PlacedPart, held: int, task: asyncio.Task[None]) -> None:
-        error = self._error_of(task)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or (error is not None and not isinstance(error, Exception)):
+            error = UsageError(f"{self.path} was not written completely; write it again")
         # Raised again by the next send, or by seal.
         self._failure = self._failure or error
         kept = False
@@ -500,12 +484,6 @@ class Upload:
         self._in_flight.discard(task)
         if not self._in_flight and self._landed is not None and not self._landed.done():
             self._landed.set_result(None)
-
-    def _error_of(self, task: asyncio.Future[None]) -> Exception | None:
-        error = None if task.cancelled() else task.exception()
-        if task.cancelled() or (error is not None and not isinstance(error, Exception)):
-            return UsageError(f"{self.path} was not written completely; write it again")
-        return error
 
     def _end(self) -> None:
         self._first = self._copy = None

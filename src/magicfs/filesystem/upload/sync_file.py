@@ -73,7 +73,8 @@ class DelayedFile(WriteOnlyFile):
         if (raised := raised_in_body(self._sink.opened_during)) is not None:
             self.abort_after(raised)
             return
-        self._seal(record=self.autocommit)
+        super().close()  # hands over what is buffered, in a lock of its own
+        self._sink.seal(record=self.autocommit)
 
     def commit(self) -> None:
         """Record the upload; ``close`` does so by itself outside transactions. A second call does nothing.
@@ -81,13 +82,9 @@ class DelayedFile(WriteOnlyFile):
         Raises UsageError if the file was aborted.
         """
         if self._sink.state == "open":
-            self._seal(record=False)
+            super().close()
+            self._sink.seal(record=False)
         self._sink.record()
-
-    def _seal(self, *, record: bool) -> None:
-        """Send what is left, and record the upload if wanted; nothing if another thread has done so."""
-        super().close()  # hands over what is buffered, in a lock of its own
-        self._sink.seal(record=record)
 
     def abort(self) -> None:
         """Discard the upload and what was recorded of it. A second call does nothing.
