@@ -49,6 +49,7 @@ def write(task: Task, name: str, body: bytes, **options: Any) -> str:
     path = f"{task.path}/{name}"
     with task.filesystem.open(path, "wb", **options) as file:
         file.write(body)
+    all_ended()
     return path
 
 
@@ -218,7 +219,6 @@ def test_files_of_a_machine_are_read_back_from_where_they_lie(tmp_path: Path) ->
         fs = task.filesystem
         path, before = f"{task.path}/{NAME}", memory().held
         write(task, NAME, b"x" * 2**17)
-        all_ended()
         assert memory().held < before + 2**17  # no byte of it is in memory
         assert fs.cat_file(path) == b"x" * 2**17
         fs.mv(path, f"{task.path}/moved")

@@ -137,6 +137,7 @@ def faulty_job(filesystem: MemoryFileSystem, **options: Any) -> Job:
 
 def write(task: Task, name: str = "part-0.txt", body: bytes = b"row\n") -> None:
     task.filesystem.pipe_file(f"{task.path}/{name}", body)
+    all_ended()
 
 
 def keys(url: str) -> list[str]:
@@ -328,7 +329,6 @@ def test_task_commit_of_unknown_outcome_aborts_nothing_and_can_be_repeated(
     job = faulty_job(filesystem, tracking=tracking).setup()
     task = job.task(0).setup()
     write(task)
-    all_ended()
     filesystem.faults["put"] = silent("put")
     with pytest.raises(CommitOutcomeUnknown, match=r"did not say whether its pending set .* was written"):
         task.commit()
