@@ -44,9 +44,6 @@ _STUB: Final = "stub server"
 _COMMIT: Final = "job commit of 10,000 files, stub server"
 _SMALL: Final = "1 kB file, open to visible, against one PUT by `s3fs.pipe`, SeaweedFS: processor time"
 _MANY: Final = "2,000 files of 100 KB from one task to visible, SeaweedFS: time against s3fs `pipe`"
-_ONE_BY_ONE: Final = (
-    "200 files of 100 KB one after the other, `Job(…)` to visible, SeaweedFS 20 ms away: time"
-)
 _ROWS: Final = "`write_dataset`, 6 M rows, 21 partitions, to visible, SeaweedFS: time"
 _CHAIN: Final = "after 100,000 publications, memory store: processor time against that after 100"
 _HADOOP: Final = "against Hadoop S3A's magic committer, driven directly: time"
@@ -68,16 +65,6 @@ TARGETS: Final[tuple[Target, ...]] = (
     ),
     Target("small_memory_cpu", "bench", f"{_SMALL}, tracking in memory", at_most=1.0),
     Target("small_store_cpu", "bench", f"{_SMALL}, tracking in store", at_most=2.5),
-    *(
-        Target(
-            f"one_by_one_{tracking}_vs_{side}",
-            "bench",
-            f"{_ONE_BY_ONE} against {side}, tracking in {tracking}",
-            at_most=0.35 if side == "obstore" else 0.2,
-        )
-        for tracking in ("memory", "store")
-        for side in ("s3fs", "pyarrow", "obstore")
-    ),
     # Bytes.
     Target(
         "stub_stream_vs_pyarrow",
