@@ -24,6 +24,7 @@ GROUPS: Final[Mapping[str, tuple[Run, str]]] = {
     "stub-stream": ("bench", "benchmarks.groups.stub_stream"),
     "stream": ("bench", "benchmarks.groups.stream"),
     "many": ("bench", "benchmarks.groups.many"),
+    "one-by-one": ("bench", "benchmarks.groups.one_by_one"),
     "rows": ("bench", "benchmarks.groups.rows"),
     "engines": ("bench", "benchmarks.groups.engines"),
     "partitions": ("bench", "benchmarks.groups.partitions"),

@@ -24,6 +24,14 @@ class ArrowS3:
     def versions(self) -> dict[str, str]:
         return {"pyarrow": pa.__version__}
 
+    def one_by_one(self, clock: Clock, where: str, files: int, size: int) -> None:
+        """Files opened, written and closed one after the other."""
+        bodies = data.bodies(files, size)
+        with clock():
+            for name, body in bodies.items():
+                with self._filesystem.open_output_stream(f"{self._bucket}/{where}/{name}") as file:
+                    file.write(body)
+
     def stream(self, clock: Clock, where: str, mebibytes: int) -> None:
         """One large file."""
         with clock(), self._filesystem.open_output_stream(f"{self._bucket}/{where}/big.bin") as file:

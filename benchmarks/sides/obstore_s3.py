@@ -47,6 +47,13 @@ class ObstoreS3:
         with clock():
             asyncio.run(put_all())
 
+    def one_by_one(self, clock: Clock, where: str, files: int, size: int) -> None:
+        """Files put one after the other."""
+        bodies = data.bodies(files, size)
+        with clock():
+            for name, body in bodies.items():
+                obstore.put(self._store, f"{where}/{name}", body, use_multipart=False)
+
     def stream(self, clock: Clock, where: str, mebibytes: int) -> None:
         """One large file."""
         with (

@@ -79,6 +79,18 @@ class Ours:
         assert job.report.files == files, job.report
         return self._told()
 
+    def one_by_one(
+        self, clock: Clock, where: str, files: int, size: int, tracking: Tracking
+    ) -> dict[str, Any]:
+        """The same, one after the other in one thread."""
+        bodies = data.bodies(files, size)
+        with clock(), self._job(where, **_tracked(tracking)) as job, job.task(0) as task:
+            for name, body in bodies.items():
+                with task.filesystem.open(f"{task.path}/{name}", "wb") as file:
+                    file.write(body)
+        assert job.report.files == files, job.report
+        return self._told()
+
     def stream(self, clock: Clock, where: str, mebibytes: int) -> dict[str, Any]:
         """One large file."""
         with (

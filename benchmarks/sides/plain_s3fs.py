@@ -37,6 +37,14 @@ class PlainS3fs:
             paths = {f"{self._bucket}/{where}/{name}": body for name, body in bodies.items()}
             self._filesystem.pipe(paths, batch_size=CONCURRENCY)
 
+    def one_by_one(self, clock: Clock, where: str, files: int, size: int) -> None:
+        """Files opened, written and closed one after the other."""
+        bodies = data.bodies(files, size)
+        with clock():
+            for name, body in bodies.items():
+                with self._filesystem.open(f"{self._bucket}/{where}/{name}", "wb") as file:
+                    file.write(body)
+
     def stream(self, clock: Clock, where: str, mebibytes: int) -> None:
         """One large file."""
         path = f"{self._bucket}/{where}/big.bin"

@@ -16,7 +16,7 @@ from uuid import uuid4
 from magicfs import datasets
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, StoreError
-from magicfs.filesystem.tracking import StoreRecorder
+from magicfs.filesystem.tracking import Closing, StoreRecorder, name_in
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.job_options import JobOptions, Places
 from magicfs.formats.task_commit import TaskCommit
@@ -270,7 +270,9 @@ async def _task(worker: Process, place: _Place, context: JobContext) -> TaskComm
         assert path is not None
         key = paths.join(path.destination, *unique_name(path.relative, task, context.job))
         recorder = StoreRecorder(worker.store, path, etag_format=context.options.hadoop.etag_format)
-        async with await AsyncDelayedFile(Upload(worker.store, key, 1 << 20, recorder)).open() as file:
+        closing = Closing(name_in(worker.store, path.scope), name_in(worker.store, path.path), path.path)
+        upload = Upload(worker.store, key, 1 << 20, recorder, background=closing)
+        async with await AsyncDelayedFile(upload).open() as file:
             await file.write(f"{attempt} wrote {name}".encode())
     return await MagicCommitter(context, worker.engine).commit_task(task, attempt)
 

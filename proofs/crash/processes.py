@@ -14,7 +14,7 @@ from magicfs.committers.staging import attempts
 from magicfs.engine import Engine
 from magicfs.errors import CommitUnfinished, MagicError
 from magicfs.filesystem import tracking
-from magicfs.filesystem.tracking import PlaceName, Scope, Tracker
+from magicfs.filesystem.tracking import Closing, PlaceName, Scope, Tracker
 from magicfs.stores.conditions import assume
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
@@ -31,6 +31,7 @@ CONCURRENCY = 4
 """Requests at once: enough for some to be under way when another is cut."""
 
 _FILES: ContextVar[dict[PlaceName, Scope]] = ContextVar("files of the process")
+_CLOSING: ContextVar[dict[PlaceName, Closing]] = ContextVar("files that go on in the process")
 _LOCKS: ContextVar[dict[str, int]] = ContextVar("locks that the process holds")
 
 
@@ -44,6 +45,14 @@ class _TrackerOfProcess(Tracker):
     @_scopes.setter
     def _scopes(self, _value: dict[PlaceName, Scope]) -> None:
         """Each process brings its own."""
+
+    @property
+    def _closing(self) -> dict[PlaceName, Closing]:
+        return _CLOSING.get({})
+
+    @_closing.setter
+    def _closing(self, _value: dict[PlaceName, Closing]) -> None:
+        """Likewise."""
 
 
 class _LocksOfProcess(MutableMapping[str, int]):
@@ -157,6 +166,7 @@ class Process:
 
     async def _run(self, program: Coroutine[Any, Any, Any]) -> Outcome:
         _FILES.set({})
+        _CLOSING.set({})
         locks: dict[str, int] = {}
         _LOCKS.set(locks)
         CURRENT.set(self)

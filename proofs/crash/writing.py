@@ -18,7 +18,7 @@ from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import local_directory
 from magicfs.filesystem.in_hand import SmallFile
 from magicfs.filesystem.job_settings import WriteSettings
-from magicfs.filesystem.tracking import MemoryRecorder, StoreRecorder
+from magicfs.filesystem.tracking import Closing, MemoryRecorder, StoreRecorder, name_in
 from magicfs.filesystem.upload import AsyncDelayedFile, Recorder, Upload
 from magicfs.formats.job_options import Hadoop, JobOptions
 from magicfs.protocol import ids
@@ -116,10 +116,11 @@ async def write_attempt(
         if context.options.tracking == "memory":
             recorder = MemoryRecorder(worker.store, path)
         wrote[key] = f"{attempt} wrote {name}".encode()
-        upload = Upload(worker.store, key, _PART_SIZE, recorder)
+        closing = Closing(name_in(worker.store, path.scope), name_in(worker.store, path.path), path.path)
+        upload = Upload(worker.store, key, _PART_SIZE, recorder, background=closing)
         if context.options.small_files is not None:
             settings = WriteSettings(context.options)
-            upload = SmallFile(worker.store, path, settings, recorder, key)
+            upload = SmallFile(worker.store, path, settings, recorder, key, closing)
             wrote[key] += b" at length" * 10 * name.endswith("part-1.bin")
         async with await AsyncDelayedFile(upload).open() as file:
             await file.write(wrote[key])

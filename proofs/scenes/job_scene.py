@@ -27,6 +27,7 @@ from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault
 from proofs.scenes.arranged import arranged
 from proofs.scenes.hadoop_form import in_form
+from proofs.scenes.known import all_ended
 
 __all__ = ["BUCKET", "Files", "JobScene"]
 
@@ -78,6 +79,7 @@ class JobScene:
 
     def objects(self) -> dict[str, tuple[bytes, str, float | None]]:
         """Everything in the bucket by its key: body, ETag and when it was written."""
+        all_ended()
         return _now(self._objects())
 
     def everything(self) -> Any:
@@ -105,6 +107,7 @@ class JobScene:
 
     def uploads(self) -> list[tuple[str, str]]:
         """Key and id of every pending upload."""
+        all_ended()
         return _now(self._uploads())
 
     def work(self) -> list[str]:

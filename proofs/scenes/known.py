@@ -7,7 +7,13 @@ from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 
-__all__ = ["files_of", "forget_files", "forget_job"]
+__all__ = ["all_ended", "files_of", "forget_files", "forget_job"]
+
+
+def all_ended() -> None:
+    """Wait until every file that was closed in this process has come to its end."""
+    for closing in tracker().closing():
+        closing.ended.result()
 
 
 def forget_job(job: Job) -> None:
@@ -18,11 +24,13 @@ def forget_job(job: Job) -> None:
 
 def files_of(task: Task) -> Scope:
     """The files of a task's attempt."""
+    all_ended()
     return tracker().snapshot(_scope(task))
 
 
 def forget_files(task: Task) -> None:
     """Forget the files of a task's attempt, as a process does not know them that did not write them."""
+    all_ended()
     tracker().take(_scope(task))
 
 

@@ -16,6 +16,7 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Part, Store
 from magicfs.testing.counting_store import CountingStore
+from proofs.scenes.known import all_ended
 
 __all__ = ["BUCKET", "CountingFileSystem", "MemoryScene"]
 
@@ -67,6 +68,7 @@ class MemoryScene:
 
     def requests(self) -> dict[str, int]:
         """What was counted since the last call, by the port's names."""
+        all_ended()
         counted = dict(self.wrapped.counts)
         self.wrapped.counts.clear()
         return counted
@@ -77,14 +79,17 @@ class MemoryScene:
 
     def objects(self) -> dict[str, bytes]:
         """Every object of the bucket, work objects included, by key."""
+        all_ended()
         return self.run(self._objects())
 
     def uploads(self) -> list[str]:
         """The final keys of all pending uploads, sorted."""
+        all_ended()
         return self.run(self._uploads())
 
     def publish(self) -> dict[str, bytes]:
         """Complete what the ``.pending`` files describe, as a job commit would; what became visible."""
+        all_ended()
         return self.run(self._publish())
 
     async def _objects(self) -> dict[str, bytes]:

@@ -37,6 +37,7 @@ from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.trees import tree_store
 from proofs.crash.writing import START, Clock
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 __all__ = ["FEATURES", "Account", "committer_and_feature", "play"]
 
@@ -213,6 +214,7 @@ class Story:
         path = task.path if place is None else task.path_to(place)
         with task.filesystem.open(f"{path}/{name}", "wb") as file:
             file.write(body)
+        all_ended()
 
     def _say(self, answer: object) -> None:
         if isinstance(answer, BaseException):

@@ -18,6 +18,7 @@ from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/sales"
@@ -48,6 +49,7 @@ def write(task: Task, name: str, body: bytes, **options: Any) -> str:
     path = f"{task.path}/{name}"
     with task.filesystem.open(path, "wb", **options) as file:
         file.write(body)
+    all_ended()
     return path
 
 
@@ -134,6 +136,7 @@ def test_what_another_process_wrote_anew_is_not_taken_for_ones_own(scene: Memory
 def magicfs_copy(scene: MemoryScene, task: Task, path: str) -> tuple[Copy, Any]:
     from magicfs.filesystem.tracking import name_in, tracker
 
+    all_ended()
     scope = path.partition("/__base")[0]
     found = tracker().copy(name_in(scene.filesystem.store(BUCKET), scope), path)
     assert found is not None

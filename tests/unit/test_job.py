@@ -35,6 +35,7 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, World, default_world
 from magicfs.stores.port import Capabilities, ObjectInfo, Uploads
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 SECRET = "s3cr3t-never-to-be-seen"
 
@@ -136,6 +137,7 @@ def faulty_job(filesystem: MemoryFileSystem, **options: Any) -> Job:
 
 def write(task: Task, name: str = "part-0.txt", body: bytes = b"row\n") -> None:
     task.filesystem.pipe_file(f"{task.path}/{name}", body)
+    all_ended()
 
 
 def keys(url: str) -> list[str]:

@@ -28,7 +28,7 @@ from magicfs.errors import (
     ProtocolViolation,
     StoreError,
 )
-from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
+from magicfs.filesystem.tracking import PlaceName, Scope, name_in, settled, tracker
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
@@ -85,6 +85,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         what had become visible of the attempt was removed again. After CommitOutcomeUnknown files may be
         visible and nothing was removed; call again, or run the task again.
         """
+        await settled(self._scope(attempt))
         before = tracker().snapshot(self._scope(attempt))
         commit = await self._magic.commit_task(task, attempt, counters)
         output = await job_output.load_commits(self.engine, self.context, self._sets, [commit])
@@ -159,6 +160,7 @@ class TaskCompletingCommitter(ClassicCommitter):
                 "pass the TaskCommits to job.commit"
             )
         self.check_commits(commits, tasks)
+        await settled(self._job_name)
         try:
             output = await job_output.load_commits(self.engine, self.context, self._sets, commits)
         except CommitFailed as error:
@@ -189,6 +191,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         """
         if commits and await self.is_published():
             raise self.already_published()
+        await settled(self._job_name)
         problems: list[MagicError] = []
         engine = self.engine.for_cleanup()
         sets = StoreSets(engine, self.context)
@@ -208,6 +211,10 @@ class TaskCompletingCommitter(ClassicCommitter):
         store, directory = self.engine.store, self.context.layout.task_attempt_directory(attempt)
         return name_in(store, f"{store.bucket}/{directory}")
 
+    @property
+    def _job_name(self) -> PlaceName:
+        store = self.engine.store
+        return name_in(store, f"{store.bucket}/{self.context.layout.job_directory}")
+
     def _forget(self) -> None:
-        store, prefix = self.engine.store, paths.prefix_of(self.context.layout.job_directory)
-        tracker().forget(name_in(store, f"{store.bucket}/{prefix}"))
+        tracker().forget(paths.prefix_of(self._job_name))

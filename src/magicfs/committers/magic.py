@@ -15,7 +15,7 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
 from magicfs.filesystem import in_hand
 from magicfs.filesystem.job_settings import known_jobs
-from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
+from magicfs.filesystem.tracking import PlaceName, Scope, name_in, settled, tracker
 from magicfs.formats.audit import Said
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
@@ -49,7 +49,7 @@ class MagicCommitter(DrivenCommitter):
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         scope = tracker().snapshot(self._scope(attempt))
-        written = bool(scope.finished or scope.open or scope.dropped)
+        written = bool(scope.finished or scope.open or scope.lost)
         if written or self.context.options.tracking == "memory":
             return written
         prefix = paths.prefix_of(self._directory(attempt))
@@ -58,13 +58,17 @@ class MagicCommitter(DrivenCommitter):
     async def commit_task(
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
     ) -> TaskCommit:
+        await settled(self._scope(attempt))
         scope = tracker().snapshot(self._scope(attempt))
         try:
             said = await self._look(scope)
             output = await self._written(attempt, scope)
             output.pendings = attempt_output.with_said(output.pendings, said)
-            pending_set = self._merge(task, attempt, output, counters)
-            if pending_set is None:
+            try:
+                pending_set = sets.merged(self.context, task, attempt, output.pendings, counters)
+            except UsageError as error:
+                output.problems.append(error)
+            if output.problems:
                 raise await self._task_failed(task, attempt, output)
             commit = await self._persist(task, attempt, pending_set)
         except StoreError as error:
@@ -77,6 +81,7 @@ class MagicCommitter(DrivenCommitter):
         return commit
 
     async def abort_task(self, attempt: AttemptId) -> None:
+        await settled(self._scope(attempt))
         output, problems = TaskOutput(), []
         if self.context.options.tracking == "store":
             try:
@@ -89,6 +94,7 @@ class MagicCommitter(DrivenCommitter):
     async def _commit(
         self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
     ) -> JobReport:
+        await settled(self._job_name)  # of tasks that nobody ended: the cleanup is to find all of it
         report = await super()._commit(commits, driver, tasks)
         self._forget()
         return report
@@ -102,6 +108,7 @@ class MagicCommitter(DrivenCommitter):
         return await super().recover_tasks()
 
     async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
+        await settled(self._job_name)
         await super()._abort_job(commits, driver)
         self._forget()
 
@@ -145,29 +152,19 @@ class MagicCommitter(DrivenCommitter):
             output = TaskOutput(pendings=[pending for _, pending in opened])
         else:
             output = await self._load_attempt(self.engine, attempt, scope)
-            opened = [((p.filename or "").removesuffix(PENDING), p) for p in output.pendings]
-            there = {pending.upload_id for pending in output.pendings}
-            output.problems += [
-                FormatError(
-                    f"{path}.pending",
-                    "",
-                    "missing, although this process wrote it: the job has ended, or somebody removed it",
-                )
-                for path, pending in sorted(scope.finished.items())
-                if pending.upload_id not in there
-            ]
+            opened, missing = [], dict(scope.finished)
+            for pending in output.pendings:
+                opened.append((path := (pending.filename or "").removesuffix(PENDING), pending))
+                if path in missing and missing[path].upload_id == pending.upload_id:
+                    del missing[path]
+            why = "missing, although this process wrote it: the job has ended, or somebody removed it"
+            for path in sorted(missing):
+                output.problems.append(FormatError(f"{path}.pending", "", why))
         attempt_output.refuse_others(self.context, attempt, opened, output)
-        output.problems += [
-            UsageError(f"{path} is still open; close every file before the task commits")
-            for path in sorted(scope.open)
-        ]
-        output.problems += [
-            UsageError(
-                f"{path} was opened and never closed, and was discarded when Python collected it; close "
-                "every file, best in a with block"
-            )
-            for path in sorted(scope.dropped - set(scope.open))
-        ]
+        failed = dict(scope.lost)
+        for path in scope.open:
+            failed[path] = UsageError(f"{path} is still open; close every file before the task commits")
+        output.problems += map(failed.__getitem__, sorted(failed))
         return output
 
     async def _look(self, scope: Scope) -> dict[str, Said]:
@@ -200,16 +197,6 @@ class MagicCommitter(DrivenCommitter):
         )
         await in_hand.bundle_all(self.engine.store, self._scope(attempt), owner)
         scope.finished = tracker().snapshot(self._scope(attempt)).finished
-
-    def _merge(
-        self, task: TaskId, attempt: AttemptId, output: TaskOutput, counters: Counters | None
-    ) -> PendingSet | None:
-        """The files of an attempt as one set; None if there are problems, new ones included."""
-        try:
-            found = sets.merged(self.context, task, attempt, output.pendings, counters)
-        except UsageError as error:
-            output.problems.append(error)
-        return None if output.problems else found
 
     async def _persist(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> TaskCommit:
         hold()  # from here on the set may be there, and count

@@ -42,7 +42,7 @@ from magicfs.filesystem.job_settings import (
     warn_if_ignored,
 )
 from magicfs.filesystem.threads import Coroutines
-from magicfs.filesystem.tracking import name_in
+from magicfs.filesystem.tracking import name_in, settled
 from magicfs.formats.job_options import Hadoop, JobOptions, Tracking
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, PENDING_SET, Dialect, MagicPath, PathOwner, locate
@@ -479,11 +479,15 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
             self._transactions.looked_at(located.scope)
         return located
 
-    def _magic(self, path: str) -> MagicPath:
-        """What a path below a magic one means."""
+    async def _magic(self, path: str) -> MagicPath:
+        """What a path below a magic one means, once all that was closed there is recorded."""
         located = self.locate(path)
         assert located is not None, f"{path} is ordinary"
-        return located
+        return await self._settled(located)
+
+    async def _settled(self, path: MagicPath) -> MagicPath:
+        await settled(name_in(self.store(path.bucket), path.path))
+        return path
 
     async def _settings_of(self, path: MagicPath) -> WriteSettings:
         """How a file at a magic path is written: as its job's setup has settled, else as the options say.

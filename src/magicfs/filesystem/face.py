@@ -30,7 +30,8 @@ class MagicFileSystem(Writing):
     """Writes under ``DEST/__magic/…`` or ``DEST/__magic_job-<id>/…`` become delayed uploads.
 
     ``close()`` finishes the upload to the final key, which stays invisible until the job commits, and leaves
-    a ``.pending`` file and a zero-byte marker at the path that you opened. All other paths go unchanged to
+    a ``.pending`` file and a zero-byte marker at the path that you opened. In a task it does so in the
+    background: the task commit waits, and names each file that failed. All other paths go unchanged to
     the wrapped filesystem. Below the path of a job's task, the settings of the job apply, which its setup
     stored: ``tracking``, ``unique_names``, ``part_size`` and ``hadoop`` have no effect there. fsspec caches
     instances: the same arguments give the same instance, before fsspec 2026.6 only in the same thread.
@@ -162,7 +163,7 @@ class MagicFileSystem(Writing):
             await self.coroutines._rm_file(self._strip_protocol(path), **kwargs)
             return
         store = self.store(magic.bucket)
-        if (pending := self._in_memory(magic)) is not None:
+        if (pending := self._in_memory(await self._settled(magic))) is not None:
             await listing.abort_remembered(store, magic, pending)
             return
         try:

@@ -25,7 +25,7 @@ from magicfs.filesystem.tracking import PlaceName, described_body, name_in, trac
 from magicfs.filesystem.upload import Recorder, Upload
 from magicfs.filesystem.upload.footers import take
 from magicfs.filesystem.upload.memory import Copy, copy_size_max, copy_sizes_max, size_of
-from magicfs.filesystem.upload.stream import NOTHING_TAKEN, taker_for
+from magicfs.filesystem.upload.stream import NOTHING_TAKEN, Background, taker_for
 from magicfs.formats.pending import Body, Pending
 from magicfs.protocol.layout import bundle_in
 from magicfs.protocol.magic import MagicPath, PathOwner
@@ -72,10 +72,17 @@ class SmallFile(Upload):
     """A file that has an upload only once it has outgrown the limit."""
 
     def __init__(
-        self, store: Store, path: MagicPath, settings: WriteSettings, recorder: Recorder, key: str
+        self,
+        store: Store,
+        path: MagicPath,
+        settings: WriteSettings,
+        recorder: Recorder,
+        key: str,
+        background: Background | None = None,
     ) -> None:
         taker = taker_for(store, key, settings.options.collect)
-        super().__init__(store, key, settings.options.part_size, recorder, taker=taker)
+        size = settings.options.part_size
+        super().__init__(store, key, size, recorder, taker=taker, background=background)
         self._settings = settings
         assert path.owner is not None
         self._magic_path = path
@@ -90,7 +97,7 @@ class SmallFile(Upload):
         self._open = True
 
     async def send_read(self, read: Callable[[int], Awaitable[bytes]]) -> int:
-        if self._upload_id is not None:
+        if self._is_begun:
             return await super().send_read(read)
         if self._body is not None:  # it was small, so it was all
             return 0
@@ -103,7 +110,7 @@ class SmallFile(Upload):
         return self._length or len(body)
 
     async def seal(self, last: PartBody | PlacedPart) -> None:
-        if self._upload_id is not None or size_of(last) > self._limit:
+        if not self._stays(last):
             await super().seal(last)
             return
         async with self._ending:
@@ -113,9 +120,26 @@ class SmallFile(Upload):
                 assert isinstance(last, io.BytesIO | bytes | bytearray | memoryview)
                 self._body = last.getvalue() if isinstance(last, io.BytesIO) else bytes(last)
 
+    @property
+    def _is_begun(self) -> bool:
+        return self._upload_id is not None or self._creating is not None
+
+    def _stays(self, last: PartBody | PlacedPart) -> bool:
+        return not self._is_begun and size_of(last) <= self._limit
+
+    async def _hand_over(self, body: PartBody) -> None:
+        await (self.seal(body) if self._stays(body) else super()._hand_over(body))
+
+    async def finish(self, last: PartBody | PlacedPart) -> None:
+        if not self._stays(last):
+            await super().finish(last)
+            return
+        await self.seal(last)
+        await self.record()
+
     async def _launch(self, body: PartBody | PlacedPart, flying: int = 0) -> None:
-        if self._upload_id is None:
-            await self._create_upload()
+        if not self._is_begun:
+            await self._begin_upload()
         await super()._launch(body, flying)
 
     async def record(self) -> None:

@@ -29,7 +29,7 @@ class Reading(Connection):
     """The part of ``MagicFileSystem`` that changes nothing."""
 
     async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG002
-        magic = self._magic(path)
+        magic = await self._magic(path)
         if (pending := self._in_memory(magic)) is not None:
             found = listing.in_memory(magic.path, pending)
         else:
@@ -50,14 +50,14 @@ class Reading(Connection):
         return True
 
     async def _isdir(self, path: str) -> bool:
-        magic = self._magic(path)
+        magic = await self._magic(path)
         return await listing.is_directory(self.store(magic.bucket), magic, self._remembered(magic))
 
     async def _ls(self, path: str, detail: bool | None = None, **kwargs: Any) -> list[Any]:  # noqa: ARG002
         if detail is None:
             # Whether names or details come unasked differs from filesystem to filesystem.
             detail = bool(inspect.signature(self.coroutines._ls).parameters["detail"].default)
-        magic = self._magic(path)
+        magic = await self._magic(path)
         entries = await listing.children(self.store(magic.bucket), magic, self._remembered(magic))
         self._with_sizes(magic, entries)
         return list(self.as_asked(path, entries if detail else [entry["name"] for entry in entries]))
@@ -78,7 +78,7 @@ class Reading(Connection):
     async def _find(
         self, path: str, maxdepth: int | None = None, withdirs: bool = False, **kwargs: Any
     ) -> Any:
-        magic = self._magic(path)
+        magic = await self._magic(path)
         store, prefix = self.store(magic.bucket), kwargs.get("prefix", "")
         found = await listing.descendants(
             store, magic, self._remembered(magic), maxdepth=maxdepth, withdirs=withdirs, prefix=prefix
@@ -171,7 +171,7 @@ class Reading(Connection):
         magic = self._delayed(path)
         if magic is None:
             return None
-        if (pending := self._in_memory(magic)) is None:
+        if (pending := self._in_memory(await self._settled(magic))) is None:
             try:
                 pending = await listing.read_pending(self.store(magic.bucket), magic)
             except ObjectNotFound:
@@ -187,7 +187,7 @@ class Reading(Connection):
         if magic is None:
             return None
         store = self.store(magic.bucket)
-        if (pending := self._in_memory(magic)) is not None and pending.body is not None:
+        if (pending := self._in_memory(await self._settled(magic))) is not None and pending.body is not None:
             return await in_hand.read(store, magic, pending)
         copy = await in_hand.copy_of(store, magic)
         return copy.read() if copy is not None else None
@@ -225,8 +225,9 @@ class Reading(Connection):
         return remembered
 
     def _modified_in_memory(self, path: str) -> Any:
-        magic = self._delayed(path)
-        if magic is None or (pending := self._in_memory(magic)) is None:
+        if (magic := self._delayed(path)) is None:
+            return None
+        if (pending := self._in_memory(run_on(self.loop, self._settled, magic))) is None:
             return None
         return listing.in_memory(magic.path, pending)["LastModified"]
 

@@ -10,14 +10,25 @@ How a finished upload is remembered until its task commits: in the store, or in 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NewType
 
-from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PermissionDenied, Unsupported
+from magicfs.errors import (
+    FormatError,
+    MagicError,
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    Unsupported,
+    UsageError,
+)
 from magicfs.filesystem.upload.memory import Copy
 from magicfs.filesystem.upload.stream import NOTHING_TAKEN, Taken
 from magicfs.formats import hadoop_uri, pending
@@ -32,6 +43,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC_JOB, MagicPath
 from magicfs.protocol.readback import WRITE_ID, is_renamed, write_id_shown
 from magicfs.runtime import process_end
+from magicfs.runtime.interrupt import held
 from magicfs.stores.port import ObjectInfo, PutMode, Store
 
 if TYPE_CHECKING:
@@ -40,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUNDLE_SIZE",
     "MARKER_LENGTH",
+    "Closing",
     "MemoryRecorder",
     "PlaceName",
     "Scope",
@@ -50,6 +63,7 @@ __all__ = [
     "identity_of",
     "marker_length",
     "name_in",
+    "settled",
     "shown_of",
     "tracker",
     "write_id_of",
@@ -91,6 +105,9 @@ def marker_length(value: str | None) -> int | None:
     return int(value)
 
 
+_COUNTED: Final = {"committer_magic_files_created": 1}
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryRecorder:
     """Records only in the tracker of this process (``InMemoryMagicCommitTracker``)."""
@@ -105,15 +122,16 @@ class MemoryRecorder:
 
     @property
     def wants_copies(self) -> bool:
-        return _is_of_task(self.path)
+        # What nobody commits would never be forgotten.
+        return self.path.owner is not None and self.path.owner.is_ours
 
     async def began(self) -> None:
         _open(self._scope, self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
-        pending = _pending(self.store, self.path, uploaded)
+        pending = described(self.store, self.path.path, uploaded, _COUNTED)
         scope, path = self._scope, self.path.path
-        if _is_ones_own(self.path) and (earlier := tracker().find(scope, path)) is not None:
+        if not self.wants_copies and (earlier := tracker().find(scope, path)) is not None:
             await _abort_earlier(self.store, self.path, earlier, pending)
             tracker().withdraw(scope, path, earlier.upload_id)
         tracker().finished(scope, path, pending, copy=uploaded.copy)
@@ -122,8 +140,11 @@ class MemoryRecorder:
         tracker().withdraw(self._scope, self.path.path, identity)
 
     def dropped(self) -> None:
+        path = self.path.path
         if self.path.owner is not None:
-            tracker().dropped(self._scope, self.path.path)
+            problem = "was opened and never closed, and was discarded when Python collected it"
+            error = UsageError(f"{path} {problem}; close every file, best in a with block")
+            tracker().lost(self._scope, path, error)
 
     def ended(self) -> None:
         tracker().closed(self._scope, self.path.path)
@@ -137,24 +158,29 @@ class StoreRecorder(MemoryRecorder):
 
     async def began(self) -> None:
         if self.exclusive:
-            try:
+            with suppress(ObjectNotFound):
                 await self.store.head(self.path.key)
-            except ObjectNotFound:
-                pass
-            else:
                 raise _exists(self.path)
         _open(self._scope, self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
-        pending = _pending(self.store, self.path, uploaded)
-        await self._put_marker(pending)
-        record = await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
+        pending = described(self.store, self.path.path, uploaded, _COUNTED)
+        put = partial(self.store.put, self.path.pending_key, pending.to_bytes(self.etag_format))
+        if self.wants_copies:  # of a task, where nothing counts until all files have both
+            record, marked = await asyncio.gather(put(), self._put_marker(pending), return_exceptions=True)
+            if isinstance(marked, BaseException):
+                raise marked
+            if isinstance(record, BaseException):
+                raise record
+        else:
+            await self._put_marker(pending)
+            record = await put()
         if self.path.owner is not None:
             tracker().finished(self._scope, self.path.path, pending, record, uploaded.copy)
 
     async def _put_marker(self, pending: Pending) -> None:
         metadata = {MARKER_LENGTH: str(pending.length)}
-        if not _is_ones_own(self.path):
+        if self.wants_copies:
             await self.store.put(self.path.key, b"", metadata=metadata)
             return
         # What the marker's first writer need not look for, a later one finds.
@@ -167,11 +193,6 @@ class StoreRecorder(MemoryRecorder):
     async def withdraw(self, upload_id: str) -> None:
         tracker().withdraw(self._scope, self.path.path, upload_id)
         await self.store.delete([self.path.pending_key, self.path.key])
-
-
-def _is_of_task(path: MagicPath) -> bool:
-    # What nobody commits would never be forgotten.
-    return path.owner is not None and path.owner.is_ours
 
 
 def _open(scope: PlaceName, path: MagicPath, exclusive: bool) -> None:
@@ -244,10 +265,6 @@ def _uri(store: Store, path: str) -> str:
     return hadoop_uri.encode(f"{_HADOOP_SCHEMES.get(store.name, store.name)}://{path}")
 
 
-def _pending(store: Store, path: MagicPath, uploaded: Uploaded) -> Pending:
-    return described(store, path.path, uploaded, {"committer_magic_files_created": 1})
-
-
 BUNDLE_SIZE: Final = BUNDLE_SIZE_LIMIT // 2
 """Bytes of bodies in hand of one task attempt from which they go to the store as a bundle."""
 _BODIES_MAX: Final = 8 * BUNDLE_SIZE
@@ -280,8 +297,10 @@ class Scope:
     """The object of each finished upload's ``.pending`` file, as the store answered its PUT."""
     replaced: list[Pending] = field(default_factory=list)
     """Finished uploads that a later write of the same path replaced."""
-    dropped: set[str] = field(default_factory=set)
-    """Paths of files that were collected unclosed, and not written again."""
+    lost: dict[str, MagicError] = field(default_factory=dict)
+    """Why files failed once their writer had let go of them, by paths that were not written again."""
+    untold: set[str] = field(default_factory=set)
+    """Paths of those whose error no later write has raised."""
     bodies: dict[str, bytes] = field(default_factory=dict)
     """By identity, the bodies of small files that are in no bundle yet."""
     leaving: set[str] = field(default_factory=set)
@@ -294,10 +313,6 @@ class Scope:
     in_hand: int = 0
     """Bytes of the bodies that are in no bundle, and not on their way into one."""
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.open or self.finished or self.replaced or self.dropped or self.bundles_begun)
-
     def put(self, path: str, pending: Pending) -> None:
         """A file is finished."""
         old = self.finished.get(path)
@@ -307,7 +322,8 @@ class Scope:
             self.drop_body(identity_of(old))
             self.copies.pop(identity_of(old), None)
         self.finished[path] = pending
-        self.dropped.discard(path)
+        self.lost.pop(path, None)
+        self.untold.discard(path)
 
     def drop_body(self, identity: str) -> None:
         """Nobody wants the bytes of a small file any more."""
@@ -316,11 +332,42 @@ class Scope:
             self.in_hand -= len(body)
 
 
+@dataclass(slots=True, eq=False)
+class Closing:
+    """A file of a task attempt of this process, which goes on once its writer has closed it.
+
+    The ``Background`` of its upload. ``scope`` and ``name`` are those of its attempt and of the file,
+    ``earlier`` is an earlier file of that name.
+    """
+
+    scope: PlaceName
+    name: PlaceName
+    path: str
+    earlier: Closing | None = None
+    task: asyncio.Task[None] | None = None  # loops hold their tasks only weakly
+    ended: Future[None] = field(default_factory=Future)
+
+    def check(self) -> None:
+        tracker().check(self.scope, self.path)
+
+    async def begin(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        while len(found := tracker().closing(self.scope)) >= _AT_ONCE:
+            await asyncio.wrap_future(found[0].ended)
+        tracker().closes(self, work())
+
+    async def turn(self) -> None:
+        if self.task is None:
+            await settled(self.name)
+        elif self.earlier is not None:
+            await asyncio.wrap_future(self.earlier.ended)
+
+
 class Tracker:
     """Scopes by name, safe for threads. Every method is quick and does no I/O."""
 
     def __init__(self) -> None:
         self._scopes: dict[PlaceName, Scope] = {}
+        self._closing: dict[PlaceName, Closing] = {}
         self._lock = threading.Lock()
 
     def opened(self, scope: PlaceName, path: str, *, exclusive: bool = False) -> bool:
@@ -345,10 +392,57 @@ class Tracker:
                 found.open.pop(path, None)
             self._drop_if_empty(scope)
 
-    def dropped(self, scope: PlaceName, path: str) -> None:
-        """A file was collected unclosed: its writer may believe that it is there."""
+    def lost(self, scope: PlaceName, path: str, error: MagicError) -> None:
+        """A file has failed, and its writer may believe that it is there."""
         with self._lock:
-            self._scopes.setdefault(scope, Scope()).dropped.add(path)
+            self._scopes.setdefault(scope, Scope()).lost[path] = error
+
+    def check(self, scope: PlaceName, path: str) -> None:
+        """Raise why a file of a scope has failed, other than that of the path; once for each."""
+        with self._lock:
+            if (found := self._scopes.get(scope)) is None or not (untold := found.untold - {path}):
+                return
+            first = min(untold)
+            found.untold.discard(first)
+            error = found.lost[first]
+        raise error
+
+    def closes(self, closing: Closing, work: Coroutine[object, object, None]) -> None:
+        """A file goes on in the background of the running loop."""
+        closing.ended.set_running_or_notify_cancel()  # who waits for it cannot cancel it
+        with self._lock:
+            closing.earlier = self._closing.get(closing.name)
+            self._closing[closing.name] = closing
+        with held():  # no interruption of the call in which it begins is about it
+            closing.task = asyncio.get_running_loop().create_task(work)
+        closing.task.add_done_callback(partial(self._has_closed, closing))
+
+    def _has_closed(self, closing: Closing, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        with self._lock:
+            if self._closing.get(closing.name) is closing:
+                del self._closing[closing.name]
+            if task.cancelled() or error is not None:
+                found = self._scopes.setdefault(closing.scope, Scope())
+                found.lost[closing.path] = _named(closing.path, error)
+                found.untold.add(closing.path)
+        closing.earlier = None
+        closing.ended.set_result(None)
+
+    def closing(self, name: PlaceName | None = None) -> list[Closing]:
+        """The files of a name and below it that go on in the background; None for all."""
+        below = "" if name is None else f"{name}/"
+        with self._lock:
+            return [one for one in self._closing.values() if f"{one.name}/".startswith(below)]
+
+    def left_to(self, child: Tracker) -> None:
+        """Have a forked child know which files it cannot commit, because this process was not done."""
+        for scope, known in self._scopes.items():
+            for path, error in known.lost.items():
+                child.lost(scope, path, error)
+        for one in self._closing.values():
+            problem = "was still being uploaded by another process when this one was forked from it"
+            child.lost(one.scope, one.path, UsageError(f"{one.path} {problem}; commit the task there"))
 
     def finished(
         self,
@@ -487,7 +581,7 @@ class Tracker:
                 dict(found.finished),
                 dict(found.records),
                 list(found.replaced),
-                set(found.dropped),
+                dict(found.lost),
             )
 
     def take(self, scope: PlaceName) -> Scope:
@@ -502,7 +596,8 @@ class Tracker:
                 del self._scopes[scope]
 
     def _drop_if_empty(self, scope: PlaceName) -> None:
-        if self._scopes[scope].is_empty:
+        one = self._scopes[scope]
+        if not (one.open or one.finished or one.replaced or one.lost or one.bundles_begun):
             del self._scopes[scope]
 
 
@@ -516,16 +611,33 @@ def tracker() -> Tracker:
 
 def _forget_after_fork() -> None:
     # The parent's files are not the child's: both would commit or abort them.
-    global _TRACKER  # noqa: PLW0603
-    _TRACKER = Tracker()
+    global _TRACKER
+    parent, _TRACKER = _TRACKER, Tracker()
+    parent.left_to(_TRACKER)
 
 
 process_end.after_fork_in_child(_forget_after_fork)
 
 
-def _is_ones_own(path: MagicPath) -> bool:
-    """Whether no task of ours commits the path, and aborts what was written there before."""
-    return path.owner is None or not path.owner.is_ours
+_AT_ONCE: Final = 32
+"""Files of one task that go on in the background at most: as many as ``directory`` uploads at once."""
+
+
+async def settled(name: PlaceName) -> None:
+    """Wait for the end of all that was closed under a name or below it, by any thread."""
+    for one in tracker().closing(name):
+        await asyncio.wrap_future(one.ended)
+
+
+def _named(path: str, error: BaseException | None) -> MagicError:
+    """What to say of a file that has failed, with the path that its writer knows."""
+    if isinstance(error, MagicError):
+        if path not in error.message:
+            error.message = f"{path}: {error.message}"
+        return error.with_traceback(None)  # which holds what was written
+    problem = UsageError(f"{path} was not written completely ({error!r}); write it again")
+    problem.__cause__ = error
+    return problem
 
 
 async def _recorded(store: Store, path: MagicPath) -> Pending | None:

@@ -12,10 +12,10 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
 from magicfs.filesystem import copying, in_hand, local_source, wrapped_files
-from magicfs.filesystem.job_settings import WriteSettings
+from magicfs.filesystem.job_settings import WriteSettings, known_jobs
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
-from magicfs.filesystem.tracking import MemoryRecorder, StoreRecorder, name_in, tracker
+from magicfs.filesystem.tracking import Closing, MemoryRecorder, StoreRecorder, name_in, tracker
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
 from magicfs.filesystem.upload.stream import taker_for
 from magicfs.formats.pending import Pending
@@ -259,7 +259,8 @@ class Writing(Reading):
 
     async def _moves_in_hand(self, source: MagicPath, target: MagicPath) -> list[in_hand.Move]:
         """The new path of a file, or of each in a directory; none if one of them is not in hand."""
-        found: dict[str, Pending | None] = dict(self._remembered(source))
+        await self._settled(target)
+        found: dict[str, Pending | None] = dict(self._remembered(await self._settled(source)))
         if not found and source.owner is not None:
             found = dict.fromkeys(await self._find(source.path))
         moves = [
@@ -282,7 +283,7 @@ class Writing(Reading):
                 f"{old.path} cannot be renamed to {new.path}: it is no longer in memory; nothing was "
                 f"changed; {in_hand.way_out()}"
             )
-        upload = self._upload(new, settings, copy.options, "wb")
+        upload = self._upload(new, settings, copy.options, "wb", waits=True)
         async with await AsyncDelayedFile(upload, fs=self, path=new.path).open() as file:
             await file.write_all(held)
         await self._rm_file(old.path)
@@ -343,6 +344,7 @@ class Writing(Reading):
         mode: str,
         *,
         guesses: bool = False,
+        waits: bool = False,
     ) -> Upload:
         store = object_settings.store_with(self.store(path.bucket), settings.object_settings)
         if path.owner is not None:
@@ -350,13 +352,16 @@ class Writing(Reading):
         key = final_key(path, unique_names=settings.options.unique_names)
         file_options.check(options, store.capabilities.uploads.options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
+        background = None
+        if not waits and path.owner is not None:
+            job, attempt = name_in(store, path.owner.job_directory), name_in(store, path.scope)
+            if known_jobs().has_begun(job, attempt):
+                background = Closing(attempt, name_in(store, path.path), path.path)
         if in_hand.may_stay(store, path, settings, options):
-            return in_hand.SmallFile(
-                store, path, settings, MemoryRecorder(store, path, exclusive=mode == "xb"), key
-            )
+            recorder: Recorder = MemoryRecorder(store, path, exclusive=mode == "xb")
+            return in_hand.SmallFile(store, path, settings, recorder, key, background)
         if guesses:
             options = guessed(store, path.path) | dict(options)
-        recorder: Recorder
         if settings.options.tracking == "memory":
             recorder = MemoryRecorder(store, path, exclusive=mode == "xb")
         else:
@@ -366,7 +371,7 @@ class Writing(Reading):
                 store, path, etag_format=settings.options.hadoop.etag_format, exclusive=mode == "xb"
             )
         taker = taker_for(store, key, settings.options.collect)
-        return Upload(store, key, settings.options.part_size, recorder, options, taker)
+        return Upload(store, key, settings.options.part_size, recorder, options, taker, background)
 
 
 def _mode_of(mode: str) -> str:

@@ -294,7 +294,7 @@ class Task(Twins):
         self._counters[name] = self._counters.get(name, 0) + number
 
     def commit(self, progress: ProgressCallback | None = None) -> TaskCommit:
-        """Save the files of the attempt for the job commit. Nothing becomes visible yet.
+        """Wait for the files of the attempt, and save them for the job commit. Nothing becomes visible yet.
 
         Args:
             progress: If the commit uploads local files (``directory``, ``partitioned``), called with a
@@ -303,7 +303,7 @@ class Task(Twins):
         Raises:
             ProtocolViolation: The task is already committed or aborted, or its job has ended; or with
                 ``tracking="memory"`` another process set it up, and only that one knows its files.
-            CommitFailed: A file is unreadable or still open; the attempt's uploads are aborted. If the
+            CommitFailed: A file failed, is unreadable or open; the attempt's uploads are aborted. If the
                 committer's ``is_task_commit_repeatable`` is false, any failure: the job has failed.
             CommitOutcomeUnknown: The store did not answer; commit again, or run the task again.
             StoreError: The store refused or failed; the attempt's uploads are aborted as far as possible.

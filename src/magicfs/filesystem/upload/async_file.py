@@ -41,6 +41,7 @@ class AsyncDelayedFile:
         if self.closed or self._buffer is None:
             raise UsageError(f"{self.path} is closed; open it again to write")
         try:
+            self._upload.check()
             await self._upload.room()
             for body in self._buffer.add(data):
                 await self._upload.send(body)
@@ -51,7 +52,7 @@ class AsyncDelayedFile:
         return memoryview(data).nbytes
 
     async def write_all(self, data: Body) -> None:
-        """Write what the file shall hold, without a copy; it must stay as it is meanwhile."""
+        """Write what the file shall hold; it must stay as it is meanwhile."""
         try:
             await self._upload.send_all(data)
         except (Exception, asyncio.CancelledError) as error:
@@ -99,9 +100,8 @@ class AsyncDelayedFile:
             return
         self.closed = True
         try:
-            await self._upload.seal(self._buffer.take())
-            if self.autocommit:
-                await self._upload.record()
+            finish = self._upload.finish if self.autocommit else self._upload.seal
+            await finish(self._buffer.take())
         except (Exception, asyncio.CancelledError) as error:
             await self._abort_after(error)
             raise

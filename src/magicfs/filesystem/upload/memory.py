@@ -67,7 +67,7 @@ class Copy:
 
     def __init__(self, content: Content, options: Mapping[str, Any]) -> None:
         self.options = options
-        self.size: int = _size_of(content) + _OVERHEAD
+        self.size: int = _OVERHEAD + (0 if callable(content) else size_of(content))
         self._content: Content | None = content
         self._shared, self._own = memory(), _copies_of_this_process()
         self._shared.change(self.size)
@@ -155,13 +155,7 @@ def copy_sizes_max() -> int:
 
 def copy_size_max() -> int:
     """How many bytes the largest file has of which a copy is kept, if it is one part."""
-    return copy_sizes_max() // 4
-
-
-def _size_of(content: Content) -> int:
-    if isinstance(content, io.BytesIO):
-        return content.getbuffer().nbytes
-    return len(content) if isinstance(content, bytes) else 0
+    return _copies_of_this_process().memory.limit // 4
 
 
 # What the parent wrote is the parent's to read back.

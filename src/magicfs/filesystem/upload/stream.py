@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 from uuid import uuid4
 
-from magicfs.errors import UsageError
+from magicfs.errors import MagicError, UsageError
 from magicfs.filesystem.upload.footers import FooterTaker, footer_of, take, taker_of
 from magicfs.filesystem.upload.memory import (
     Buffer,
@@ -40,6 +40,7 @@ from magicfs.stores.port import Body, Part, PartBody, Store
 __all__ = [
     "NOTHING_TAKEN",
     "PARTS_IN_FLIGHT",
+    "Background",
     "Recorder",
     "Taken",
     "Taker",
@@ -155,12 +156,26 @@ class Recorder(Protocol):
         """The file is no longer open, recorded or not; called once for each ``began``."""
 
 
+class Background(Protocol):
+    """Where a file of a task goes on once its writer has closed it. The task commit waits for it there."""
+
+    def check(self) -> None:
+        """Raise why another file of the task has failed, once."""
+
+    async def begin(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Start what finishes the file, once fewer files of the task go on there than it may have."""
+
+    async def turn(self) -> None:
+        """Wait for the end of what was closed under the same path before."""
+
+
 class Upload:
     """One multipart upload while it is written. All methods run on the loop of its store.
 
     ``first_part_size``: bytes of the first part; later ones may be larger. ``recorder`` is called when the
     upload is finished. ``options``: what its object shall have, see ``Store.create_upload``. ``taker`` takes
-    what the job keeps of the bytes, if it wants any.
+    what the job keeps of the bytes, if it wants any. With a ``background`` nobody waits for the create, and
+    ``finish`` waits for other files only.
     """
 
     def __init__(
@@ -171,6 +186,7 @@ class Upload:
         recorder: Recorder,
         options: Mapping[str, Any] | None = None,
         taker: Taker | None = None,
+        background: Background | None = None,
     ) -> None:
         limits = store.capabilities.parts
         limits.check(first_part_size)
@@ -182,6 +198,9 @@ class Upload:
         self._recorder = recorder
         self._options = options or {}
         self._taker = taker
+        self._background = background
+        self._creating: asyncio.Task[None] | None = None
+        self._given_up = False  # whether its writer has aborted it
         self._write_id = uuid4().hex
         self._upload_id: str | None = None
         self._parts: list[Part] = []
@@ -246,16 +265,30 @@ class Upload:
         await self._recorder.began()
         self._open = True
         try:
-            await self._create_upload()
+            await self._begin_upload()
         except BaseException:
             self._end()
             raise
 
-    async def _create_upload(self) -> None:
+    async def _begin_upload(self) -> None:
         with held():  # an upload whose id nobody knows can be aborted by nobody
-            self._upload_id = await self._store.create_upload(
-                self.key, metadata={WRITE_ID: self._write_id}, options=self._options
-            )
+            if self._background is None or can_place(self._store):
+                await self._create_upload()
+            else:  # as a part that the others wait for
+                await self._slots.acquire()
+                self._creating = self._fly(self._create_upload(), b"", 0)
+
+    async def _create_upload(self) -> None:
+        self._upload_id = await self._store.create_upload(
+            self.key, metadata={WRITE_ID: self._write_id}, options=self._options
+        )
+
+    def check(self) -> None:
+        """Raise what has failed so far: this upload, or another file of its task."""
+        if self._failure is not None:
+            raise self._failure
+        if self._background is not None:
+            self._background.check()
 
     async def send(self, body: PartBody | PlacedPart) -> None:
         """Hand a part over that others follow; waits while too many are in flight, or memory is short.
@@ -288,12 +321,27 @@ class Upload:
         return len(body)
 
     async def send_all(self, data: Body) -> None:
-        """Send a whole file without a copy, and wait until the store has every part. Nothing else is sent."""
+        """Send a whole file. Nothing else is sent, and its owner may change it afterwards.
+
+        Without a copy, until the store has every part; in the background a copy of one part.
+        """
         view = bytes_of(data)
+        if self._background is not None and len(view) <= self.next_part_size:
+            data = bytes(data)
+        goes_on = self._background is not None and isinstance(data, bytes)
         while len(view) > (size := self.next_part_size):
-            await self.send(view[:size])
+            await (self._hand_over if goes_on else self.send)(view[:size])
             view = view[size:]
-        await self.seal(view if self._sent else data if isinstance(data, bytes) else view)
+        last = view if self._sent else data if isinstance(data, bytes) else view
+        await (self._hand_over if goes_on else self.seal)(last)
+
+    async def _hand_over(self, body: PartBody) -> None:
+        """As ``send``, of what its owner may let go of."""
+        size = size_of(body)
+        self._share.hold(size)
+        self._share.fly(size)
+        await self._launch(body, size)
+        await self.room()
 
     async def _launch(self, body: PartBody | PlacedPart, flying: int = 0) -> None:
         """Begin to send a part of which so many bytes fly already."""
@@ -302,7 +350,10 @@ class Upload:
         try:
             await self._slots.acquire()
             try:
-                self._check(size)
+                if self._failure is not None:
+                    raise self._failure
+                if self._length + size > (most := self._limits.object_max):
+                    raise UsageError(f"{self.path} would exceed {most} bytes; write several files")
             except BaseException:
                 self._slots.release()
                 raise
@@ -317,15 +368,15 @@ class Upload:
         self._first = body if not self._sent and self._recorder.wants_copies else None
         self._sent += 1
         self._length += size
-        task = asyncio.ensure_future(self._put_part(self._sent, body))
+        self._fly(self._put_part(self._sent, body), body, held)
+
+    def _fly(
+        self, work: Coroutine[object, object, None], body: PartBody | PlacedPart, held: int
+    ) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         self._in_flight.add(task)
         task.add_done_callback(partial(self._part_ended, body, held))
-
-    def _check(self, size: int) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self._length + size > self._limits.object_max:
-            raise UsageError(f"{self.path} would exceed {self._limits.object_max} bytes; write several files")
+        return task
 
     async def seal(self, last: PartBody | PlacedPart) -> None:
         """Send what is left and wait until the store has every part. A second call sends nothing.
@@ -348,6 +399,8 @@ class Upload:
 
         After a StoreError the upload is still pending; abort it.
         """
+        if self._background is not None:
+            await self._background.turn()
         async with self._ending:
             if self._failure is not None:
                 raise self._failure
@@ -361,15 +414,35 @@ class Upload:
             self._end()
 
     async def finish(self, last: PartBody | PlacedPart) -> None:
-        """As ``seal``, then ``record``."""
-        await self.seal(last)
-        await self.record()
+        """As ``seal``, then ``record``; both in the background, if there is one."""
+        if self._background is None:
+            await self.seal(last)
+            await self.record()
+            return
+        self.check()
+        await self._background.begin(partial(self._finish, self._background, last))
+
+    async def _finish(self, background: Background, last: PartBody | PlacedPart) -> None:
+        try:
+            await self.seal(last)
+            await self.record()
+        except BaseException as error:
+            given_up = self._given_up
+            try:
+                await self.abort()
+            except MagicError as second:
+                error.add_note(f"and the upload could not be aborted: {second}")
+            if not given_up:
+                raise
+        finally:
+            await background.turn()
 
     async def abort(self) -> None:
         """Discard the upload and whatever was recorded of it. A second call does the same again.
 
         Parts in flight are waited for, never cancelled: one that lands after the abort would be paid for.
         """
+        self._given_up = True
         self._failure = self._failure or UsageError(f"{self.path} was aborted; open it again to write")
         async with self._ending:
             await self._drain()
@@ -387,6 +460,8 @@ class Upload:
         await self.abort()
 
     async def _put_part(self, number: int, body: PartBody | PlacedPart) -> None:
+        if self._creating is not None:
+            await self._creating
         assert self._upload_id is not None
         if isinstance(body, io.BytesIO | bytes | bytearray | memoryview):
             part = await self._store.put_part(self.key, self._upload_id, number, body)

@@ -21,11 +21,12 @@ __all__ = ["DelayedFile"]
 class DelayedFile(WriteOnlyFile):
     """A file under a magic path, open for writing from any one thread.
 
-    ``close()`` finishes the upload and records it; nothing becomes visible. Leaving a ``with`` block by an
-    exception aborts, also through a wrapper that only calls ``close()`` then. So does garbage collection,
-    also through a text or buffering wrapper; the task of such a file cannot commit. After an abort
-    ``close()`` does nothing. Any error in writing or closing aborts the upload and is raised: by the write
-    during which it shows, or by a later one, ``flush`` or ``close``.
+    ``close()`` finishes the upload and records it, that of a task in the background; nothing becomes visible.
+    Leaving a ``with`` block by an exception aborts, also through a wrapper that only calls ``close()`` then.
+    So does garbage collection, also through a text or buffering wrapper; the task of such a file cannot
+    commit. After an abort ``close()`` does nothing. Any error in writing or closing aborts the upload and is
+    raised: by the write during which it shows, or by a later one, ``flush`` or ``close``. After its close, it
+    is raised by the next write or close of another file of the task, and by the task commit.
 
     ``upload`` is not created yet; ``loop`` is that of its store. Without ``autocommit`` only ``commit``
     records the upload, as fsspec's transactions ask. ``fs``, ``path`` and ``mode`` are what it was opened
@@ -72,7 +73,8 @@ class DelayedFile(WriteOnlyFile):
         if (raised := raised_in_body(self._sink.opened_during)) is not None:
             self.abort_after(raised)
             return
-        self._seal(record=self.autocommit)
+        super().close()  # hands over what is buffered, in a lock of its own
+        self._sink.seal(record=self.autocommit)
 
     def commit(self) -> None:
         """Record the upload; ``close`` does so by itself outside transactions. A second call does nothing.
@@ -80,13 +82,9 @@ class DelayedFile(WriteOnlyFile):
         Raises UsageError if the file was aborted.
         """
         if self._sink.state == "open":
-            self._seal(record=False)
+            super().close()
+            self._sink.seal(record=False)
         self._sink.record()
-
-    def _seal(self, *, record: bool) -> None:
-        """Send what is left, and record the upload if wanted; nothing if another thread has done so."""
-        super().close()  # hands over what is buffered, in a lock of its own
-        self._sink.seal(record=record)
 
     def abort(self) -> None:
         """Discard the upload and what was recorded of it. A second call does nothing.
@@ -129,13 +127,14 @@ class _UploadSink(Sink):
             buffer = self._buffer
             if buffer is None:
                 return
+            self._upload.check()
             if self._upload.must_wait:
                 self._run(self._upload.room)
             for body in buffer.add(data):
                 self._run(self._upload.send, body)
 
     def seal(self, *, record: bool) -> None:
-        """Send the last part and wait for all, then record the upload if that is wanted.
+        """Send the last part, then record the upload if that is wanted.
 
         Does nothing if that was done before, or the file was aborted.
         """
