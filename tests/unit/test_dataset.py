@@ -182,7 +182,7 @@ def test_nothing_is_there() -> None:
 
 
 def test_each_verb_has_a_twin_of_the_same_arguments() -> None:
-    assert len(VERBS) == 17
+    assert len(VERBS) == 18
     for name in VERBS:
         verb, twin = getattr(magicfs.Dataset, name), getattr(magicfs.Dataset, f"a{name}")
         assert inspect.iscoroutinefunction(twin), name
@@ -247,7 +247,7 @@ def test_wrong_arguments_are_refused_when_it_is_made() -> None:
 def test_it_is_shown_in_one_screen(sales: magicfs.Dataset, runs: list[magicfs.JobReport]) -> None:
     told, job = str(sales).splitlines(), runs[1].job_id
     assert told[0] == f"dataset     {sales.url}"
-    assert told[1].startswith(f"newest      job {job}, run bad, 2")
+    assert told[1].startswith(f"newest      job {job}, run bad, overwrite_partitions, ")
     assert told[2].startswith("files       2 (2 rows, ")
     shown = sales._repr_html_()
     assert shown.startswith("<table>")
