@@ -10,8 +10,8 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from magicfs.datasets.adopt import AdoptReport
-from magicfs.datasets.checkup import Finding
+from magicfs.operate.adopt import AdoptReport
+from magicfs.operate.checkup import Finding
 
 from magicfs import errors
 from magicfs.catalogs.catch_up import CaughtUp

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from magicfs.datasets.checkup import doctor
+from magicfs.operate.checkup import doctor
 
 import magicfs
 from magicfs import datasets

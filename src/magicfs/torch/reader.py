@@ -63,8 +63,8 @@ class StorageReader(FileSystemReader):
         destination = self._destination()
         start = None
         if self._release is not None:
-            way = dict(zip(("storage_options", "filesystem"), self._access, strict=True))
-            start = job_in(self._release, destination, way)
+            options, filesystem = self._access
+            start = job_in(self._release, destination, {"storage_options": options, "filesystem": filesystem})
         found = find(destination, self.path or None, start)
         self.path = found.name
         opened = partial(found.open, destination)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from magicfs.datasets.abort import abort_job
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
-from magicfs.operate.open_uploads import OpenUpload, survey
+from magicfs.operate.open_uploads import OpenUpload, Owners
 from magicfs.protocol import ids, paths
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.protocol.modes import MANIFESTS
@@ -84,14 +84,15 @@ async def _sweep(
 
 async def _seen(engine: Engine, location: Location) -> dict[str, float]:
     """When something was added last to the leftovers of each job that has ended."""
-    found = await survey(engine.store, location.key)
-    seen = await _works(engine, paths.prefix_of(location.key))
-    for one in found.uploads:
-        if one.job_id is not None and _is_here(one, location):
-            seen[one.job_id] = max(seen.get(one.job_id, 0.0), one.initiated)
+    owners, prefix = Owners(engine, location.key), paths.prefix_of(location.key)
+    seen = await _works(engine, prefix)
+    async for batch in owners.batches(engine.store.list_uploads(prefix)):
+        for one in batch:
+            if one.job_id is not None and _is_here(one, location):
+                seen[one.job_id] = max(seen.get(one.job_id, 0.0), one.initiated)
     # Last, for a job may have set itself up since.
     running = {one.job_id for one in await find_unfinished_jobs(engine, location.key, visitors=True)}
-    return {job: last for job, last in seen.items() if job not in running and job not in found.jobs}
+    return {job: last for job, last in seen.items() if job not in running and job not in owners.jobs}
 
 
 def _is_here(one: OpenUpload, location: Location) -> bool:

@@ -75,7 +75,7 @@ def frame(
     made = made.select(*["`" + one.replace("`", "``") + "`" for one in wanted])
     rows = [one.rows for one in found.values()]
     if None not in rows:
-        made.count = partial(sum, rows)  # type: ignore[method-assign]
+        made.count = partial(sum, rows)
     return made
 
 
