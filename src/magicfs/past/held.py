@@ -196,13 +196,23 @@ async def _look(
                 f"job {one.job_id} at {location.url} is replacing files; nothing was tagged; wait for it, or "
                 f"run magicfs recover {location.url}, then tag again"
             )
+    if lost := await _lost(engine, location, files, aside, seen):
+        raise files_gone(engine, context, lost)
+
+
+async def _lost(
+    engine: Engine,
+    location: Location,
+    files: Mapping[str, ManifestFile],
+    aside: Mapping[str, str],
+    seen: Pointer,
+) -> list[str]:
+    """The files that are gone, or may be going; by keys."""
     going = {one.key for one in await _going(engine, location, seen)}
     lost = [key for key in files if paths.join(location.key, aside.get(key, key)) in going]
     found = await compare(engine, location.key, {key: files[key] for key in files if key not in aside})
     gone = [*found.missing, *found.altered]
-    lost += [key for key in gone if not await _has_version(engine, location, files[key])]
-    if lost:
-        raise files_gone(engine, context, lost)
+    return lost + [key for key in gone if not await _has_version(engine, location, files[key])]
 
 
 async def _has_version(engine: Engine, location: Location, file: ManifestFile) -> bool:

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from magicfs.datasets.as_of import job_as_of
 from magicfs.errors import UsageError
@@ -28,7 +28,7 @@ def read(
     release: str | None = None,
     columns: Sequence[str] = (),
     spark: SparkSession | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Read a published dataset: exactly the files that its manifests name, at one instant.
 

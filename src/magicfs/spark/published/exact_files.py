@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -27,6 +27,8 @@ from magicfs.spark.published import schema as schemas
 from magicfs.spark.published.options import ReadOptions
 
 if TYPE_CHECKING:
+    from fsspec.spec import AbstractFileSystem
+    from py4j.java_gateway import JavaGateway, JavaObject, JVMView
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Unsuitable", "frame"]
@@ -36,9 +38,16 @@ _CONNECTORS: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs"} | dict
 )
 """Schemes of ours, and of Hadoop's connectors for them."""
 _READ_BY_BOTH: Final = (
-    *(pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64),
-    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary),
-    *(pa.types.is_date32, pa.types.is_decimal128),
+    pa.types.is_boolean,
+    pa.types.is_signed_integer,
+    pa.types.is_float32,
+    pa.types.is_float64,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_date32,
+    pa.types.is_decimal128,
 )
 _AS_ARROW_READS: Final = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 _BLOCK: Final = 128 * 2**20
@@ -136,7 +145,7 @@ def _root(session: SparkSession, destination: Destination) -> str:
     return f"{scheme}://{location.path}"
 
 
-def _endpoint(filesystem: Any) -> str:
+def _endpoint(filesystem: AbstractFileSystem) -> str:
     given = getattr(filesystem, "endpoint_url", None) or filesystem.client_kwargs.get("endpoint_url")
     return given or ""
 
@@ -152,8 +161,8 @@ class _Frames:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._spark: Any = session._jsparkSession  # noqa: SLF001
-        self._jvm: Any = session._jvm  # noqa: SLF001
+        self._spark: JavaObject = session._jsparkSession  # noqa: SLF001
+        self._jvm: JVMView = session._jvm  # noqa: SLF001
         self._sources = self._jvm.org.apache.spark.sql.execution.datasources
         self._python = self._jvm.org.apache.spark.api.python.PythonUtils
 
@@ -179,7 +188,7 @@ class _Frames:
         )
         return ClassicFrame(self._spark.baseRelationToDataFrame(relation), self._session)
 
-    def _type(self, kind: StructType) -> Any:
+    def _type(self, kind: StructType) -> JavaObject:
         return self._jvm.org.apache.spark.sql.types.DataType.fromJson(kind.json())
 
     def _check_there(self, path: str, file: ManifestFile) -> None:
@@ -191,7 +200,9 @@ class _Frames:
         if status.getLen() != file.size or (etag and file.etag and etag.strip('"') != file.etag.strip('"')):
             raise Unsuitable(f"the JVM sees another file at {path}")
 
-    def _index(self, root: str, found: Mapping[str, ManifestFile], every: Any, has_partitions: bool) -> Any:
+    def _index(
+        self, root: str, found: Mapping[str, ManifestFile], every: JavaObject, has_partitions: bool
+    ) -> JavaObject:
         cache = self._sources.FileStatusCache.getOrCreate(self._spark)
         path = self._jvm.org.apache.hadoop.fs.Path(root)
         cache.putLeafFiles(path, self._statuses([(f"{root}/{key}", one.size) for key, one in found.items()]))
@@ -215,12 +226,12 @@ class _Frames:
             raise Unsuitable("Spark has listed the directory itself")
         return index
 
-    def _statuses(self, listed: Sequence[tuple[str, int]]) -> Any:
+    def _statuses(self, listed: Sequence[tuple[str, int]]) -> JavaObject:
         raw = struct.pack(">i", len(listed)) + b"".join(_status(path, size) for path, size in listed)
         status = self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus")
         read = self._jvm.org.apache.hadoop.io.ArrayWritable(status)
         read.readFields(self._jvm.java.io.DataInputStream(self._jvm.java.io.ByteArrayInputStream(raw)))
-        gateway: Any = self._session.sparkContext._gateway  # noqa: SLF001
+        gateway: JavaGateway = self._session.sparkContext._gateway  # noqa: SLF001
         array = gateway.new_array(self._jvm.org.apache.hadoop.fs.FileStatus, len(listed))
         self._jvm.java.lang.System.arraycopy(read.get(), 0, array, 0, len(listed))
         return array
