@@ -1,7 +1,8 @@
 """The whole of the house in figures, each with a ceiling that is only ever lowered.
 
-Only a new capability raises three of them, by what it brings: lines shipped, public names, commands. Parts have limits of their own (``test_tidy``). A house can keep all of those and still grow by one more
-keyword through eight layers; these figures grow with it.
+Only a new capability raises three of them, by what it brings: lines shipped, public names, commands. Parts
+have limits of their own (``test_tidy``). A house can keep all of those and still grow by one more keyword
+through eight layers; these figures grow with it.
 """
 
 from __future__ import annotations
