@@ -80,6 +80,8 @@ def use(url: str | PathLike[str], *keys: SealingKey | bytes, name: str | None = 
         _rings.append(Ring(location, name, made))
     else:
         ring.keys, ring.name = made, name
+    if SealedStore not in resolve.AROUND:
+        resolve.AROUND.append(SealedStore)
 
 
 def forget() -> None:
@@ -182,4 +184,3 @@ class SealedStore(DelegatingStore):
 
 
 after_fork_in_child(forget)
-resolve.AROUND.append(SealedStore)

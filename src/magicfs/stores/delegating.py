@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Final, Generic, Self, TypeVar, cast
@@ -97,14 +96,15 @@ class DelegatingStore:
 
     def with_object_settings(self, settings: ObjectSettings) -> Self:
         """The same around a store within that has these settings."""
-        twin = copy.copy(self)
-        twin.inner = object_settings.store_with(self.inner, settings)
-        return twin
+        return self._twin(object_settings.store_with(self.inner, settings))
 
     def acting_for(self, job: str) -> Self:
         """The same around a store within whose requests say that they are made for a job."""
-        twin = copy.copy(self)
-        twin.inner = acting_for(self.inner, job)
+        return self._twin(acting_for(self.inner, job))
+
+    def _twin(self, inner: Store) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, inner=inner)
         return twin
 
     def place_part(self, key: str, upload_id: str) -> PlacedPart | None:

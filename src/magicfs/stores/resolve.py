@@ -92,6 +92,8 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
             del os.environ[name]  # processes that this one starts are not given what a guest reads there
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
+        if hasattr(filesystem, "fs"):  # a wrapped one, whose store came from here
+            return store
     else:
         names = protocols(filesystem)
         backend = _backend(names)
