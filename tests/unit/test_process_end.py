@@ -46,6 +46,28 @@ def test_what_nobody_lets_go_of_is_not_waited_for() -> None:
     assert _said("hold(1000)", timeout=60) == ""
 
 
+def test_a_read_that_a_thread_has_begun_is_waited_for_and_the_next_one_fails() -> None:
+    said = _said(
+        """
+from magicfs.runtime.process_end import begun
+
+def read():
+    with begun():
+        time.sleep(1)
+    print("read", flush=True)
+    try:
+        with begun():
+            print("read again", flush=True)
+    except OSError as error:
+        print(error, flush=True)
+
+threading.Thread(target=read, daemon=True).start()
+time.sleep(0.1)
+"""
+    )
+    assert said == "read\nthe process is ending; nothing was read\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("door", [door for door in DOORS if door != PLAIN])
 @pytest.mark.sample(most=3)

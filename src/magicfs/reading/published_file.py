@@ -9,7 +9,7 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.manifests.comparison import Named
 from magicfs.reading.named_reads import NamedReads
-from magicfs.runtime.process_end import shared_with_threads
+from magicfs.runtime.process_end import begun, shared_with_threads
 
 __all__ = ["PublishedFile", "open_published"]
 
@@ -74,7 +74,8 @@ class PublishedFile(io.RawIOBase):
         head = self._kept[start - self._start :] if follows else b""
         first = start + len(head)
         last = end if end == self._size else min(max(end, first + self._block), self._size)
-        body = self._reads.read(self._path, self._file, first, last)
+        with begun():
+            body = self._reads.read(self._path, self._file, first, last)
         # What was asked for alone is not kept: the caller has it.
         self._kept, self._start = (body, first) if last > end else (b"", last)
         asked = body[: end - first]

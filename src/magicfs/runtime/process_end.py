@@ -3,7 +3,8 @@
 A thread of pyarrow's pools lets go of a Python file or filesystem some time after the call that read has
 returned. For that it takes the interpreter's lock. If the process is ending by then, Python before 3.14 ends
 the thread within C++, and the process aborts: ``terminate called without an active exception``, status 134.
-So a process waits for those threads before it ends.
+So a process waits for those threads before it ends: for reads that they have begun, whose number is known,
+and then until they have let go. Reads that they begin by then fail at once.
 
 What a forked process must forget, and what it must not close.
 
@@ -18,14 +19,17 @@ Systems that do not fork, such as Windows, need none of this.
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import sys
+import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-__all__ = ["after_fork_in_child", "keep_inherited_filesystems", "shared_with_threads"]
+__all__ = ["after_fork_in_child", "begun", "keep_inherited_filesystems", "shared_with_threads"]
 
 _held: list[Any] = []
 _registered = False
@@ -65,6 +69,9 @@ _QUIET_S: Final = 0.1
 _WAIT_S: Final = 2.0
 _STEP_S: Final = 0.001
 
+_READ_S: Final = 60.0
+"""How long a read that a thread has begun may take, at most."""
+
 _Object = TypeVar("_Object")
 _live: dict[int, weakref.ref[object]] = {}
 
@@ -76,11 +83,59 @@ def shared_with_threads(thing: _Object) -> _Object:
     return thing
 
 
+class _Calls:
+    """Calls that other threads than the main one have begun."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.ended = -math.inf
+        self.refused = False
+        self.lock = threading.Lock()
+
+
+_calls = _Calls()
+
+
+@contextmanager
+def begun() -> Iterator[None]:
+    """Around a call that a thread of pyarrow may make. Raises OSError once the process ends."""
+    if threading.current_thread() is threading.main_thread():
+        yield
+        return
+    with _calls.lock:
+        if _calls.refused:
+            raise OSError("the process is ending; nothing was read")
+        _calls.running += 1
+    try:
+        yield
+    finally:
+        with _calls.lock:
+            _calls.running -= 1
+            _calls.ended = time.monotonic()
+
+
+def _wait_for_calls() -> None:
+    """Wait until no thread reads, or is about to."""
+    _calls.refused = True
+    end = time.monotonic() + _READ_S
+    while (now := time.monotonic()) < end and (_calls.running or now - _calls.ended < _QUIET_S):
+        time.sleep(_STEP_S)
+
+
+def _reset() -> None:
+    """Threads of the parent are not here."""
+    _calls.running, _calls.lock = 0, threading.Lock()
+
+
+after_fork_in_child(_reset)
+
+
 @atexit.register
 def _wait_for_threads() -> None:
     """Give threads the interpreter's lock until what they share is gone, or stays."""
     if "pyarrow" not in sys.modules:
         return
+    _wait_for_calls()
     time.sleep(_YIELD_S)
     end = time.monotonic() + _WAIT_S
     count, since = len(_live), time.monotonic()
