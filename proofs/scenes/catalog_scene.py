@@ -61,7 +61,12 @@ class CatalogScene:
     # -- what is published -----------------------------------------------------------------------------
 
     def publish(self, files: Mapping[str, bytes], **how: Any) -> str:
-        """Publish files by a job of their own; returns its id."""
+        """Publish files by a job of their own; returns its id.
+
+        What it keeps stays in place, where an older snapshot of a table looks for it.
+        """
+        if how.get("keep"):
+            how = {"keep_in_place": True, **how}
         with (
             magicfs.Job(self.url, storage_options=self.options, **arranged(**how)) as job,
             job.task(0) as task,
@@ -73,7 +78,7 @@ class CatalogScene:
     def rollback(self, to: str) -> str:
         """Publish an earlier state again, and keep the one that was."""
         dataset = magicfs.Dataset(self.url, storage_options=self.options)
-        return dataset.rollback(to, keep="1d").job_id
+        return dataset.rollback(to, keep="1d", keep_in_place=True).job_id
 
     def rows(self) -> list[str]:
         """What readers of manifests find."""

@@ -14,7 +14,7 @@ from magicfs.job.task import Task
 from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import ObjectInfo
 from proofs.scenes.job_scene import JobScene
-from proofs.scenes.known import files_of, forget_files
+from proofs.scenes.known import all_ended, files_of, forget_files
 
 
 @pytest.fixture
@@ -28,6 +28,7 @@ def record_of(task: Task, name: str) -> tuple[MemoryStore, str]:
 
 
 def in_store(method: Callable[..., Any], *args: Any) -> Any:
+    all_ended()
     return sync(get_loop(), method, *args)
 
 

@@ -67,7 +67,10 @@ FULL = JobObject(
     restored=(CHUNK,),
     hidden=(CHUNK,),
 )
-DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1, "v"), OldObject("l", "e", 1, aside=True)]))
+DOCUMENTS = (
+    FULL.to_bytes(),
+    deletions.write([OldObject("k", "e", 1, "v"), OldObject("l", "e", 1, aside=True)]),
+)
 BODY = json.dumps(Body("k", 0, "0" * 64).to_document()).encode()
 
 
