@@ -72,6 +72,8 @@ OF_JOB: Final[dict[str, Any]] = {
     "audit_failure": "abort",
     "success_marker": False,
     "catalogs": [SymlinkManifest()],
+    "after": [lambda _published: None],
+    "seal": True,  # refused, for this process has no key
 }
 """For each option of a job a value that is not the default."""
 
