@@ -10,15 +10,14 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from magicfs.operate.adopt import AdoptReport
-from magicfs.operate.checkup import Finding
-
 from magicfs import errors
 from magicfs.catalogs.catch_up import CaughtUp
 from magicfs.catalogs.register import RegisterReport
 from magicfs.cli.statuses import exit_code
 from magicfs.datasets.commit import ListedJob
 from magicfs.errors import MagicError
+from magicfs.operate.adopt import AdoptReport
+from magicfs.operate.checkup import Finding
 from magicfs.past.compact import CompactReport
 from magicfs.past.drop import DropReport
 from magicfs.past.effects import Effects
