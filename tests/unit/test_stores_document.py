@@ -159,7 +159,9 @@ def test_differences_from_the_doubles_are_those_that_their_tests_see() -> None:
 
 @pytest.mark.parametrize("double", LEFT_OUT)
 def test_what_a_double_does_not_do_is_listed(double: str) -> None:
-    section = SERVERS.partition(f"\n`{double}`, the double of ")[2].partition("\n\n`")[0].partition("\n## ")[0]
+    section = (
+        SERVERS.partition(f"\n`{double}`, the double of ")[2].partition("\n\n`")[0].partition("\n## ")[0]
+    )
     assert re.findall(r"^- (.+)$", section, flags=re.MULTILINE) == list(LEFT_OUT[double])
 
 
