@@ -191,6 +191,7 @@ def test_kinds_of_errors_and_their_exit_statuses_stay_as_they_are() -> None:
         "CommitDenied": 4,
         "CommitFailed": 3,
         "AuditFailed": 8,
+        "SealBroken": 7,
         "CommitOutcomeUnknown": 5,
         "KeyboardInterrupt": 130,
     }
