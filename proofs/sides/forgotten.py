@@ -142,7 +142,8 @@ class Days:
             require(self.all() == before, options)
             return
         self.published += 1
-        if options.get("mode") == "overwrite" and "keep" not in options:
+        stay = "keep" in options and options.keys() & {"keep_in_place", "catalogs"}
+        if options.get("mode") == "overwrite" and not stay:
             self.published = 1
         require(report.files == 1, (options, report))
         require(list(self.files().values()) == [b"row\n"] * self.published, options)
