@@ -10,15 +10,17 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from magicfs.operate.adopt import AdoptReport
-from magicfs.operate.checkup import Finding
-
 from magicfs import errors
 from magicfs.catalogs.catch_up import CaughtUp
 from magicfs.catalogs.register import RegisterReport
 from magicfs.cli.statuses import exit_code
 from magicfs.datasets.commit import ListedJob
 from magicfs.errors import MagicError
+from magicfs.notify.catch_up import Notified
+from magicfs.operate.adopt import AdoptReport
+from magicfs.operate.checkup import Finding
+from magicfs.operate.open_uploads import Owner
+from magicfs.operate.status import Destination, UnfinishedJob
 from magicfs.past.compact import CompactReport
 from magicfs.past.drop import DropReport
 from magicfs.past.effects import Effects
@@ -26,6 +28,8 @@ from magicfs.past.expire import ExpireReport
 from magicfs.past.history import Publication
 from magicfs.past.rollback import RollbackReport
 from magicfs.report import JobReport, PathReport, RecoveredJob, VerifyReport
+from magicfs.seal.take_in import SealReport
+from magicfs.tables.release import ExpiredReleases
 from magicfs.tables.rewrite import RewriteReport
 from magicfs.watch.operations import Operation
 
@@ -111,28 +115,68 @@ def schemas() -> dict[str, Schema]:
     files = _object(files=_NUMBER, bytes=_NUMBER, keys=_list(_TEXT))
     effects = _report(Effects, publications=_list(publication), gone=files, back=files, lost=files)
     recovered = _object(
-        ("below", "catalogs"),
+        ("below", "catalogs", "notify"),
         destination=_TEXT,
         undecided=_FLAG,
         jobs=_list(_report(RecoveredJob)),
         below=_list(_TEXT),
         catalogs=_list(_report(CaughtUp)),
+        notify=_list(_report(Notified)),
     )
     operation = _report(Operation, "unknown", "when_ms", when=_MOMENT)
+    owner: Schema = {"enum": [one.value for one in Owner]}
+    dollars = _of(float | None)
+    group = _object(
+        uploads=_NUMBER,
+        bytes=_NUMBER,
+        bytes_unknown=_NUMBER,
+        oldest_age_seconds=_of(int | None),
+        dollars_a_month=dollars,
+    )
+    groups: Schema = {"type": "object", "additionalProperties": group}
     upload = _object(
         key=_TEXT,
         upload_id=_TEXT,
         initiated=_MOMENT,
         age_seconds=_NUMBER,
         bytes=_of(int | None),
+        owner=owner,
+        initiator=_TEXT,
         job_id=_of(str | None),
         quarantined=_FLAG,
         unjudged=_FLAG,
+        held=_TEXT,
         end=_list(_TEXT),
+    )
+    maybe: Schema = {"anyOf": [_MOMENT, {"type": "null"}]}
+    release = _object(
+        url=_TEXT,
+        release=_TEXT,
+        number=_NUMBER,
+        published=_MOMENT,
+        run_id=_of(str | None),
+        restores=_of(str | None),
+        datasets=_list(_object(name=_TEXT, url=_TEXT, job_id=_TEXT)),
+    )
+    status = _object(
+        url=_TEXT,
+        ok=_FLAG,
+        newest={"anyOf": [publication, {"type": "null"}]},
+        files=_NUMBER,
+        bytes=_NUMBER,
+        rows=_of(int | None),
+        jobs=_list(_report(UnfinishedJob, moved=maybe)),
+        uploads=_list(_object(owner=owner, uploads=_NUMBER, bytes=_NUMBER, all=_FLAG)),
+        kept=_object(files=_NUMBER, bytes=_NUMBER, until=maybe),
+        behind=_list(_TEXT),
+        leftovers=_list(_TEXT),
+        dollars_a_month=dollars,
+        problems=_list(_TEXT),
     )
     failed = _object(error=error())
     parts = {
         "catalogs": _list(_report(CaughtUp)),
+        "notify": _list(_report(Notified)),
         "compact": _report(CompactReport),
         "expire": _report(ExpireReport),
         "register": _report(RegisterReport),
@@ -162,21 +206,41 @@ def schemas() -> dict[str, Schema]:
         "maintain": _object(
             [*parts], url=_TEXT, **{name: {"anyOf": [one, failed]} for name, one in parts.items()}
         ),
+        "policy": _ANY,
         "recover": recovered,
         "recover --commit": job,
         "recover --commit --dry-run": _report(ListedJob, action=_TEXT),
         "rollback": _report(
             RollbackReport, "task_figures", statistics=_ANY, rows=_of(int | None), effects=effects
         ),
+        "release": _object(
+            url=_TEXT, releases=_list(release), tags={"type": "object", "additionalProperties": _TEXT}
+        ),
+        "release --show": release,
+        "release --untag": _object(url=_TEXT, tag=_TEXT, removed=_FLAG),
+        "release --expire": _report(ExpiredReleases),
+        "seal": _report(SealReport),
+        "status": status,
+        "status of a bucket": _object(
+            url=_TEXT,
+            ok=_FLAG,
+            all=_FLAG,
+            destinations=_list(_report(Destination, published=maybe)),
+        ),
         "show": _object(path=_TEXT, kind=_TEXT, document=_ANY),
         "tag": _object(("job_id", "removed"), url=_TEXT, tag=_TEXT, job_id=_TEXT, removed=_FLAG),
         "uploads": _object(
             destination=_TEXT,
             count=_NUMBER,
-            bytes=_NUMBER,
-            bytes_unknown=_NUMBER,
+            **group["properties"],
+            price=_object(dollars_a_gib_month=dollars, source=_TEXT),
+            owners=groups,
+            prefixes=groups,
+            initiators=groups,
             pending=_list(upload),
             unreadable=_list(_TEXT),
+            aborting={"anyOf": [_ANY, {"type": "null"}]},
+            lifecycle_rule={"anyOf": [_ANY, {"type": "null"}]},
         ),
         "verify": _report(VerifyReport, ok=_FLAG, advice=_list(_TEXT)),
         "write": job,

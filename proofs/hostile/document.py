@@ -8,6 +8,8 @@ from typing import Final
 from magicfs.classic import records as classic
 from magicfs.formats import gate
 from magicfs.formats.rows import Row
+from magicfs.releases import record as releases
+from magicfs.watch import operations
 
 __all__ = ["table", "written"]
 
@@ -18,7 +20,7 @@ _END: Final = "<!-- end of the rows -->\n"
 def table() -> str:
     """The rows of all formats, those with equal words in one line."""
     lines = ["| record | field | compared with |\n| --- | --- | --- |\n"]
-    for kind, rows in {**gate.ROWS, **classic.ROWS}.items():
+    for kind, rows in {**gate.ROWS, **classic.ROWS, **operations.ROWS, **releases.ROWS}.items():
         merged: dict[str, list[Row]] = {}
         for row in rows:
             merged.setdefault(row.compared, []).append(row)

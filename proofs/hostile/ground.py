@@ -237,6 +237,7 @@ def _open(ground: Ground, **options: Any) -> None:
     job = died_in(JobState.OPEN, ground.url("sales"), filesystem=ground.filesystem, run_id="today", **options)
     task = job.task(7).setup()  # it is never committed: its records wait
     task.filesystem.pipe_file(f"{task.path}/late.csv", b"late")
+    task.filesystem.info(f"{task.path}/late.csv")  # waits until it is recorded
 
 
 def _died(state: JobState, **options: Any) -> Callable[[Ground], None]:

@@ -72,6 +72,8 @@ OF_JOB: Final[dict[str, Any]] = {
     "audit_failure": "abort",
     "success_marker": False,
     "catalogs": [SymlinkManifest()],
+    "after": [lambda _published: None],
+    "seal": True,  # refused, for this process has no key
 }
 """For each option of a job a value that is not the default."""
 
@@ -140,7 +142,8 @@ class Days:
             require(self.all() == before, options)
             return
         self.published += 1
-        if options.get("mode") == "overwrite" and "keep" not in options:
+        stay = "keep" in options and options.keys() & {"keep_in_place", "catalogs"}
+        if options.get("mode") == "overwrite" and not stay:
             self.published = 1
         require(report.files == 1, (options, report))
         require(list(self.files().values()) == [b"row\n"] * self.published, options)

@@ -41,8 +41,8 @@ CEILINGS: Final = {
     "modules on the spine of one file": 50,
     "modules on the way of one file": 89,
     "functions on the spine of one file": 669,
-    "lines of the core": 50_224,
-    "lines shipped": 85_020,
+    "lines of the core": 50_277,
+    "lines shipped": 85_093,
     "arguments of Job": 14,
     "fields of the job object": 30,
     "fields of a job's context": 6,
@@ -52,7 +52,7 @@ CEILINGS: Final = {
     "functions above complexity 10": 123,
     "functions above complexity 17": 0,
     "lines with Any": 1023,
-    "literal tuples that are unpacked where they stand": 60,
+    "literal tuples that are unpacked where they stand": 58,
     "lines with words of the budget": 523,
 }
 

@@ -179,6 +179,7 @@ def test_the_first_error_decides_the_status_and_no_part_is_hidden(parts: dict[st
     assert found["late"]["error"] == {
         "kind": "CommitDenied",
         "message": "another one was chosen",
+        "next": None,
         "exit_status": 4,
     }
     assert found["well"] == {"n": 1}

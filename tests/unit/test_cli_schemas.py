@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import magicfs
+import magicfs.seal
 from magicfs.cli import main as cli
 from magicfs.cli.main import commands_of
 from magicfs.protocol.job_state import JobState
@@ -106,6 +107,29 @@ def test_looking(run: Ran, url: str, bucket: Bucket) -> None:
     assert run("show", "show", f"{url}/_SUCCESS")["kind"]
 
 
+def test_status_and_policy(run: Ran, url: str, bucket: Bucket) -> None:
+    written(url).commit()
+    written(url)
+    assert run("status", "status", url)["files"]
+    assert run("status of a bucket", "status", bucket.url("").rstrip("/"))["destinations"]
+    assert run("policy", "policy", "s3://bucket/sales", "--role", "worker")
+
+
+def test_releases_and_seals(run: Ran, url: str, bucket: Bucket) -> None:
+    written(url).commit()
+    release = bucket.url("marts")
+    assert run("release --show", "release", release, "--add", url)["number"] == 1
+    assert run("release", "release", release)["releases"]
+    run("release --show", "release", release, "--tag", "good")
+    run("release --untag", "release", release, "--untag", "good")
+    run("release --expire", "release", release, "--expire", "1d")
+    magicfs.seal.use(url, b"k" * 32)
+    try:
+        assert run("seal", "seal", url, "--dry-run")["sealed"]
+    finally:
+        magicfs.seal.forget()
+
+
 def test_repairing(run: Ran, url: str, bucket: Bucket) -> None:
     assert run("recover", "recover", url)["jobs"] == []
     died_in(JobState.COMMITTING, url)
@@ -191,6 +215,7 @@ def test_kinds_of_errors_and_their_exit_statuses_stay_as_they_are() -> None:
         "CommitDenied": 4,
         "CommitFailed": 3,
         "AuditFailed": 8,
+        "SealBroken": 7,
         "CommitOutcomeUnknown": 5,
         "KeyboardInterrupt": 130,
     }

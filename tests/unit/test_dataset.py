@@ -118,12 +118,10 @@ def test_one_job_and_a_moment_are_not_asked_for_at_once(sales: magicfs.Dataset, 
 
 def test_it_is_rolled_back_and_forward(sales: magicfs.Dataset, runs: list[magicfs.JobReport]) -> None:
     assert sales.tag("gold", "good") == runs[0].job_id
-    with pytest.raises(UsageError, match="keep"):
-        sales.rollback("good")
     assert [one.job_id for one in sales.rollback("gold", dry_run=True).effects.publications] == [
         runs[1].job_id
     ]
-    back = sales.rollback("gold", keep="1d", run_id="undo")
+    back = sales.rollback("gold", run_id="undo")  # keeps what it replaces, unasked
     assert amounts(sales) == [1, 1]
     assert sales.rollback("gold", keep="1d", run_id="undo").published_before
     sales.rollback(runs[1].job_id, partitions="day=tue", keep="1d")
@@ -182,7 +180,7 @@ def test_nothing_is_there() -> None:
 
 
 def test_each_verb_has_a_twin_of_the_same_arguments() -> None:
-    assert len(VERBS) == 18
+    assert len(VERBS) == 20
     for name in VERBS:
         verb, twin = getattr(magicfs.Dataset, name), getattr(magicfs.Dataset, f"a{name}")
         assert inspect.iscoroutinefunction(twin), name
@@ -230,7 +228,7 @@ def test_it_is_a_value_that_opens_nothing() -> None:
     assert one != magicfs.Dataset("s3://bucket/sales")
     assert one != magicfs.Dataset("s3://bucket/other", storage_options={"secret": "shh"})
     assert len({one, pickle.loads(pickle.dumps(one))}) == 1
-    assert repr(one) == "Dataset(url='s3://bucket/sales')"
+    assert repr(one) == "Dataset(url='s3://bucket/sales', release=None)"
     with pytest.raises(AttributeError):
         one.url = "s3://bucket/other"  # type: ignore[misc]
 

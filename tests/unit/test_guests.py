@@ -160,7 +160,7 @@ def modules_after(*words: str) -> set[str]:
 @pytest.mark.parametrize(
     ("command", "guests"),
     [
-        ("recover", {"catalogs"}),
+        ("recover", {"catalogs", "past"}),
         ("verify", {"operate"}),
         ("rollback", {"past", "tables"}),
         ("write", {"tables"}),

@@ -269,6 +269,7 @@ def test_inside_a_job_its_record_decides(hadoop: str) -> None:
     task = job.task(0).setup()
     other = MagicFileSystem(MemoryFileSystem(world=world), hadoop="3.5" if hadoop == "3.3" else "3.3")
     other.pipe_file(f"{task.path}/a.csv", b"row\n")
+    assert other.exists(f"{task.path}/a.csv")  # waits until it is recorded
     pending = json.loads(other.fs.cat_file(f"{task.path}/a.csv.pending"))
     assert [type(one) for one in pending["etags"]] == [dict if hadoop == "3.5" else str]
     job.commit([task.commit()])

@@ -1,4 +1,4 @@
-"""The tables of docs/stores.md are those of the code."""
+"""The tables of docs/stores.md, and of its note about test servers, are those of the code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from magicfs.stores.port import Capabilities
 from magicfs.stores.retrying import RETRIES
 from proofs.doubles.deviations import DEVIATIONS, HONOURED, LEFT_OUT, OTHERWISE
 
-PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "stores.md").read_text()
+SERVERS = (DOCS / "design" / "031-test-servers.md").read_text()
 
 
-def rows(first: str) -> list[list[str]]:
+def rows(first: str, page: str = PAGE) -> list[list[str]]:
     """The rows of the table whose heading begins with a word."""
-    lines = iter(PAGE.splitlines())
+    lines = iter(page.splitlines())
     heading = next(line for line in lines if line.startswith(f"| {first} |"))
     table = [heading]
     for line in lines:
@@ -141,13 +143,13 @@ def test_conditions_are_those_that_the_exam_measures() -> None:
 
 
 def test_deviations_are_those_that_the_exam_sees() -> None:
-    _, *table = rows("server")
+    _, *table = rows("server", SERVERS)
     seen = dict.fromkeys((one.server, one.what) for of in DEVIATIONS.values() for one in of)
     assert table == [list(row) for row in seen]
 
 
 def test_differences_from_the_doubles_are_those_that_their_tests_see() -> None:
-    _, *table = rows("other server")
+    _, *table = rows("other server", SERVERS)
     assert table == [
         [other, double, asked, what]
         for (other, double), differences in OTHERWISE.items()
@@ -157,14 +159,16 @@ def test_differences_from_the_doubles_are_those_that_their_tests_see() -> None:
 
 @pytest.mark.parametrize("double", LEFT_OUT)
 def test_what_a_double_does_not_do_is_listed(double: str) -> None:
-    section = PAGE.partition(f"\n`{double}`, the double of ")[2].partition("\n\n`")[0].partition("\n## ")[0]
+    section = (
+        SERVERS.partition(f"\n`{double}`, the double of ")[2].partition("\n\n`")[0].partition("\n## ")[0]
+    )
     assert re.findall(r"^- (.+)$", section, flags=re.MULTILINE) == list(LEFT_OUT[double])
 
 
 def test_servers_without_a_deviation_are_named() -> None:
     none = [server for server, of in DEVIATIONS.items() if not of]
     assert none == ["gcs", "gcs with folders", "local"]
-    assert "The memory store, local files and the double of Google\nCloud Storage have no row." in PAGE
+    assert "The memory store, local files and the double of Google\nCloud Storage have no row." in SERVERS
 
 
 def test_retries_are_those_of_the_code() -> None:

@@ -144,7 +144,7 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
     "success": _SUCCESS,
     "pointer": POINTER_ROWS,
     "deletions": (
-        Row("objects[].key", "data below the destination: no record, no work, no `.` and `..`", _old_keys),
+        Row("objects[].key", "data below the destination, or kept aside there; no `.` and `..`", _old_keys),
         Row(
             "objects[].etag",
             "the ETag of the object: only that version is deleted",

@@ -21,16 +21,16 @@ from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import within
-from magicfs.formats.rows import MOMENT_MAX_MS
+from magicfs.formats.rows import ITSELF, MOMENT_MAX_MS, SHOWN, Row
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 
-__all__ = ["NAME", "RELEASE_FORMAT", "Member", "Record", "Released", "check_name", "key_of"]
+__all__ = ["NAME", "RELEASE_FORMAT", "ROWS", "Member", "Record", "Released", "check_name", "key_of"]
 
 RELEASE_FORMAT: Final = "magicfs.release/1"
 NAME: Final = ".release"
-SIZE_LIMIT: Final = 16 * 1024**2
+RELEASE_SIZE_LIMIT: Final = 16 * 1024**2
 MEMBERS_MAX: Final = 1000
 HOLD: Final = re.compile(r"release-[0-9a-f]{16}-[0-9a-f]{12}-[0-9a-f]{8}")
 """The name of what keeps the files of a publication: of the release, when it began, and random digits."""
@@ -38,6 +38,26 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _NAME_LENGTH_MAX: Final = 200
 _ADVICE: Final = "expire older releases first: magicfs release URL expire --keep 30d"
+ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
+    "release": (
+        Row("nonce", ITSELF),
+        Row("changed", SHOWN),
+        Row("sweeps", "nothing: says when to look for holds that no release names"),
+        Row("tags.*", "the ids of the same record"),
+        Row("releases[].id", "32 hexadecimal digits, each once"),
+        Row("releases[].number", "above that of the release before it"),
+        Row("releases[].published", "a moment before the year 10000"),
+        Row("releases[].runId", "the run id of a new release, which is then not published again"),
+        Row("releases[].restores", SHOWN),
+        Row(
+            "releases[].datasets.*.url", "the URL or the buckets of the caller", by="releases.reading.job_in"
+        ),
+        Row("releases[].datasets.*.jobId", "a job of that dataset", by="releases.reading.job_in"),
+        Row("releases[].datasets.*.manifest", "the job's manifest, read again", by="releases.reading.job_in"),
+        Row("releases[].datasets.*.hold", "the names that releases give to holds"),
+    )
+}
+"""What each field is compared with before anything is done by its word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +144,7 @@ class Record:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> Record:
-        fields = Fields(path, parse(path, raw, size_limit=SIZE_LIMIT))
+        fields = Fields(path, parse(path, raw, size_limit=RELEASE_SIZE_LIMIT))
         check_format(fields, RELEASE_FORMAT)
         releases = tuple(map(_released, fields.objects("releases")))
         for place, (one, other) in enumerate(pairwise(releases), 1):
@@ -156,7 +176,7 @@ class Record:
             "releases": [_document(one) for one in self.releases],
             "tags": dict(self.tags),
         }
-        return within(render(with_unknown(document, self.unknown)), SIZE_LIMIT, "the record", _ADVICE)
+        return within(render(with_unknown(document, self.unknown)), RELEASE_SIZE_LIMIT, "the record", _ADVICE)
 
 
 def key_of(release: Location) -> str:

@@ -68,7 +68,6 @@ _QUIET_S: Final = 0.1
 """Objects that nobody lets go of for so long belong to somebody else, such as a variable."""
 _WAIT_S: Final = 2.0
 _STEP_S: Final = 0.001
-
 _READ_S: Final = 60.0
 """How long a read that a thread has begun may take, at most."""
 
@@ -87,13 +86,16 @@ class _Calls:
     """Calls that other threads than the main one have begun."""
 
     def __init__(self) -> None:
-        self.running = 0
-        self.ended = -math.inf
-        self.refused = False
-        self.lock = threading.Lock()
+        self.ended, self.refused = -math.inf, False
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget threads of the parent, which are not in a child."""
+        self.running, self.lock = 0, threading.Lock()
 
 
 _calls = _Calls()
+after_fork_in_child(_calls.forget)
 
 
 @contextmanager
@@ -116,18 +118,11 @@ def begun() -> Iterator[None]:
 
 def _wait_for_calls() -> None:
     """Wait until no thread reads, or is about to."""
-    _calls.refused = True
+    with _calls.lock:
+        _calls.refused = True
     end = time.monotonic() + _READ_S
     while (now := time.monotonic()) < end and (_calls.running or now - _calls.ended < _QUIET_S):
         time.sleep(_STEP_S)
-
-
-def _reset() -> None:
-    """Threads of the parent are not here."""
-    _calls.running, _calls.lock = 0, threading.Lock()
-
-
-after_fork_in_child(_reset)
 
 
 @atexit.register

@@ -28,6 +28,7 @@ from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import within
+from magicfs.formats.rows import SHOWN, Row
 from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
@@ -35,10 +36,10 @@ from magicfs.protocol.paths import Location
 from magicfs.report import RecoverReport
 from magicfs.runtime.parallel import gathered
 
-__all__ = ["FORMAT", "Operation", "note", "operations"]
+__all__ = ["FORMAT", "ROWS", "Operation", "note", "operations"]
 
 FORMAT: Final = "magicfs.operation/1"
-SIZE_LIMIT: Final = 64 * 1024
+OPERATION_SIZE_LIMIT: Final = 64 * 1024
 SHOWN_MAX: Final = 1000
 """Most operations that are read, the newest."""
 _TEXT_MAX: Final = 4000
@@ -54,6 +55,13 @@ _VERBS: Final = {
 """What people call the coroutines that carry out decisions."""
 _ACTIONS: Final = frozenset({"aborted", "reverted"})
 """What becomes of jobs about which somebody has decided."""
+ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
+    "operation": (
+        Row("when", "the moment in its own name", by="watch.operations.operations"),
+        *(Row(name, SHOWN) for name in ("verb", "jobId", "action", "user", "host", "reason")),
+    )
+}
+"""What each field is compared with before it is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +90,7 @@ class Operation:
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> Operation:
         """Read a record. Raises FormatError for one that cannot be."""
-        fields = Fields(path, parse(path, raw, size_limit=SIZE_LIMIT))
+        fields = Fields(path, parse(path, raw, size_limit=OPERATION_SIZE_LIMIT))
         check_format(fields, FORMAT)
         return cls(
             verb=fields.required_text("verb"),
@@ -108,7 +116,7 @@ class Operation:
             "reason": self.reason,
         }
         raw = render(with_unknown(document, self.unknown))
-        return within(raw, SIZE_LIMIT, f"the record of {self.verb}", "give a shorter reason")
+        return within(raw, OPERATION_SIZE_LIMIT, f"the record of {self.verb}", "give a shorter reason")
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""
@@ -187,7 +195,7 @@ async def _read(engine: Engine, location: Location, limit: int) -> list[Operatio
 
     async def one(name: str) -> Operation | None:
         try:
-            raw = await engine.store.get(f"{prefix}{name}", size_max=SIZE_LIMIT + 1)
+            raw = await engine.store.get(f"{prefix}{name}", size_max=OPERATION_SIZE_LIMIT + 1)
         except ObjectNotFound:  # removed meanwhile
             return None
         path = f"{engine.store.bucket}/{prefix}{name}"

@@ -80,6 +80,7 @@ from magicfs.formats.pointer import (
     Pointer,
 )
 from magicfs.formats.registration import REGISTRATION_FORMAT, Registration
+from magicfs.formats.rows import MOMENT_MAX_MS
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.formats.tag import TAG_FORMAT, Tag
@@ -87,7 +88,10 @@ from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.modes import REMOVALS, WRITE_MODES
+from magicfs.releases.record import RELEASE_FORMAT, Member, Record, Released
 from magicfs.testing.strategies import keys
+from magicfs.watch.operations import FORMAT as OPERATION_FORMAT
+from magicfs.watch.operations import Operation
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"
@@ -540,6 +544,37 @@ DELETIONS = (
 JOB_LOCATION = JobLocation(JOB_ID, "trips/city=Zürich")
 FILE_LIST = FileList(JOB_ID, "000000", "attempt-000000-a1", ((NAMES[0], 4096), (NAMES[1], 0)))
 
+OPERATION = Operation(
+    verb="rollback",
+    job_id=JOB_ID,
+    action="published",
+    when_ms=1700000100000,
+    user="zoë",
+    host="driver-7",
+    reason="día 1 was wrong",
+)
+
+_HOLD = "release-0123456789abcdef-0123456789ab-01234567"
+_MEMBER = Member(name="trips", url="s3://lake/trips", job_id="5f1e", manifest="ab" * 32, hold=_HOLD)
+_RELEASED = Released(id="11" * 16, number=1, published_ms=1700000000000, members=(_MEMBER,), run_id="día 0")
+RELEASE = Record(
+    nonce="77aa",
+    changed_ms=1700000100001,
+    sweeps=2,
+    releases=(
+        _RELEASED,
+        replace(
+            _RELEASED,
+            id="22" * 16,
+            number=3,
+            members=(replace(_MEMBER, name="día 1", url="s3://lake/día 1", job_id=JOB_ID), _MEMBER),
+            run_id=None,
+            restores="11" * 16,
+        ),
+    ),
+    tags={"quarter 1/ü": "11" * 16},
+)
+
 # -- any values ------------------------------------------------------------------------------------------
 
 _numbers = st.integers(0, LONG_MAX)
@@ -598,9 +633,26 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "Log.newest": _ids,
     "Log.outdated": st.just(("a/log-00000-0123456789abcdef.json", "b/names-00001-0123456789abcdef.json")),
     "LoggedJob.restores": st.none() | _ids,
+    "Record.nonce": _some,
+    "Record.changed_ms": st.integers(0, MOMENT_MAX_MS),
+    "Record.tags": st.just({}),
+    "Released.id": st.from_regex(r"[0-9a-f]{32}", fullmatch=True),
+    "Released.published_ms": st.integers(0, MOMENT_MAX_MS),
+    "Released.restores": st.none() | st.just("11" * 16),
+    "Member.name": _some.filter(str.isprintable),
+    "Member.url": st.sampled_from(["s3://lake/trips", "gs://lake/día 1"]),
+    "Member.manifest": st.just("ab" * 32),
+    "Member.hold": st.just(_HOLD),
     "FileList.files": st.dictionaries(keys(), _numbers, max_size=3).map(lambda found: tuple(found.items())),
 }
-_UNIQUE = {Pending: "destination_key", ManifestFile: "key", FileEntry: "destination", LogPart: "job_id"}
+_UNIQUE = {
+    Pending: "destination_key",
+    ManifestFile: "key",
+    FileEntry: "destination",
+    LogPart: "job_id",
+    Released: "id",
+    Member: "name",
+}
 
 
 def any_value(made: type) -> st.SearchStrategy[Any]:
@@ -641,6 +693,12 @@ def _any_of(hint: Any) -> st.SearchStrategy[Any]:
         case builtins.tuple:
             return st.tuples(*map(_any_of, inner))
     return st.sampled_from(hint)
+
+
+def in_order(record: Record) -> Record:
+    """The same with releases that are numbered, and a tag for each."""
+    releases = tuple(replace(one, number=place) for place, one in enumerate(record.releases, 1))
+    return replace(record, releases=releases, tags={f"tag {one.number}": one.id for one in releases})
 
 
 def etags_alone(value: Pending) -> Pending:
@@ -1271,6 +1329,48 @@ FORMATS = [
         text="destination",
         forgets=True,
     ),
+    Format(
+        kind=None,
+        own=OPERATION_FORMAT,
+        golden="magicfs_operation_1.json",
+        value=OPERATION,
+        read=Operation.from_bytes,
+        write=Operation.to_bytes,
+        made=any_value(Operation),
+        required=("format", "verb", "jobId", "action", "when"),
+        refused={"jobId": _NO_JOB, "when": _NO_SIZE, "verb": [""], "action": [""]},
+        text="reason",
+    ),
+    Format(
+        kind=None,
+        own=RELEASE_FORMAT,
+        golden="magicfs_release_1.json",
+        value=RELEASE,
+        read=Record.from_bytes,
+        write=Record.to_bytes,
+        made=any_value(Record).map(in_order),
+        required=(
+            *("format", "nonce", "changed", "sweeps", "releases"),
+            *(f"releases[0].{name}" for name in ("id", "number", "published")),
+            *(f"releases[0].datasets.trips.{name}" for name in ("url", "jobId", "manifest", "hold")),
+        ),
+        refused={
+            "nonce": [""],
+            "changed": [-1, MOMENT_MAX_MS + 1],
+            "sweeps": [-1],
+            "tags": [{"a": "33" * 16}],
+            "releases[0].id": ["", "../x", "22" * 15, "G" * 32],
+            "releases[0].number": [0],
+            "releases[1].number": [1],
+            "releases[1].published": [-1, MOMENT_MAX_MS + 1],
+            "releases[1].restores": ["", "5f1e"],
+            "releases[0].datasets.trips.url": ["", "s3://ada:secret@lake/trips"],
+            "releases[0].datasets.trips.jobId": _NO_JOB,
+            "releases[0].datasets.trips.manifest": ["ab" * 31, "../x"],
+            "releases[0].datasets.trips.hold": ["quarter-1", "../x"],
+        },
+        text="nonce",
+    ),
 ]
 FILES = [one for one in FORMATS if one.kind is not None]
 OWN = [one for one in FORMATS if one.own is not None]
@@ -1347,7 +1447,7 @@ def test_every_format_of_ours_is_defined_in_its_room_and_has_a_golden_file() -> 
         for path in (ROOT / "src").rglob("*.py")
         for name in re.findall(r"[\"'](magicfs\.[a-z-]+/[0-9]+)[\"']", path.read_text())
     }
-    guests = {FILE_LIST_FORMAT: "classic"}
+    guests = {FILE_LIST_FORMAT: "classic", OPERATION_FORMAT: "watch", RELEASE_FORMAT: "releases"}
     for name, room in named:
         assert room == ROOT / "src" / "magicfs" / guests.get(name, "formats")
     assert {name for name, _ in named} == {one.own for one in OWN}
