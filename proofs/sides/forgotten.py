@@ -140,7 +140,7 @@ class Days:
             require(self.all() == before, options)
             return
         self.published += 1
-        if options.get("mode") == "overwrite" and "keep" not in options:
+        if options.get("mode") == "overwrite":
             self.published = 1
         require(report.files == 1, (options, report))
         require(list(self.files().values()) == [b"row\n"] * self.published, options)

@@ -21,7 +21,6 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.committers import registry
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.read import files_of_dataset
 from magicfs.errors import (
     CommitDenied,
     FormatError,
@@ -33,6 +32,7 @@ from magicfs.errors import (
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.past.expire import expire_kept
+from magicfs.past.earlier_files import files_as_of
 from magicfs.protocol import paths
 from magicfs.releases import holds, publish
 from magicfs.releases.publish import Wanted
@@ -123,9 +123,8 @@ class Marts:
         found = set()
         for member in one.members:
             place = self.place(member.location.key)
-            files = place.run(files_of_dataset, False, f"job:{member.job_id}")
-            for key in files:
-                body = place.run(_body, paths.join(member.location.key, key))
+            for file in place.run(files_as_of, f"job:{member.job_id}").values():
+                body = place.run(_body, paths.join(member.location.key, file.key))
                 found.add(body.decode())
         return found
 

@@ -56,11 +56,6 @@ def bodies(scene: JobScene, as_of: str) -> list[bytes]:
     return scene.elsewhere(read)
 
 
-def aside(scene: JobScene) -> list[bytes]:
-    prefix = f"{DEST}/_magicfs/kept/"
-    return sorted(body for key, (body, *_) in scene.objects().items() if key.startswith(prefix))
-
-
 def jobs(*days_ago: float) -> list[LoggedJob]:
     return [
         LoggedJob(job_id=f"j{number}", mode="append", committed_ms=NOON - int(days * DAY_MS), files=1, size=1)
@@ -180,7 +175,7 @@ class TestJobsThatKeepByRule:
         scene.elsewhere(forge)
         with pytest.raises(FormatError, match=r"kept\.rule.*did you mean last"):
             expire(scene, days=9)
-        assert (aside(scene), scene.bodies()) == ([b"1"], [b"2"])
+        assert (scene.aside(), scene.bodies()) == ([b"1"], [b"2"])
 
     def test_every_verb_that_replaces_takes_a_rule(self, scene: JobScene) -> None:
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
@@ -367,14 +362,14 @@ class TestFilesAside:
         scene.published({"p=2/b.bin": b"4"}, mode="overwrite_partitions")
         done = expire(scene, days=9)
         assert (done.files, done.keeping) == (0, 1)
-        assert (aside(scene), bodies(scene, first.id)) == ([b"1"], [b"1", b"2"])
+        assert (scene.aside(), bodies(scene, first.id)) == ([b"1"], [b"1", b"2"])
         assert sorted(scene.filesystem.cat_file(one.url) for one in at.files(as_of="v1")) == [b"1", b"2"]
         at.rollback("v1", keep=None)
         assert bodies(scene, at.history(limit=1)[0].job_id) == [b"1", b"2"]
         scene.published({"p=9/a.bin": b"5"}, mode="overwrite")
         assert at.untag("v1")
         done = expire(scene, days=9)
-        assert (done.files, done.keeping, aside(scene), scene.bodies()) == (2, 0, [], [b"5"])
+        assert (done.files, done.keeping, scene.aside(), scene.bodies()) == (2, 0, [], [b"5"])
 
     def test_what_a_tag_holds_in_place_and_a_job_moves_aside(self, scene: JobScene) -> None:
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
@@ -385,7 +380,7 @@ class TestFilesAside:
         assert bodies(scene, first.id) == [b"1", b"2"]
         assert at.untag("v1")
         expire(scene, days=9)
-        assert (pointer_of(scene).keeping, aside(scene), scene.bodies()) == ((), [], [b"3"])
+        assert (pointer_of(scene).keeping, scene.aside(), scene.bodies()) == ((), [], [b"3"])
 
     def test_a_tag_that_is_gone_takes_nothing_from_a_promise(self, scene: JobScene) -> None:
         first = scene.published({"p=1/a.bin": b"1"})
@@ -406,10 +401,10 @@ class TestFilesAside:
         third = scene.published({"a.bin": b"3"}, mode="overwrite", keep=keep)
         dataset(scene).tag("audited", first.id)
         done = expire(scene, days=9)
-        assert (done.jobs, aside(scene)) == ((third.id,), [b"1"])
+        assert (done.jobs, scene.aside()) == ((third.id,), [b"1"])
         assert bodies(scene, first.id) == [b"1"]
         with pytest.raises(ObjectNotFound):
             bodies(scene, second.id)
         dataset(scene).untag("audited")
         assert expire(scene, days=9).jobs == (second.id,)
-        assert (aside(scene), scene.bodies()) == ([], [b"3"])
+        assert (scene.aside(), scene.bodies()) == ([], [b"3"])
