@@ -90,7 +90,7 @@ PAST_MUTANTS: Final = (
         _PAST,
         "if lost := [key for key in restored if paths.join(look.destination, key) in self.going]:",
         "if lost := []:",
-        beside=(("rollback", "expire"),),
+        beside=(("rollback in place", "expire"),),
     ),
     WrongPast(
         "a rollback is refused what another job keeps for longer",
@@ -168,7 +168,7 @@ PAST_MUTANTS: Final = (
         _EXPIRE,
         "await _refuse_rollbacks(engine, location)",
         "pass",
-        beside=(("rollback", "expire"),),
+        beside=(("rollback in place", "expire"),),
     ),
     WrongPast(
         "an expiry marks nothing",
