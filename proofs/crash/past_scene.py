@@ -259,6 +259,8 @@ class PastScene:
         if done and self.deed == "expire":
             self._check_gone(self.over)
         self.violations += [f"{name} was to be kept" for name in kept if not self.there(name)]
+        if self.keeps_versions and (copies := [key for key in self.world.objects if _is_aside(key)]):
+            self.violations.append(f"{copies} lie aside, where versions are kept")
         self.check_listing()
         marked = f"{DESTINATION}/_SUCCESS" in self.world.objects
         if marked == (self.seen_new and self.deed == "unmarked"):
