@@ -209,7 +209,9 @@ def test_replaced_files_that_a_dataset_above_keeps_are_refused_by_name(lake: Lak
 
 
 @pytest.mark.parametrize("mode", DELETING)
-def test_replaced_files_that_a_dataset_above_has_moved_aside_are_in_nobodys_way(lake: Lake, mode: str) -> None:
+def test_replaced_files_that_a_dataset_above_has_moved_aside_are_in_nobodys_way(
+    lake: Lake, mode: str
+) -> None:
     first = lake.publish("d", "sub/p=1/a.txt")
     lake.publish("d", "b.txt", mode="overwrite", keep="7d")
     lake.publish("d/sub", "p=1/new.txt", mode=mode)

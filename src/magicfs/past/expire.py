@@ -274,9 +274,7 @@ async def _kept(engine: Engine, location: Location, pointer: Pointer, over: Coll
     return _Kept(by_job, frozenset(over), shown, Staying(destination, longer))
 
 
-async def _still_there(
-    engine: Engine, destination: str, kept: _Kept, begun: set[str]
-) -> list[OldObject]:
+async def _still_there(engine: Engine, destination: str, kept: _Kept, begun: set[str]) -> list[OldObject]:
     """What is due, without what was moved aside, or deleted by an earlier call that has ``begun`` with a job."""
     due = kept.due()
     deleted = {one.key for one in kept.of(begun & kept.by_job.keys())}

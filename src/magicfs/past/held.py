@@ -244,9 +244,7 @@ async def _going(engine: Engine, location: Location, seen: Pointer) -> list[OldO
     view = await chain.view(engine.store, location.key, READING)
     shown = {paths.join(location.key, key) for key in (view.files if view else ())}
     stays = Staying(location.key, longer)
-    return [
-        one for job in seen.expiring for one in lists[job] if one.key not in shown and not stays.has(one)
-    ]
+    return [one for job in seen.expiring for one in lists[job] if one.key not in shown and not stays.has(one)]
 
 
 async def _put(engine: Engine, location: Location, conditions: Conditions, ours: Keeping) -> Pointer:
