@@ -31,8 +31,8 @@ from magicfs.errors import (
 )
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
-from magicfs.past.expire import expire_kept
 from magicfs.past.earlier_files import files_as_of
+from magicfs.past.expire import expire_kept
 from magicfs.protocol import paths
 from magicfs.releases import holds, publish
 from magicfs.releases.publish import Wanted

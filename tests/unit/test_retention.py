@@ -17,6 +17,7 @@ from magicfs.past import held
 from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.past.expire import ExpireReport, expire_kept
 from magicfs.past.retention import Keep, in_order
+from magicfs.past.tags import set_tag
 from magicfs.protocol import paths
 from proofs.scenes.job_scene import JobScene
 
@@ -408,3 +409,29 @@ class TestFilesAside:
         dataset(scene).untag("audited")
         assert expire(scene, days=9).jobs == (second.id,)
         assert (scene.aside(), scene.bodies()) == ([], [b"3"])
+
+    def test_a_tag_that_comes_between_the_look_and_the_mark(self, scene: JobScene, monkeypatch: Any) -> None:
+        from magicfs.past import expire as module
+
+        first = scene.published({"a.bin": b"1"})
+        scene.published({"a.bin": b"2"}, mode="overwrite", keep="1h")
+        real, asked = module.change_keeping, list[bool]()
+
+        async def late(*given: Any) -> Any:
+            if not asked:
+                asked.append(True)
+                destination = open_destination(scene.url, None, scene.filesystem)
+                await set_tag(
+                    destination.engine, destination.location, name="v", as_of=first.id, move=False, keep=True
+                )
+            return await real(*given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "change_keeping", late)
+            assert expire(scene, days=9).files == 0
+        for _ in range(2):
+            assert expire(scene, days=9).files == 0
+            assert (scene.aside(), bodies(scene, first.id)) == ([b"1"], [b"1"])
+        dataset(scene).untag("v")
+        expire(scene, days=9)
+        assert (scene.aside(), pointer_of(scene).keeping) == ([], ())

@@ -1,8 +1,8 @@
 """Deleting replaced files whose time is over.
 
 What is going to be deleted is marked in the pointer first, and only then looked at: whether it is shown
-again, by a rollback, or kept for longer by another job, a tag or a release. A rollback looks in the opposite order, so of the two
-at least one sees the other (``magicfs.past.extension``). A mark stays until all is deleted: who dies in
+again, by a rollback, or kept for longer by another job, a tag or a release. A
+rollback looks in the opposite order, so of the two at least one sees the other (``magicfs.past.extension``). A mark stays until all is deleted: who dies in
 between leaves a part of the files, and the next call deletes the rest. It stays, too, as long as some of the
 files are shown: no job deletes what an earlier one has promised, so it is for a later call to do. And it
 stays as long as a tag or a release keeps one that the job has moved aside: only the job says where that lies.
@@ -275,7 +275,9 @@ async def _kept(engine: Engine, location: Location, pointer: Pointer, over: Coll
 
 
 async def _still_there(engine: Engine, destination: str, kept: _Kept, begun: set[str]) -> list[OldObject]:
-    """What is due, without what was moved aside, or deleted by an earlier call that has ``begun`` with a job."""
+    """What is due, without what others have moved aside. Of jobs that an earlier call has ``begun`` with,
+    without what that has deleted.
+    """
     due = kept.due()
     deleted = {one.key for one in kept.of(begun & kept.by_job.keys())}
     doubtful = (deleted | kept.moved(destination)) & due.keys()
