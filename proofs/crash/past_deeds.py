@@ -55,12 +55,12 @@ Deed = Literal[
     "rewrite",
     "rewrite that keeps",
 ]
-"""What is done: a rollback to the first job; one whose files lie where they were; one to the
-second that keeps what it replaces; one to files that an expiry has marked, which died, and that another job keeps for longer; one of one partition to
-the first job, and one to the second while another partition stays as it is; an expiry; one after a
-rollback has shown the files again; a job that replaces and keeps; one that replaces a partition which a
-rollback has shown again; one that writes no ``_SUCCESS``; a drop of a partition; one of files that an earlier
-job keeps; a rewrite of what is shown; one that keeps the old files.
+"""What is done: a rollback to the first job; one whose files lie where they were; one to the second that
+keeps what it replaces; one to files that an expiry has marked, which died, and that another job keeps for
+longer; one of one partition to the first job, and one to the second while another partition stays as it is;
+an expiry; one after a rollback has shown the files again; a job that replaces and keeps; one that replaces a
+partition which a rollback has shown again; one that writes no ``_SUCCESS``; a drop of a partition; one of
+files that an earlier job keeps; a rewrite of what is shown; one that keeps the old files.
 """
 EXPIRES: Final = ("expire", "expire what is shown")
 AFTER_ROLLBACK: Final = (

@@ -16,6 +16,7 @@ from magicfs.manifests.chain import READING
 from magicfs.past import held
 from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.past.expire import ExpireReport, expire_kept
+from magicfs.past.keeping import change_keeping
 from magicfs.past.retention import Keep, in_order
 from magicfs.past.tags import set_tag
 from magicfs.protocol import paths
@@ -411,11 +412,9 @@ class TestFilesAside:
         assert (scene.aside(), scene.bodies()) == ([], [b"3"])
 
     def test_a_tag_that_comes_between_the_look_and_the_mark(self, scene: JobScene, monkeypatch: Any) -> None:
-        from magicfs.past import expire as module
-
         first = scene.published({"a.bin": b"1"})
         scene.published({"a.bin": b"2"}, mode="overwrite", keep="1h")
-        real, asked = module.change_keeping, list[bool]()
+        real, asked = change_keeping, list[bool]()
 
         async def late(*given: Any) -> Any:
             if not asked:
@@ -427,7 +426,7 @@ class TestFilesAside:
             return await real(*given)
 
         with monkeypatch.context() as patched:
-            patched.setattr(module, "change_keeping", late)
+            patched.setattr("magicfs.past.expire.change_keeping", late)
             assert expire(scene, days=9).files == 0
         for _ in range(2):
             assert expire(scene, days=9).files == 0

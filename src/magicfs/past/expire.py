@@ -1,11 +1,12 @@
 """Deleting replaced files whose time is over.
 
 What is going to be deleted is marked in the pointer first, and only then looked at: whether it is shown
-again, by a rollback, or kept for longer by another job, a tag or a release. A
-rollback looks in the opposite order, so of the two at least one sees the other (``magicfs.past.extension``). A mark stays until all is deleted: who dies in
-between leaves a part of the files, and the next call deletes the rest. It stays, too, as long as some of the
-files are shown: no job deletes what an earlier one has promised, so it is for a later call to do. And it
-stays as long as a tag or a release keeps one that the job has moved aside: only the job says where that lies.
+again, by a rollback, or kept for longer by another job, a tag or a release. A rollback looks in the opposite
+order, so of the two at least one sees the other (``magicfs.past.extension``). A mark stays until all is
+deleted: who dies in between leaves a part of the files, and the next call deletes the rest. It stays, too, as
+long as some of the files are shown: no job deletes what an earlier one has promised, so it is for a later
+call to do. And it stays as long as a tag or a release keeps one that the job has moved aside: only the job
+says where that lies.
 
 Before each request that deletes, the marks are looked at again. A call that stood still may find that another
 one has deleted the files, and that a job has published their names again; then it begins from the start.
