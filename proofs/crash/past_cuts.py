@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 from magicfs.protocol.ids import JobId
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.crash.log_cuts import TRIALS, hunt_log, play_log
-from proofs.crash.past_deeds import A_AND_B, AFTER_ROLLBACK, DEEDS, C, D, Deed, outcome_of, own_files
+from proofs.crash.past_deeds import A_AND_B, DEEDS, IN_PLACE, C, D, Deed, outcome_of, own_files
 from proofs.crash.past_programs import publish
 from proofs.crash.past_scene import PastScene
 from proofs.crash.patching import patched
@@ -38,7 +38,7 @@ MODELS: Final = ("full", "local")
 """A store with If-Match, and one without."""
 VERSIONS: Final = "versions"
 """A bucket that keeps versions."""
-OF_VERSIONS: Final = tuple(one for one in DEEDS if one not in AFTER_ROLLBACK)
+OF_VERSIONS: Final = tuple(one for one in DEEDS if one not in IN_PLACE)
 """What is done there: a rollback leaves copies, and shows nothing again that somebody has promised."""
 _DELETES: Final = "delete_all_matching"
 _WISHES: Final = ("forward", "back", "again")
@@ -51,6 +51,7 @@ _DEEDS: Final[dict[Other, Deed]] = {
 }
 PAST_MEETINGS: Final[tuple[Meeting, ...]] = (
     *(("rollback", other) for other in get_args(Other)),
+    *(("rollback in place", other) for other in ("overwrite", "expire", "tag")),
     *(
         ("rollback of a partition", other)
         for other in ("append", "overwrite", "rollback", "expire", "compact", "recover")

@@ -20,6 +20,7 @@ __all__ = [
     "EXPIRES",
     "FIRST",
     "FOURTH",
+    "IN_PLACE",
     "JOBS",
     "KEEPS",
     "NEIGHBOURS",
@@ -39,6 +40,7 @@ __all__ = [
 
 Deed = Literal[
     "rollback",
+    "rollback in place",
     "rollback that keeps",
     "rollback to what is marked",
     "rollback of a partition",
@@ -53,12 +55,12 @@ Deed = Literal[
     "rewrite",
     "rewrite that keeps",
 ]
-"""What is done: a rollback to the first job; one to the second that keeps what it replaces; one to
-files that an expiry has marked, which died, and that another job keeps for longer; one of one partition to
-the first job, and one to the second while another partition stays as it is; an expiry; one after a
-rollback has shown the files again; a job that replaces and keeps; one that replaces a partition which a
-rollback has shown again; one that writes no ``_SUCCESS``; a drop of a partition; one of files that an earlier
-job keeps; a rewrite of what is shown; one that keeps the old files.
+"""What is done: a rollback to the first job; one whose files lie where they were; one to the second that
+keeps what it replaces; one to files that an expiry has marked, which died, and that another job keeps for
+longer; one of one partition to the first job, and one to the second while another partition stays as it is;
+an expiry; one after a rollback has shown the files again; a job that replaces and keeps; one that replaces a
+partition which a rollback has shown again; one that writes no ``_SUCCESS``; a drop of a partition; one of
+files that an earlier job keeps; a rewrite of what is shown; one that keeps the old files.
 """
 EXPIRES: Final = ("expire", "expire what is shown")
 AFTER_ROLLBACK: Final = (
@@ -68,6 +70,8 @@ AFTER_ROLLBACK: Final = (
     "rollback of a partition beside what stays",
     "drop what is promised",
 )
+IN_PLACE: Final = ("rollback in place", *AFTER_ROLLBACK)
+"""Before these what is replaced stays where it was, as for readers of plain paths."""
 KEEPS: Final = ("rollback that keeps", "keep", "rewrite that keeps")
 DROPS: Final = ("drop", "drop what is promised")
 REWRITES: Final = ("rewrite", "rewrite that keeps")
@@ -79,6 +83,7 @@ JOBS: Final = tuple(JobId(f"0000000{number}-8a4b-4f0e-9d5a-0c1b2a3d4e5f") for nu
 FOURTH: Final = JobId("0000000d-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
 ROLLBACKS: Final[dict[Deed, dict[str, Any]]] = {
     "rollback": {"to": f"job:{JOBS[0]}"},
+    "rollback in place": {"to": f"job:{JOBS[0]}"},
     "rollback that keeps": {"to": f"job:{JOBS[1]}", "keep_ms": 7 * DAY_MS},
     "rollback to what is marked": {"to": f"job:{JOBS[0]}"},
     "rollback of a partition": {"to": f"job:{JOBS[0]}", "partitions": (PARTITION,)},
@@ -108,7 +113,7 @@ D: Final = named(("p=0/d.bin",), JOBS[2])
 def outcome_of(deed: Deed, job: JobId, old: frozenset[str]) -> frozenset[str]:
     """What readers of manifests see afterwards."""
     match deed:
-        case "rollback" | "rollback to what is marked":
+        case "rollback" | "rollback in place" | "rollback to what is marked":
             return A_AND_B
         case "rollback that keeps":
             return C

@@ -30,10 +30,11 @@ async def publish(
     files: tuple[str, ...],
     *,
     keep_days: int = 0,
+    in_place: bool = False,
     success_marker: bool = True,
 ) -> JobReport:
     """A job of one task, in one process."""
-    keep = Keep(ms=keep_days * DAY_MS or None)
+    keep = Keep(ms=keep_days * DAY_MS or None, in_place=in_place and keep_days > 0)
     context = _context(job, mode).asked(keep=keep, success_marker=success_marker)
     committer = registry.make("magic", context, process.engine)
     setup = await committer.setup_job()

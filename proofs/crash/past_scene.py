@@ -38,6 +38,7 @@ from proofs.crash.past_deeds import (
     EXPIRES,
     FIRST,
     FOURTH,
+    IN_PLACE,
     JOBS,
     KEEPS,
     NEIGHBOURS,
@@ -136,7 +137,9 @@ class PastScene:
             (JOBS[2], "overwrite_partitions", ("p=0/d.bin",), 7),
         ):
             earlier = self.process("earlier")
-            outcome = await earlier.play(publish(earlier, job, mode, files, keep_days=days))  # type: ignore[arg-type]
+            outcome = await earlier.play(
+                publish(earlier, job, mode, files, keep_days=days, in_place=self.deed in IN_PLACE)  # type: ignore[arg-type]
+            )
             assert outcome.error is None, outcome
 
     async def _show_again(self) -> None:
@@ -147,7 +150,7 @@ class PastScene:
     async def _mark(self) -> None:
         """A job keeps the files once more, and an expiry dies that has marked the first promise."""
         earlier = self.process("earlier")
-        job = publish(earlier, FOURTH, "overwrite", ("p=0/e.bin",), keep_days=7)
+        job = publish(earlier, FOURTH, "overwrite", ("p=0/e.bin",), keep_days=7, in_place=True)
         outcome = await earlier.play(job)
         assert outcome.error is None, outcome
         pointer = f"{DESTINATION}/_magicfs/current"
@@ -256,6 +259,8 @@ class PastScene:
         if done and self.deed == "expire":
             self._check_gone(self.over)
         self.violations += [f"{name} was to be kept" for name in kept if not self.there(name)]
+        if self.keeps_versions and (copies := [key for key in self.world.objects if _is_aside(key)]):
+            self.violations.append(f"{copies} lie aside, where versions are kept")
         self.check_listing()
         marked = f"{DESTINATION}/_SUCCESS" in self.world.objects
         if marked == (self.seen_new and self.deed == "unmarked"):
@@ -274,14 +279,15 @@ class PastScene:
         return {one["jobId"] for one in document_of(pointer.body).get("keeping", ())}
 
     def check_listing(self) -> None:
-        """Nothing is listed but what is shown; nothing is left of any work."""
+        """Nothing is listed but what is shown, or kept in place; nothing is left of any work."""
         _, shown = self.view()
+        kept = self.promised | self.over if self.deed in IN_PLACE else frozenset()
         listed = {
             paths.relative_to(key, DESTINATION)
             for key in self.world.objects
             if paths.is_under(key, DESTINATION) and paths.is_visible(key, DESTINATION)
         }
-        if more := listed - shown:
+        if more := listed - shown - kept:
             self.violations.append(f"{sorted(more)} is listed, which nobody shows")
         if missing := shown - listed:
             self.violations.append(f"{sorted(missing)} is not there")

@@ -62,7 +62,7 @@ PAST_MUTANTS: Final = (
         _PAST,
         "return not (promises_again and relative in shown) and one.etag.strip('\"') == held.get(one.key)",
         "return False",
-        ("keep", "rollback"),
+        ("keep", "rollback", "rollback in place"),
     ),
     WrongPast(
         "a job that keeps nothing deletes what is promised and shown again",
@@ -90,7 +90,7 @@ PAST_MUTANTS: Final = (
         _PAST,
         "if lost := [key for key in restored if paths.join(look.destination, key) in self.going]:",
         "if lost := []:",
-        beside=(("rollback", "expire"),),
+        beside=(("rollback in place", "expire"),),
     ),
     WrongPast(
         "a rollback is refused what another job keeps for longer",
@@ -104,7 +104,7 @@ PAST_MUTANTS: Final = (
         _PAST,
         "job.output.restored = await facts.read_restored(job.engine, job.context, job.job)",
         "job.output.restored = {}",
-        ("rollback",),
+        ("rollback in place",),
     ),
     WrongPast(
         "what a job keeps is deleted all the same",
@@ -151,8 +151,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "an expiry takes what is kept for longer",
         _EXPIRE,
-        "return begun | await _over_by_store(engine.store, location.key, due, now_ms)",
-        "return {one.job_id for one in keeping}",
+        "return (begun | rules.keys()) - await held(engine, location, pointer, rules, keep)",
+        "return {one.job_id for one in pointer.keeping}",
         ("expire",),
     ),
     WrongPast(
@@ -168,13 +168,13 @@ PAST_MUTANTS: Final = (
         _EXPIRE,
         "await _refuse_rollbacks(engine, location)",
         "pass",
-        beside=(("rollback", "expire"),),
+        beside=(("rollback in place", "expire"),),
     ),
     WrongPast(
         "an expiry marks nothing",
         _EXPIRE,
-        "replace(one, expires=True) if one.job_id in over else one for one in keeping",
-        "one for one in keeping",
+        "return [replace(one, expires=True) if one.job_id in over else one for one in keeping]",
+        "return list(keeping)",
         ("expire",),
         (("rollback", "expire"),),
     ),
@@ -211,15 +211,15 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a rollback forgets what it was told to keep",
         _ROLLBACK,
-        "keep=Keep(ms=keep_ms, in_place=keep_in_place),",
-        "keep=Keep(),",
+        "keep=await keep_of(engine, location, keep_ms, in_place=keep_in_place, rule=keep_rule),",
+        "keep=JobOptions(committer='magic', mode='overwrite').keep,",
         ("rollback that keeps",),
     ),
     WrongPast(
         "a drop forgets its run",
         "magicfs.past.drop",
-        'committer="magic", mode="drop", run_id=run_id, keep=Keep(ms=keep_ms, in_place=keep_in_place)',
-        'committer="magic", mode="drop", keep=Keep(ms=keep_ms, in_place=keep_in_place)',
+        'options=JobOptions(committer="magic", mode="drop", run_id=run_id, keep=keep),',
+        'options=JobOptions(committer="magic", mode="drop", keep=keep),',
         ("drop",),
     ),
     WrongPast(
@@ -261,8 +261,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "what is kept by its version stays beside the new files",
         _PAST,
-        "job.deleted = [one for one in job.old if one.version]",
-        "job.deleted = []",
+        "job.deleted = [one for one in old if not one.in_place]",
+        "job.deleted = [one for one in old if one.aside]",
         ("keep",),
         model="versions",
     ),

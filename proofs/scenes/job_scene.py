@@ -105,6 +105,11 @@ class JobScene:
         """The contents of all data, sorted."""
         return sorted(self.data().values())
 
+    def aside(self) -> list[bytes]:
+        """The contents of all files that jobs have moved aside, sorted."""
+        start = f"{paths.prefix_of(self.destination)}_magicfs/kept/"
+        return sorted(body for key, (body, *_) in self.objects().items() if key.startswith(start))
+
     def uploads(self) -> list[tuple[str, str]]:
         """Key and id of every pending upload."""
         all_ended()

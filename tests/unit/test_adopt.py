@@ -110,33 +110,40 @@ class TestManifest:
             f"{plain.url}: adopt could not recover {one}" for one in report.lost
         ]
 
+    @pytest.mark.parametrize("in_place", [True, False])
     @pytest.mark.parametrize("which", [0, 1, 2])
-    def test_what_jobs_have_replaced_for_certain_does_not_come_back(self, scene: JobScene, which: int):
-        """Those above the lost one and itself; those below may have been undone by a rollback."""
-        how: dict[str, Any] = {"mode": "overwrite_partitions", "keep": "7d"}
+    def test_what_jobs_have_replaced_for_certain_does_not_come_back(
+        self, scene: JobScene, which: int, in_place: bool
+    ):
+        """Those above the lost one and itself; those below that stay in place may have been undone by a
+        rollback.
+        """
+        how: dict[str, Any] = {"mode": "overwrite_partitions", "keep": "7d", "keep_in_place": in_place}
         jobs = [scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})]
         jobs += [scene.published({f"p={n}/a.bin": b"%d" % (n + 2)}, **how) for n in (1, 2)]
         lose(scene, jobs[which])
         report = adopt(scene)
-        back = [b"1"] if which == 2 else []
+        back = [b"1"] if which == 2 and in_place else []
         assert shown(scene) == [*back, b"3", b"4"]
         assert len(report.kept) == len(back)
         assert any("magicfs drop" in one for one in report.lost) == bool(back)
-        assert len(scene.data()) == 4, "nothing was deleted"
+        assert sorted(scene.bodies() + scene.aside()) == [b"1", b"2", b"3", b"4"], "nothing was deleted"
 
-    def test_files_that_a_lost_rollback_has_shown_again_stay(self, scene: JobScene):
+    @pytest.mark.parametrize("in_place", [True, False])
+    def test_files_that_a_lost_rollback_has_shown_again_stay(self, scene: JobScene, in_place: bool):
         first = scene.published({"a.bin": b"1"})
-        scene.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
+        scene.published({"b.bin": b"2"}, mode="overwrite", keep="7d", keep_in_place=in_place)
         back = magicfs.Dataset(scene.url, filesystem=scene.filesystem).rollback(to=first.id, keep="7d")
         assert shown(scene) == [b"1"]
         scene.delete(f"_magicfs/{back.job_id}.json")
         report = adopt(scene)
         assert shown(scene) == [b"1"]
-        assert len(report.kept) == 1
+        assert len(report.kept) == int(in_place), "of what lies aside the rollback made copies"
 
-    def test_a_list_of_kept_files_that_is_lost_too(self, plain: JobScene):
+    @pytest.mark.parametrize("in_place", [True, False])
+    def test_a_list_of_kept_files_that_is_lost_too(self, plain: JobScene, in_place: bool):
         plain.published({"a.bin": b"1"})
-        keeps = plain.published({"b.bin": b"2"}, mode="overwrite", keep="7d")
+        keeps = plain.published({"b.bin": b"2"}, mode="overwrite", keep="7d", keep_in_place=in_place)
         [name] = [one for one in plain.below(f"_magicfs/{keeps.id}/") if "/kept-" in one]
         plain.put(name, b"[]")
         plain.put("stranger.bin", b"?")
@@ -145,7 +152,8 @@ class TestManifest:
         lose(plain, keeps)
         report = adopt(plain)
         assert any("which files were kept" in one for one in report.lost)
-        assert shown(plain) == plain.bodies() == [b"1", b"2", b"?"]
+        assert shown(plain) == plain.bodies() == [*([b"1"] if in_place else []), b"2", b"?"]
+        assert plain.aside() == ([] if in_place else [b"1"])
 
     def test_a_run_that_was_lost_is_not_published_again(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"}, run_id="monday")

@@ -199,7 +199,7 @@ def test_files_of_a_dataset_above_are_refused_by_name(lake: Lake, mode: str) -> 
 @pytest.mark.parametrize("mode", DELETING)
 def test_replaced_files_that_a_dataset_above_keeps_are_refused_by_name(lake: Lake, mode: str) -> None:
     first = lake.publish("d", "sub/p=1/a.txt")
-    lake.publish("d", "b.txt", mode="overwrite", keep="1s")
+    lake.publish("d", "b.txt", mode="overwrite", keep="1s", keep_in_place=True)
     reason = r"memory://bucket/d is another dataset, which keeps replaced files here .* d/sub/p=1/a"
     with pytest.raises((UsageError, CommitDenied), match=reason):
         lake.publish("d/sub", "p=1/new.txt", mode=mode)
@@ -208,9 +208,20 @@ def test_replaced_files_that_a_dataset_above_keeps_are_refused_by_name(lake: Lak
     assert lake.data() == {"d/sub/p=1/a.txt"}
 
 
+@pytest.mark.parametrize("mode", DELETING)
+def test_replaced_files_that_a_dataset_above_has_moved_aside_are_in_nobodys_way(
+    lake: Lake, mode: str
+) -> None:
+    first = lake.publish("d", "sub/p=1/a.txt")
+    lake.publish("d", "b.txt", mode="overwrite", keep="7d")
+    lake.publish("d/sub", "p=1/new.txt", mode=mode)
+    above = magicfs.Dataset(lake.url("d"), filesystem=lake.filesystem)
+    assert [one.key.rpartition("/")[2][:2] for one in above.files(as_of=f"job:{first.id}")] == ["a-"]
+
+
 def test_replaced_files_of_a_dataset_above_are_no_matter_once_they_expire(lake: Lake) -> None:
     lake.publish("d", "sub/a.txt", "sub/e.txt")
-    lake.publish("d", "b.txt", mode="overwrite", keep="1s")
+    lake.publish("d", "b.txt", mode="overwrite", keep="1s", keep_in_place=True)
     destination = open_destination(lake.url("d"), None, lake.filesystem)
     destination.run(expire_kept, now_ms=int(time.time() * 1000) + 60_000)
     lake.publish("d/sub", "new.txt", mode="overwrite")

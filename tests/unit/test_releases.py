@@ -123,8 +123,7 @@ class Marts:
         found = set()
         for member in one.members:
             place = self.place(member.location.key)
-            files = place.run(files_as_of, f"job:{member.job_id}")
-            for file in files.values():
+            for file in place.run(files_as_of, f"job:{member.job_id}").values():
                 body = place.run(_body, paths.join(member.location.key, file.key))
                 found.add(body.decode())
         return found
@@ -379,6 +378,55 @@ class TestKeeping:
         marts.expire_datasets()
         assert (marts.data(), marts.seen()) == (["5", "5"], {"5"})
         assert len(marts.entries()) == 2
+
+    def test_what_a_job_moves_aside_stays_as_long_as_a_release_names_it(self, marts: Marts) -> None:
+        marts.released("1")
+        for scene in marts.scenes:
+            scene.published({"p=1/a.bin": b"2"}, mode="overwrite", keep="1s")
+            assert scene.aside() == [b"1"]
+        for _ in range(2):
+            marts.expire_datasets()
+            assert marts.seen() == {"1"}
+        marts.released("3")
+        assert marts.sweep() == 2
+        marts.expire_datasets()
+        assert (marts.seen(), [scene.aside() for scene in marts.scenes]) == ({"3"}, [[], []])
+
+    def test_a_publication_that_lies_aside_can_be_released(self, marts: Marts) -> None:
+        jobs = marts.publish("1")
+        for scene in marts.scenes:
+            scene.published({"p=1/a.bin": b"2"}, mode="overwrite", keep="1d")
+        release = marts.release()
+        for scene, job in zip(marts.scenes, jobs, strict=True):
+            release.add(scene.url, f"job:{job}")
+        release.commit()
+        for _ in range(2):
+            marts.expire_datasets()
+            assert marts.seen() == {"1"}
+        marts.released("3")
+        marts.sweep()
+        marts.expire_datasets()
+        assert [scene.aside() for scene in marts.scenes] == [[], []]
+
+    def test_what_is_being_deleted_aside_is_not_released(
+        self, marts: Marts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jobs = marts.publish("1")
+        for scene in marts.scenes:
+            scene.published({"p=1/a.bin": b"2"}, mode="overwrite", keep="1s")
+
+        async def dies(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr("magicfs.past.aside.delete", dies)
+            marts.expire_datasets()
+        release = marts.release()
+        release.add(marts.sales.url, f"job:{jobs[0]}")
+        with pytest.raises(ObjectNotFound, match="being deleted"):
+            release.commit()
+        marts.expire_datasets()
+        assert [scene.aside() for scene in marts.scenes] == [[], []]
 
     def test_holds_of_files_that_are_still_shown_do_not_pile_up(self, marts: Marts) -> None:
         marts.publish("1")

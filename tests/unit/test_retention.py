@@ -16,7 +16,9 @@ from magicfs.manifests.chain import READING
 from magicfs.past import held
 from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.past.expire import ExpireReport, expire_kept
+from magicfs.past.keeping import change_keeping
 from magicfs.past.retention import Keep, in_order
+from magicfs.past.tags import set_tag
 from magicfs.protocol import paths
 from proofs.scenes.job_scene import JobScene
 
@@ -175,18 +177,19 @@ class TestJobsThatKeepByRule:
         scene.elsewhere(forge)
         with pytest.raises(FormatError, match=r"kept\.rule.*did you mean last"):
             expire(scene, days=9)
-        assert scene.bodies() == [b"1", b"2"]
+        assert (scene.aside(), scene.bodies()) == ([b"1"], [b"2"])
 
     def test_every_verb_that_replaces_takes_a_rule(self, scene: JobScene) -> None:
         first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
         keep = Keep(within="1h", last=3)
         dropped = dataset(scene).drop(partitions="p=1", keep=keep)
         assert expire(scene, days=9).jobs == ()
-        dataset(scene).rollback(first.id, keep=keep)
-        assert bodies(scene, first.id) == [b"1", b"2"]
+        back = dataset(scene).rollback(first.id, keep=keep)
+        assert bodies(scene, first.id) == bodies(scene, back.job_id) == [b"1", b"2"]
         scene.published({"c.bin": b"3"}, mode="overwrite", keep=keep)
-        assert (dropped.job_id is not None, expire(scene, days=9).jobs) == (True, ())
-        assert bodies(scene, first.id) == [b"1", b"2"], "what the rollback showed is among the last three"
+        done = expire(scene, days=9)
+        assert (done.jobs, done.files) == ((dropped.job_id,), 1), "the rollback has a copy of its own"
+        assert bodies(scene, back.job_id) == [b"1", b"2"], "what the rollback showed is among the last three"
 
 
 class TestTagsThatKeep:
@@ -348,3 +351,86 @@ async def held_conditions(engine: Any) -> Any:
     from magicfs.stores.conditions import conditions_of
 
     return await conditions_of(engine.store, paths.join(DEST, "_magicfs"))
+
+
+class TestFilesAside:
+    """What tags and rules hold of the files that jobs have moved aside."""
+
+    def test_a_tag_holds_what_lies_aside_already(self, scene: JobScene) -> None:
+        first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
+        scene.published({"p=1/a.bin": b"3"}, mode="overwrite_partitions", keep="1h")
+        at = dataset(scene)
+        assert at.tag("v1", first.id, keep=True) == first.id
+        scene.published({"p=2/b.bin": b"4"}, mode="overwrite_partitions")
+        done = expire(scene, days=9)
+        assert (done.files, done.keeping) == (0, 1)
+        assert (scene.aside(), bodies(scene, first.id)) == ([b"1"], [b"1", b"2"])
+        assert sorted(scene.filesystem.cat_file(one.url) for one in at.files(as_of="v1")) == [b"1", b"2"]
+        at.rollback("v1", keep=None)
+        assert bodies(scene, at.history(limit=1)[0].job_id) == [b"1", b"2"]
+        scene.published({"p=9/a.bin": b"5"}, mode="overwrite")
+        assert at.untag("v1")
+        done = expire(scene, days=9)
+        assert (done.files, done.keeping, scene.aside(), scene.bodies()) == (2, 0, [], [b"5"])
+
+    def test_what_a_tag_holds_in_place_and_a_job_moves_aside(self, scene: JobScene) -> None:
+        first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
+        at = dataset(scene)
+        at.tag("v1", keep=True)
+        scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="1h")
+        expire(scene, days=9)
+        assert bodies(scene, first.id) == [b"1", b"2"]
+        assert at.untag("v1")
+        expire(scene, days=9)
+        assert (pointer_of(scene).keeping, scene.aside(), scene.bodies()) == ((), [], [b"3"])
+
+    def test_a_tag_that_is_gone_takes_nothing_from_a_promise(self, scene: JobScene) -> None:
+        first = scene.published({"p=1/a.bin": b"1"})
+        at = dataset(scene)
+        at.tag("v1", keep=True)
+        scene.published({"p=1/a.bin": b"3"}, mode="overwrite", keep="9d")
+        assert at.untag("v1")
+        expire(scene, days=1)
+        assert bodies(scene, first.id) == [b"1"]
+        assert at.tag("v2", first.id, keep=True) == first.id
+        expire(scene, days=99)
+        assert bodies(scene, first.id) == [b"1"]
+
+    def test_a_rule_holds_what_lies_aside(self, scene: JobScene) -> None:
+        keep = Keep(within="1h", daily=1, tagged=True)
+        first = scene.published({"a.bin": b"1"})
+        second = scene.published({"a.bin": b"2"}, mode="overwrite", keep=keep)
+        third = scene.published({"a.bin": b"3"}, mode="overwrite", keep=keep)
+        dataset(scene).tag("audited", first.id)
+        done = expire(scene, days=9)
+        assert (done.jobs, scene.aside()) == ((third.id,), [b"1"])
+        assert bodies(scene, first.id) == [b"1"]
+        with pytest.raises(ObjectNotFound):
+            bodies(scene, second.id)
+        dataset(scene).untag("audited")
+        assert expire(scene, days=9).jobs == (second.id,)
+        assert (scene.aside(), scene.bodies()) == ([], [b"3"])
+
+    def test_a_tag_that_comes_between_the_look_and_the_mark(self, scene: JobScene, monkeypatch: Any) -> None:
+        first = scene.published({"a.bin": b"1"})
+        scene.published({"a.bin": b"2"}, mode="overwrite", keep="1h")
+        real, asked = change_keeping, list[bool]()
+
+        async def late(*given: Any) -> Any:
+            if not asked:
+                asked.append(True)
+                destination = open_destination(scene.url, None, scene.filesystem)
+                await set_tag(
+                    destination.engine, destination.location, name="v", as_of=first.id, move=False, keep=True
+                )
+            return await real(*given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr("magicfs.past.expire.change_keeping", late)
+            assert expire(scene, days=9).files == 0
+        for _ in range(2):
+            assert expire(scene, days=9).files == 0
+            assert (scene.aside(), bodies(scene, first.id)) == ([b"1"], [b"1"])
+        dataset(scene).untag("v")
+        expire(scene, days=9)
+        assert (scene.aside(), pointer_of(scene).keeping) == ([], ())

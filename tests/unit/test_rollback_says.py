@@ -148,7 +148,8 @@ class TestPartitions:
 class TestSaying:
     def test_a_dry_run_changes_nothing_and_says_all(self, scene: JobScene):
         before = scene.everything()
-        report = back(scene, "good-25", dry_run=True)
+        assert back(scene, "good-25", dry_run=True).effects.lost.files == 0, "they are kept for 7 days"
+        report = back(scene, "good-25", keep=None, dry_run=True)
         assert scene.everything() == before
         assert (report.dry_run, report.published, report.job_id) == (True, False, "")
         effects = report.effects
@@ -200,13 +201,13 @@ class TestSaying:
 
         named = ("rollback", url, "--to", "monday")
         assert "takes back  tuesday" in said(*named, "--dry-run", code=1)
-        assert "--keep 7d" in said(*named, code=2)
         found = json.loads(said(*named, "--partition", "day=1", "--keep", "7d", "--json"))
         assert found["effects"]["gone"]["files"] == found["effects"]["back"]["files"] == 1
         assert found["effects"]["publications"][0]["run_id"] == "tuesday"
         assert "would drop" in said("drop", url, "--partition", "day=2", "--dry-run", code=1)
-        assert "of tuesday" not in said("drop", url, "--partition", "day=2", code=2)
         assert "for good" in said("drop", url, "--partition", "day=2", "--no-keep")
+        assert "kept        for 7d" in said(*named)
+        assert "takes back" in said(*named, "--no-keep", "--dry-run", code=1)
         assert "not allowed with" in said(*named, "--keep", "7d", "--no-keep", code=2)
 
 

@@ -36,7 +36,7 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 
-__all__ = ["first_key", "kept_by", "kept_of", "place_aside", "places_aside", "write"]
+__all__ = ["identity", "kept_by", "kept_of", "place_aside", "places_aside", "write"]
 
 _AT_ONCE: Final = 32
 _PREFIX: Final = "kept-"
@@ -54,20 +54,19 @@ async def places_aside(
     """Where those of some files lie that jobs have moved aside; all by keys relative to the destination."""
     seen = await chain.read_pointer(store, destination, conditions)
     lists = {} if seen is None else await kept_by(store, destination, conditions, seen[0].keeping)
+    named = {(key, file.etag.strip('"')) for key, file in files.items()}
     return {
-        key: paths.relative_to(one.key, destination)
+        identity(destination, one)[0]: paths.relative_to(one.key, destination)
         for objects in lists.values()
         for one in objects
-        if one.aside
-        and (key := first_key(destination, one)) in files
-        and one.etag.strip('"') == files[key].etag.strip('"')
+        if one.aside and identity(destination, one) in named
     }
 
 
-def first_key(destination: str, kept: OldObject) -> str:
-    """The key that a file of ``kept_by`` had, relative to the destination, wherever it lies."""
+def identity(destination: str, kept: OldObject) -> tuple[str, str]:
+    """The key that a file of ``kept_by`` had, relative to the destination, and its ETag, wherever it lies."""
     key = paths.relative_to(kept.key, destination)
-    return key.split("/", 3)[3] if kept.aside else key
+    return key.split("/", 3)[3] if kept.aside else key, kept.etag.strip('"')
 
 
 async def write(
@@ -118,8 +117,7 @@ async def kept_by(
 
 def _lying(destination: str, job: str, old: OldObject) -> OldObject:
     if not old.aside:
-        # A tag holds a file where an earlier job has moved it.
-        return old._replace(aside=old.key.startswith(place_aside(destination, "", "").rstrip("/") + "/"))
+        return old
     return old._replace(key=place_aside(destination, job, paths.relative_to(old.key, destination)))
 
 

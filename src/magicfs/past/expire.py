@@ -1,10 +1,12 @@
 """Deleting replaced files whose time is over.
 
 What is going to be deleted is marked in the pointer first, and only then looked at: whether it is shown
-again, by a rollback, or kept for longer by another job. A rollback looks in the opposite order, so of the two
-at least one sees the other (``magicfs.past.extension``). A mark stays until all is deleted: who dies in
-between leaves a part of the files, and the next call deletes the rest. It stays, too, as long as some of the
-files are shown: no job deletes what an earlier one has promised, so it is for a later call to do.
+again, by a rollback, or kept for longer by another job, a tag or a release. A rollback looks in the opposite
+order, so of the two at least one sees the other (``magicfs.past.extension``). A mark stays until all is
+deleted: who dies in between leaves a part of the files, and the next call deletes the rest. It stays, too, as
+long as some of the files are shown: no job deletes what an earlier one has promised, so it is for a later
+call to do. And it stays as long as a tag or a release keeps one that the job has moved aside: only the job
+says where that lies.
 
 Before each request that deletes, the marks are looked at again. A call that stood still may find that another
 one has deleted the files, and that a job has published their names again; then it begins from the start.
@@ -35,9 +37,9 @@ from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import has_version
-from magicfs.manifests.kept import kept_by
+from magicfs.manifests.kept import identity, kept_by
 from magicfs.past import aside, kept_versions
-from magicfs.past.held import held, remove_lists, rule_of
+from magicfs.past.held import Staying, held, remove_lists, rule_of
 from magicfs.past.keeping import TRIES, change_keeping, pause
 from magicfs.past.retention import Keep
 from magicfs.protocol import paths
@@ -135,7 +137,7 @@ async def _would_expire(
 ) -> ExpireReport:
     over = await _over(engine, location, pointer, now, keep)
     kept = await _kept(engine, location, pointer, over)
-    gone = await _still_there(engine, kept, pointer.expiring)
+    gone = await _still_there(engine, location.key, kept, pointer.expiring)
     left = [one for one in pointer.keeping if one.job_id not in over]
     return _report(location, left, [one for one in pointer.keeping if one.job_id in over], gone)
 
@@ -160,13 +162,13 @@ async def _expire(
     pointer = seen if again is None else again[0]
     ours = [one for one in pointer.keeping if one.expires and one.job_id in over]
     kept = await _kept(engine, location, pointer, pointer.expiring.intersection(over))
-    gone = await _still_there(engine, kept, seen.expiring)
+    gone = await _still_there(engine, destination, kept, seen.expiring)
     check = _Marks(store, destination, kept.over).confirm
     objects = [(one.key, one.etag) for one in gone if one.in_place]
     altered = await remove_matching(store, conditions, objects, engine.concurrency, check=check)
     await kept_versions.delete(engine, gone, check)
     await aside.delete(engine, gone, check)
-    done = kept.over - kept.shows()
+    done = kept.over - kept.needed()
     over_now = kept.of(done)
     await kept_versions.delete_markers(engine, destination, over_now)
 
@@ -187,19 +189,29 @@ class _Kept:
     by_job: Mapping[str, Sequence[OldObject]]
     over: frozenset[str]  # jobs
     shown: Collection[str]  # keys that the dataset shows
+    stays: Staying
 
     def of(self, jobs: Collection[str]) -> list[OldObject]:
         return [one for job in jobs for one in self.by_job[job]]
 
     def due(self) -> dict[str, OldObject]:
         """What jobs keep that are over, by key, without what is shown or kept for longer."""
-        longer = {one.key for one in self.of(self.by_job.keys() - self.over)}
-        ours = [job for job in self.by_job if job in self.over]
-        return {one.key: one for one in self.of(ours) if one.key not in self.shown and one.key not in longer}
+        ours = self.of([job for job in self.by_job if job in self.over])
+        return {one.key: one for one in ours if one.key not in self.shown and not self.stays.has(one)}
 
-    def shows(self) -> set[str]:
-        """The jobs that are over and keep what is shown."""
-        return {job for job in self.over if any(one.key in self.shown for one in self.by_job[job])}
+    def needed(self) -> set[str]:
+        """The jobs that are over and keep what is shown, or alone say where a file lies that stays aside."""
+        return {
+            job
+            for job in self.over
+            if any(one.key in self.shown or self.stays.has_aside(one) for one in self.by_job[job])
+        }
+
+    def moved(self, destination: str) -> set[str]:
+        """The keys of files in place that others have moved aside since."""
+        objects = self.of(self.by_job)
+        aside = {identity(destination, one) for one in objects if one.aside}
+        return {one.key for one in objects if one.in_place and identity(destination, one) in aside}
 
 
 class _EndedByOthers(Exception):
@@ -259,13 +271,17 @@ async def _kept(engine: Engine, location: Location, pointer: Pointer, over: Coll
     manifests = chain.chain(store, destination, READING, start=pointer.job_id, hidden="none")
     view = await chain.view_of(manifests)
     shown = set() if view is None else {paths.join(destination, key) for key in view.files}
-    return _Kept(by_job, frozenset(over), shown)
+    longer = [one for job in by_job.keys() - set(over) for one in by_job[job]]
+    return _Kept(by_job, frozenset(over), shown, Staying(destination, longer))
 
 
-async def _still_there(engine: Engine, kept: _Kept, begun: set[str]) -> list[OldObject]:
-    """What is due. Of jobs that an earlier call has ``begun`` with, without what that has deleted."""
+async def _still_there(engine: Engine, destination: str, kept: _Kept, begun: set[str]) -> list[OldObject]:
+    """What is due, without what others have moved aside. Of jobs that an earlier call has ``begun`` with,
+    without what that has deleted.
+    """
     due = kept.due()
-    doubtful = {one.key for one in kept.of(begun & kept.by_job.keys())} & due.keys()
+    deleted = {one.key for one in kept.of(begun & kept.by_job.keys())}
+    doubtful = (deleted | kept.moved(destination)) & due.keys()
     gone = await _gone(engine, [due[key] for key in sorted(doubtful)])
     return [one for key, one in due.items() if key not in gone]
 

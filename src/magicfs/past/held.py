@@ -1,8 +1,9 @@
 """Replaced files that stay after their time: a tag holds them, or a rule keeps a publication that shows them.
 
 A tag that keeps its files has an entry among the jobs that keep files in the pointer, under an id of its own,
-and lists as they have. So every job that replaces such a file leaves it, and ``expire`` deletes it only once
-the tag is gone, or names another publication.
+and lists as they have. So every job that replaces such a file leaves it, or moves it aside; and ``expire``
+deletes it, wherever it lies, only once the tag is gone, or names another publication. The lists name files by
+the keys that they had and by their ETags: where one lies aside, the job says that has moved it.
 
 The entry is written first, and then the tag. Jobs that replace files announce that before they read the
 pointer for the last time; so of such a job and a tag at least one sees the other.
@@ -49,7 +50,7 @@ from magicfs.stores.register import Register
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["held", "hold", "is_kept", "remove_lists", "rule_of"]
+__all__ = ["Staying", "held", "hold", "is_kept", "remove_lists", "rule_of"]
 
 _TAG: Final = "tag-"
 
@@ -59,6 +60,25 @@ _LIST_LENGTH: Final = 15_000
 _FILES_MAX: Final = 16 * _LIST_LENGTH
 """A pointer names at most 16 lists of one job, and a tag has no manifest that names more."""
 _TRIES: Final = 20
+
+
+class Staying:
+    """What is kept for longer than the jobs that ``expire`` ends, as ``kept_by`` returns it.
+
+    A file that one of those has moved aside stays, too, if others name it by its former place.
+    """
+
+    def __init__(self, destination: str, longer: Collection[OldObject]) -> None:
+        self._destination, self._keys = destination, {one.key for one in longer}
+        self._named = {kept.identity(destination, one) for one in longer if not one.aside}
+
+    def has(self, one: OldObject) -> bool:
+        """Whether somebody keeps a file for longer."""
+        return one.key in self._keys or self.has_aside(one)
+
+    def has_aside(self, one: OldObject) -> bool:
+        """Whether it lies aside, and somebody who does not say where keeps it for longer."""
+        return one.aside and kept.identity(self._destination, one) in self._named
 
 
 def rule_of(found: KeptFiles, path: str) -> str:
@@ -112,7 +132,7 @@ async def _files_of(
     """The relative keys of what each job keeps."""
     asked = [one for one in pointer.keeping if one.job_id in jobs]
     objects = await kept.kept_by(engine.store, location.key, READING, asked)
-    return {job: {kept.first_key(location.key, one) for one in found} for job, found in objects.items()}
+    return {job: {kept.identity(location.key, one)[0] for one in found} for job, found in objects.items()}
 
 
 async def _showing(
@@ -145,8 +165,7 @@ async def hold(engine: Engine, location: Location, conditions: Conditions, job: 
             f"publication {job} has {len(files):,} files, and a tag keeps at most {_FILES_MAX:,}; "
             "nothing was changed; give keep= to the jobs that replace them instead"
         )
-    aside = await kept.places_aside(engine.store, location.key, conditions, files)
-    old = [_as_old(location.key, aside.get(key, key), file) for key, file in files.items()]
+    old = [_as_old(location.key, file) for file in files.values()]
     lists = await kept.write(engine.store, location.key, context.job, old, length=_LIST_LENGTH)
     ours = Keeping(
         job_id=context.job,
@@ -155,7 +174,7 @@ async def hold(engine: Engine, location: Location, conditions: Conditions, job: 
     )
     before = await _put(engine, location, conditions, ours)
     try:
-        await _look(engine, location, context, files, aside, before)
+        await _look(engine, location, context, files, before)
     except MagicError:
         await _put(engine, location, conditions, replace(ours, until_ms=0))
         raise
@@ -177,8 +196,8 @@ async def remove_lists(store: Store, destination: str, jobs: Collection[str]) ->
                 await store.delete([info.key async for info in store.list(prefix)])
 
 
-def _as_old(destination: str, key: str, file: ManifestFile) -> OldObject:
-    return OldObject(paths.join(destination, key), file.etag, file.size, file.version or "")
+def _as_old(destination: str, file: ManifestFile) -> OldObject:
+    return OldObject(paths.join(destination, file.key), file.etag, file.size, file.version or "")
 
 
 async def _look(
@@ -186,7 +205,6 @@ async def _look(
     location: Location,
     context: JobContext,
     files: Mapping[str, ManifestFile],
-    aside: Mapping[str, str],
     seen: Pointer,
 ) -> None:
     """Raise where a file is gone, or may be going; the pointer names them already."""
@@ -196,18 +214,15 @@ async def _look(
                 f"job {one.job_id} at {location.url} is replacing files; nothing was tagged; wait for it, or "
                 f"run magicfs recover {location.url}, then tag again"
             )
-    if lost := await _lost(engine, location, files, aside, seen):
+    if lost := await _lost(engine, location, files, seen):
         raise files_gone(engine, context, lost)
 
 
 async def _lost(
-    engine: Engine,
-    location: Location,
-    files: Mapping[str, ManifestFile],
-    aside: Mapping[str, str],
-    seen: Pointer,
+    engine: Engine, location: Location, files: Mapping[str, ManifestFile], seen: Pointer
 ) -> list[str]:
     """The files that are gone, or may be going; by keys."""
+    aside = await kept.places_aside(engine.store, location.key, READING, files)
     going = {one.key for one in await _going(engine, location, seen)}
     lost = [key for key in files if paths.join(location.key, aside.get(key, key)) in going]
     found = await compare(engine, location.key, {key: files[key] for key in files if key not in aside})
@@ -225,10 +240,11 @@ async def _going(engine: Engine, location: Location, seen: Pointer) -> list[OldO
     if not seen.expiring:
         return []
     lists = await kept.kept_by(engine.store, location.key, READING, seen.keeping)
-    stays = {one.key for job in seen.keeping if not job.expires for one in lists[job.job_id]}
+    longer = [one for job in seen.keeping if not job.expires for one in lists[job.job_id]]
     view = await chain.view(engine.store, location.key, READING)
-    stays |= {paths.join(location.key, key) for key in (view.files if view else ())}
-    return [one for job in seen.expiring for one in lists[job] if one.key not in stays]
+    shown = {paths.join(location.key, key) for key in (view.files if view else ())}
+    stays = Staying(location.key, longer)
+    return [one for job in seen.expiring for one in lists[job] if one.key not in shown and not stays.has(one)]
 
 
 async def _put(engine: Engine, location: Location, conditions: Conditions, ours: Keeping) -> Pointer:

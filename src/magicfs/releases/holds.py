@@ -31,7 +31,8 @@ from magicfs.formats.rows import MOMENT_MAX_MS
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
-from magicfs.manifests.kept import kept_by, write
+from magicfs.manifests.kept import kept_by, places_aside, write
+from magicfs.past.held import Staying
 from magicfs.past.keeping import change_keeping
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import CHANGES_FILES
@@ -185,8 +186,13 @@ def _lasts(one: Keeping) -> bool:
 async def _listed(
     engine: Engine, location: Location, job: str, files: Mapping[str, ManifestFile]
 ) -> list[OldObject]:
-    """The files with their ETags as listings show them. Raises ObjectNotFound if one is not there."""
-    prefix, left, found = paths.prefix_of(location.key), set(files), list[OldObject]()
+    """The files with their ETags as listings show them, those that lie aside by the keys that they had.
+
+    Raises ObjectNotFound if one is not there.
+    """
+    prefix, aside = paths.prefix_of(location.key), await _aside(engine, location, files)
+    found = [OldObject(prefix + key, files[key].etag, files[key].size) for key in aside]
+    left = files.keys() - aside.keys()
     async for info in engine.store.list(prefix):
         key = info.key[len(prefix) :]
         if key in left:
@@ -195,6 +201,10 @@ async def _listed(
     if left:
         raise _gone(engine, location, job, sorted(left))
     return found
+
+
+async def _aside(engine: Engine, location: Location, files: Mapping[str, ManifestFile]) -> dict[str, str]:
+    return await places_aside(engine.store, location.key, READING, files)
 
 
 async def _wait_for_others(engine: Engine, location: Location) -> None:
@@ -228,7 +238,8 @@ async def _check(
     files: Mapping[str, ManifestFile],
 ) -> None:
     """Raise ObjectNotFound if a file is gone, or an expiry that has not seen the hold may be deleting it."""
-    found = await compare(engine, location.key, files)
+    aside = await _aside(engine, location, files)
+    found = await compare(engine, location.key, {key: files[key] for key in files if key not in aside})
     if gone := [*found.missing, *found.altered]:
         raise _gone(engine, location, job, gone)
     seen = await chain.read_pointer(engine.store, location.key, conditions, expected=True)
@@ -238,21 +249,24 @@ async def _check(
             f"what keeps the files of {location.url} was removed at once, perhaps with its pointer; nothing "
             "was released; release again"
         )
-    if gone := await _going(engine, location, [one for one in keeping if one.expires], files):
+    others = [one for one in keeping if _name_of(one) != name]
+    if gone := await _going(engine, location, others, {key: aside.get(key, key) for key in files}):
         raise _gone(engine, location, job, gone)
 
 
 async def _going(
-    engine: Engine, location: Location, expiring: Sequence[Keeping], files: Mapping[str, ManifestFile]
+    engine: Engine, location: Location, others: Sequence[Keeping], places: Mapping[str, str]
 ) -> list[str]:
-    """The files that are being deleted as no longer kept, and are not shown."""
+    """The files that are being deleted as no longer kept, and are not shown. ``places``: where they lie."""
+    expiring = {one.job_id for one in others if one.expires}
     if not expiring:
         return []
-    lists = await kept_by(engine.store, location.key, READING, expiring)
+    lists = await kept_by(engine.store, location.key, READING, others)
     view = await chain.view(engine.store, location.key, READING)
-    going = {one.key for objects in lists.values() for one in objects}
+    stays = Staying(location.key, [one for job in lists.keys() - expiring for one in lists[job]])
+    going = {one.key for job in expiring for one in lists[job] if not stays.has_aside(one)}
     shown = view.files if view is not None else {}
-    return [key for key in files if key not in shown and paths.join(location.key, key) in going]
+    return [key for key, at in places.items() if at not in shown and paths.join(location.key, at) in going]
 
 
 def _gone(engine: Engine, location: Location, job: str, keys: Sequence[str]) -> ObjectNotFound:
