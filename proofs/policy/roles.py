@@ -12,13 +12,13 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from magicfs.operate.checkup import doctor
 
 import magicfs
 from magicfs import datasets
 from magicfs.cli.main import main
 from magicfs.errors import CommitUnfinished, MagicError, PermissionDenied
 from magicfs.manifests import chain
+from magicfs.operate.checkup import doctor
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 
 __all__ = ["WORK", "Ground"]

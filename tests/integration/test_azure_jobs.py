@@ -28,6 +28,7 @@ from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.azure.blocks import OpenUpload
 from magicfs.stores.azure.blocks import part as block
+from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Part
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import azure_operation
@@ -287,7 +288,10 @@ def test_one_upload_is_committed_once_whoever_asks(azurite: Azurite, container: 
         done = [store.complete_upload("key", upload_id, [part]) for _ in range(8)]
         answers = await asyncio.gather(*done, return_exceptions=True)
         # A process that had looked before, and asks only now.
-        late = store.inner.inner._commit("key", OpenUpload({}, {}), [block(upload_id, 1, part.etag)], False)  # type: ignore[attr-defined]
+        inner: Any = store
+        while isinstance(inner, DelegatingStore):
+            inner = inner.inner
+        late = inner._commit("key", OpenUpload({}, {}), [block(upload_id, 1, part.etag)], False)
         with pytest.raises(UploadNotFound):
             await late
         return answers, (await store.head("key")).etag

@@ -23,7 +23,6 @@ from magicfs.errors import (
     ObjectNotFound,
     OutputExists,
     PermissionDenied,
-    StoreError,
     Unavailable,
     Unsupported,
     UsageError,

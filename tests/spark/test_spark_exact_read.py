@@ -74,7 +74,7 @@ def test_it_sees_what_the_manifests_name_and_nothing_else(spark: SparkSession, u
     assert rows(magicfs.spark.read(url, as_of="first"), ["x"]) == ["Row(x=1)", "Row(x=2)"]
     with pytest.raises(Py4JJavaError, match="FILE_NOT_EXIST"):
         rows(first, ["x"])  # Spark's reader has the old places, and never other rows
-    assert by_spark(magicfs.spark.read(url, as_of="first"))
+    assert not by_spark(magicfs.spark.read(url, as_of="first")), "its files lie aside"
     with pytest.raises(ObjectNotFound, match="nobody"):
         magicfs.spark.read(url, as_of="nobody")
 
