@@ -124,7 +124,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
         "a file that was collected unclosed is not missed",
         "not_closed",
         "magicfs.filesystem.tracking",
-        "self._scopes.setdefault(scope, Scope()).dropped.add(path)",
+        "self._scopes.setdefault(scope, Scope()).lost[path] = error",
         "pass",
     ),
     # -- sizes -----------------------------------------------------------------------------------------

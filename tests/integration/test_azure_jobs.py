@@ -28,11 +28,13 @@ from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.azure.blocks import OpenUpload
 from magicfs.stores.azure.blocks import part as block
+from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Part
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.azurite import Azurite
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -138,6 +140,7 @@ def test_job_publishes_what_is_written_through_chained_urls(
             file.write(b"by the task's URL")
         with fsspec.open(f"magic::{protocol}://{task.path}/x=1/c+d#1.txt", "wb", **options) as file:
             file.write(b"by one's own")
+        all_ended()
         assert len(azurite.uploads(container)) == 2
         assert names_of(azurite, container) == []
     end = f"-{task.id}-{running.id}.txt"
@@ -285,7 +288,10 @@ def test_one_upload_is_committed_once_whoever_asks(azurite: Azurite, container: 
         done = [store.complete_upload("key", upload_id, [part]) for _ in range(8)]
         answers = await asyncio.gather(*done, return_exceptions=True)
         # A process that had looked before, and asks only now.
-        late = store.inner._commit("key", OpenUpload({}, {}), [block(upload_id, 1, part.etag)], False)  # type: ignore[attr-defined]
+        inner: Any = store
+        while isinstance(inner, DelegatingStore):
+            inner = inner.inner
+        late = inner._commit("key", OpenUpload({}, {}), [block(upload_id, 1, part.etag)], False)
         with pytest.raises(UploadNotFound):
             await late
         return answers, (await store.head("key")).etag

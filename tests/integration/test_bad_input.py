@@ -23,7 +23,6 @@ from magicfs.errors import (
     ObjectNotFound,
     OutputExists,
     PermissionDenied,
-    StoreError,
     Unavailable,
     Unsupported,
     UsageError,
@@ -33,7 +32,7 @@ from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import SeaweedFS, Server
 from proofs.scenes.arranged import arranged
-from proofs.scenes.known import forget_files
+from proofs.scenes.known import all_ended, forget_files
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -65,9 +64,11 @@ class Place:
         return Job(url, mode="append", storage_options=storage_options, **arranged(**options))
 
     def objects(self) -> list[str]:
+        all_ended()
         return self.server.all_keys(self.bucket)
 
     def pending(self) -> set[tuple[str, str]]:
+        all_ended()
         return {(u["Key"], u["UploadId"]) for u in self.server.pending_uploads(self.bucket)}
 
     def read(self, key: str) -> bytes:
@@ -311,11 +312,12 @@ def test_missing_credentials_are_told_at_setup(
 def test_store_that_knows_no_multipart_uploads_is_told_at_the_first_file(place: Place) -> None:
     place.proxy.add(Rule("CreateMultipartUpload", Action.ERROR, status=501, code="NotImplemented"))
     with (
-        pytest.raises(Unsupported, match=r"part-0.*use another store, or another committer"),
+        pytest.raises(CommitFailed, match=r"part-0.*use another store, or another committer") as caught,
         place.job() as job,
         job.task(0) as task,
     ):
         write(task, "part-0.txt")
+    assert isinstance(caught.value.__cause__, Unsupported)
     place.assert_as_before()
 
 
@@ -333,7 +335,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_store_that_fails_in_mid_write_fails_the_task_and_leaves_nothing(place: Place, fault: str) -> None:
     place.proxy.add(FAULTS[fault])
-    with pytest.raises(StoreError) as caught, place.job() as job, job.task(0) as task:
+    with pytest.raises(CommitFailed) as caught, place.job() as job, job.task(0) as task:
         write(task, "part-0.txt")
     told = str(caught.value)
     assert f"put_part of {place.bucket}/{DESTINATION}/part-0-000000-{job.id}.txt" in told
@@ -341,7 +343,7 @@ def test_store_that_fails_in_mid_write_fails_the_task_and_leaves_nothing(place: 
     if fault == "507":
         assert "free space on the store" in told
     else:
-        assert isinstance(caught.value, Unavailable) == (fault != "400")
+        assert isinstance(caught.value.__cause__, Unavailable) == (fault != "400")
     place.assert_as_before()
 
 
@@ -349,8 +351,9 @@ def test_store_that_fails_in_mid_write_fails_the_task_and_leaves_nothing(place: 
 def test_task_is_run_again_once_the_store_is_back(place: Place, operation: str) -> None:
     job = place.job().setup()
     place.proxy.add(Rule(operation, Action.ERROR, status=500, code="InternalError"))
-    with pytest.raises(Unavailable), job.task(0) as task:
+    with pytest.raises(CommitFailed) as caught, job.task(0) as task:
         write(task, "part-0.txt")
+    assert isinstance(caught.value.__cause__, Unavailable)
     place.proxy.clear()
     with job.task(0) as task:
         write(task, "part-0.txt")
@@ -376,7 +379,7 @@ def test_server_that_dies_in_mid_write_leaves_nothing_once_it_is_back() -> None:
                 file.write(b"x" * 9 * 2**20)
                 server.kill()
         assert time.monotonic() - began < 60
-        assert "could not be aborted" in "".join(caught.value.__notes__)
+        assert "could not be fully aborted" in "".join(caught.value.__notes__)
         server.restart()
         # For some seconds SeaweedFS answers 500 for what it has not looked up again.
         patient = place.server.s3_client(attempts=20)

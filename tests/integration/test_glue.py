@@ -147,7 +147,7 @@ def test_without_partitions_and_with_columns_that_come_later(scene: GlueScene):
     scene.register("glue")
     assert scene.columns() == {"n": "bigint", "z": "string"}
     assert len(scene.table_rows("glue")) == 2
-    scene.publish({"f.parquet": parquet(2, Z=[1.5])}, mode="overwrite", keep="1d")
+    scene.publish({"f.parquet": parquet(2, Z=[1.5])}, mode="overwrite", keep="1d", keep_in_place=True)
     before = scene.table_rows("glue")
     with pytest.raises(UsageError, match="'z' as string, but the new files have double; nothing was"):
         scene.register("glue")

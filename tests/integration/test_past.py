@@ -97,7 +97,7 @@ class Published:
 
     def path(self, state: State) -> Path:
         (name,) = state.files
-        return Path(self.place.url, name)
+        return next(Path(self.place.url).rglob(Path(name).name))  # where it is, or aside
 
 
 class TestJudge:

@@ -51,10 +51,6 @@ class Place:
         bodies = [self.server.read(self.bucket, key) for key in keys]
         return sorted(int(body.decode().split()[1]) for body in bodies if body is not None)
 
-    def kept(self, *values: int) -> list[int]:
-        """What somebody sees who lists: these files, or the dataset alone where a bucket keeps the others."""
-        return self.rows() if self.keeps_versions else sorted(values)
-
     def wait_until_over(self) -> None:
         """Until every promise has ended."""
         kept = [one.kept_until for one in magicfs.Dataset(self.url, **self.how).history() if one.kept_until]
@@ -85,19 +81,19 @@ def test_replaced_files_are_read_until_they_expire(place: Place) -> None:
     held = magicfs.Dataset(place.url, **place.how).to_arrow(format="csv")
     second = place.publish({1: 3}, mode="overwrite", keep=timedelta(seconds=20))
     assert place.rows() == [3]
-    assert place.listed() == place.kept(1, 2, 3)
+    assert place.listed() == place.rows()
     assert place.rows(as_of="monday") == [1, 2] == sorted(held.to_table()["n"].to_pylist())
     assert magicfs.Dataset(place.url, **place.how).expire().files == 0
-    assert magicfs.Dataset(place.url, **place.how).verify().kept == (0 if place.keeps_versions else 2)
+    assert magicfs.Dataset(place.url, **place.how).verify().kept == 0, "none where others list"
     third = place.publish({1: 4}, mode="overwrite_partitions", keep=timedelta(milliseconds=1))
-    assert place.listed() == place.kept(1, 2, 3, 4), "each for its own time"
+    assert place.listed() == place.rows()
     newest, before, _ = magicfs.Dataset(place.url, **place.how).history()
     assert (newest.job_id, before.job_id) == (third.id, second.id)
     assert isinstance(before.kept_until, datetime)
     time.sleep(0.05)
     done = magicfs.Dataset(place.url, **place.how).expire()
     assert (done.jobs, done.files, done.altered, done.keeping) == ((third.id,), 1, (), 1)
-    assert place.listed() == place.kept(1, 2, 4)
+    assert place.listed() == place.rows()
     assert place.rows(as_of="monday") == [1, 2]
     with pytest.raises(ObjectNotFound, match="1 of 1 files"):
         place.rows(as_of=second.id)
@@ -110,13 +106,13 @@ def test_a_rollback_is_published_and_rolled_back(place: Place) -> None:
     magicfs.Dataset(place.url, **place.how).tag("month-end", first.id)
     report = magicfs.Dataset(place.url, **place.how).rollback(to="month-end", keep="1h", run_id="back")
     assert place.rows() == [1, 2]
-    assert place.listed() == place.kept(1, 2, 3)
+    assert place.listed() == place.rows()
     again = magicfs.Dataset(place.url, **place.how).rollback(to="month-end", run_id="back", keep=None)
     assert again.published_before
     assert magicfs.Dataset(place.url, **place.how).history()[0].restores == first.id
     magicfs.Dataset(place.url, **place.how).rollback(to=f"job:{second.id}", keep=None)
     assert place.rows() == [3]
-    assert place.listed() == place.kept(1, 2, 3), "promised for an hour"
+    assert place.listed() == place.rows()
     assert report.files == 2
     assert place.left() == []
     assert magicfs.Dataset(place.url, **place.how).verify().ok
@@ -151,7 +147,7 @@ def test_a_job_that_is_open_meanwhile_replaces_what_the_rollback_shows(place: Pl
         task.filesystem.pipe_file(f"{task.path}/p=1/a.csv", b"n\n5\n")
     job.commit([task.committed])
     assert place.rows() == [5]
-    assert place.listed() == place.kept(1, 5), "promised for an hour"
+    assert place.listed() == place.rows()
     assert place.left() == []
 
 

@@ -18,6 +18,7 @@ from magicfs.protocol.job_state import JobState
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
 from proofs.scenes.hadoop_jobs import HadoopJob
+from proofs.scenes.known import all_ended
 from proofs.scenes.s3_scene import S3Scene
 from proofs.scenes.unfinished import died_in, written
 
@@ -176,6 +177,7 @@ def test_what_cannot_be_known_is_not_swept(scene: Scene, main: Any) -> None:
     job.commit()
     zombie = magicfs.Task(job.spec, task_id("late")).setup()
     zombie.filesystem.pipe_file(f"{zombie.path}/late.bin", b"late")
+    all_ended()
     before, uploads = scene.objects(), scene.uploads()
     scene.proxy.add(NO_LISTING)
     code, out, err = main("recover", "--abort", scene.url, "--job", job.id)

@@ -18,6 +18,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.azure_operations import CLASSES, azure_operation, classes
 from proofs.doubles.azurite import Azurite
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 pytestmark = pytest.mark.nightly
 
@@ -90,6 +91,7 @@ class Wire:
 
     def since(self) -> Counter[str]:
         """What was counted since the last call."""
+        all_ended()
         counted = self.proxy.counts
         self.proxy.clear()
         return counted

@@ -17,6 +17,7 @@ from magicfs.testing.fault_proxy import FaultProxy
 from proofs.doubles import azure_operations, gcs_operations
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
@@ -90,6 +91,7 @@ class Wire:
         self.proxy.clear()
         job.commit([task.committed])
         assert len(self.server.visible_keys(self.bucket, f"{name}/")) == files
+        all_ended()
         assert "unknown" not in self.classes(self.proxy.counts)
         return self.proxy.counts
 

@@ -16,6 +16,7 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.gcs_operations import classes, gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -65,6 +66,7 @@ class Wire:
 
     def since(self) -> Counter[str]:
         """What was counted since the last call."""
+        all_ended()
         counted = self.proxy.counts
         self.proxy.clear()
         return counted

@@ -19,6 +19,7 @@ from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import FaultProxy
 from proofs.doubles.servers import Server
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 pytestmark = pytest.mark.sample(most=1)
 
@@ -72,6 +73,7 @@ class Wire:
 
     def since(self) -> Counter[str]:
         """What was counted since the last call."""
+        all_ended()
         counted = self.proxy.counts
         self.proxy.clear()
         return counted

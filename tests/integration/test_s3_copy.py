@@ -134,7 +134,7 @@ def test_parts_are_larger_where_there_would_be_too_many(
     run(store.put("a", BODY))
 
     async def copied() -> int:
-        return await s3_copy.copy(inner, "a", "b", {}, limits)
+        return await s3_copy.copy(inner, "a", "b", {}, limits, "")
 
     assert run(copied()) == len(BODY)
     assert run(store.head("b")).etag.endswith('-2"')

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import magicfs.spark
 from examples.flights.session import PANDAS_WARNING
-from magicfs.errors import OutputExists, PermissionDenied, UsageError
+from magicfs.errors import CommitFailed, OutputExists, UsageError
 from magicfs.spark import late_writers
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.doubles.servers import Server
@@ -183,7 +183,7 @@ def test_what_a_task_raised_comes_out_as_itself_and_nothing_is_left(
         refused = Rule("CreateMultipartUpload", Action.ERROR, match="/d/", status=403, code="AccessDenied")
         proxy.add(refused)
         workers = ministack.storage_options() | {"endpoint_url": proxy.endpoint}
-        with pytest.raises(PermissionDenied, match="check the credentials") as raised:
+        with pytest.raises(CommitFailed, match="check the credentials") as raised:
             write(spark.range(0, 9, 1, 1), ministack, f"s3://{bucket}/d", worker_storage_options=workers)
     assert isinstance(raised.value.__cause__, PySparkException)
     assert ministack.all_keys(bucket) == []

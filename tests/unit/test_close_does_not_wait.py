@@ -7,20 +7,22 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.latency_job import BY_NAME, play
 from benchmarks.latency_store import Rates
-from magicfs.errors import CommitFailed, PermissionDenied, UsageError
+from magicfs.errors import CommitFailed, PermissionDenied, ProtocolViolation, UsageError
 from magicfs.filesystem.tracking import tracker
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Store
 from proofs.scenes.arranged import arranged
+from proofs.scenes.instead import instead
 from proofs.scenes.known import all_ended
 from proofs.scenes.memory_scene import MemoryScene
 
@@ -293,6 +295,138 @@ def test_a_forked_child_knows_what_it_cannot_commit(job: Job, rules: Rules) -> N
     assert os.waitpid(pid, 0)[1] == 0
     rules.opened.set()
     assert task.commit().files == 1
+
+
+class CtrlC:
+    """Interrupts each of so many waits of this thread, once nothing moves any more but behind the gate."""
+
+    def __init__(self, rules: Rules, times: int, opens: bool) -> None:
+        self.rules, self.times, self.opens = rules, times, opens
+
+    def wait(self, ended: threading.Event) -> None:
+        if self.times and not ended.wait(0.1):
+            self.times -= 1
+            if self.opens and not self.times:
+                threading.Timer(0.05, self.rules.opened.set).start()
+            raise KeyboardInterrupt
+        assert ended.wait(30)
+
+
+@contextmanager
+def interrupted(rules: Rules, times: int = 1, *, opens: bool = False) -> Iterator[None]:
+    waits = CtrlC(rules, times, opens).wait
+    with instead("magicfs.runtime.interrupt._wait", waits), pytest.raises(KeyboardInterrupt):
+        yield
+
+
+def work_of(scene: MemoryScene) -> list[str]:
+    return [key for key in scene.objects() if "/tasks/" in key]
+
+
+@pytest.mark.parametrize("aborts", [False, True])
+@pytest.mark.parametrize("look", ["exists", "find", "cat_file", "rm"])
+def test_ctrl_c_stops_a_look_and_not_what_it_waits_for(
+    job: Job, rules: Rules, scene: MemoryScene, look: str, aborts: bool
+) -> None:
+    rules.held = {"put_part"}
+    task = job.task(0).setup()
+    path = write(task, "day=1/a é")
+    with interrupted(rules):
+        getattr(task.filesystem, look)(path)
+    assert [one.path for one in tracker().closing()] == [path]
+    rules.opened.set()
+    if aborts:
+        task.abort()
+        assert (scene.uploads(), work_of(scene)) == ([], [])
+        return
+    assert (task.commit().files, job.commit(job.commits).files) == (1, 1)
+    assert b"row\n" in scene.objects().values()
+    assert scene.uploads() == []
+
+
+@pytest.mark.parametrize("way", ["open", "pipe_file", "pipe_file of parts", "put_file"])
+def test_ctrl_c_in_a_close_that_waits_for_its_turn_takes_that_file_alone(
+    job: Job, rules: Rules, scene: MemoryScene, way: str, tmp_path: Path
+) -> None:
+    rules.held = {"put_part"}
+    task = job.task(0).setup()
+    for number in range(32):
+        write(task, f"part-{number}")
+    last = f"{task.path}/last"
+    (tmp_path / "last").write_bytes(b"last")
+    with interrupted(rules, opens=True):
+        match way:
+            case "open":
+                write(task, "last")
+            case "put_file":
+                task.filesystem.put_file(str(tmp_path / "last"), last)
+            case _:
+                task.filesystem.pipe_file(last, b"last" * (1 + 1000 * way.endswith("parts")))
+    assert not task.filesystem.exists(last)
+    assert task.commit().files == 32
+    assert job.commit(job.commits).files == 32
+    assert scene.uploads() == []
+    assert [key for key in scene.objects() if "last" in key] == []
+
+
+def test_ctrl_c_in_a_task_commit_that_waits_for_files_aborts_the_task(
+    job: Job, rules: Rules, scene: MemoryScene
+) -> None:
+    rules.held = {"put_part"}
+    task = job.task(0).setup()
+    for name in NAMES:
+        write(task, name)
+    with interrupted(rules, opens=True):
+        task.commit()
+    assert repr(task).endswith("aborted>")
+    assert (scene.uploads(), work_of(scene), tracker().closing()) == ([], [], [])
+    with pytest.raises(ProtocolViolation, match="already aborted"):
+        task.commit()
+    again = job.task(0).setup()
+    write(again, NAMES[0])
+    assert job.commit([again.commit()]).files == 1
+
+
+@pytest.mark.parametrize("of_job", [False, True])
+def test_ctrl_c_in_an_abort_that_waits_for_files_is_raised_when_nothing_is_left(
+    job: Job, rules: Rules, scene: MemoryScene, of_job: bool
+) -> None:
+    rules.held = {"put_part"}
+    task = job.task(0).setup()
+    for name in NAMES:
+        write(task, name)
+    with interrupted(rules, opens=True):
+        (job if of_job else task).abort()
+    assert (tracker().closing(), scene.uploads(), work_of(scene)) == ([], [], [])
+
+
+def test_ctrl_c_in_the_body_of_a_job_while_files_go_on_leaves_nothing(
+    rules: Rules, scene: MemoryScene
+) -> None:
+    job = Job(URL, mode="append", filesystem=scene.wrapped)
+    with pytest.raises(KeyboardInterrupt), job, job.task(0) as task:
+        rules.held = {"create_upload"}
+        for name in NAMES:
+            write(task, name)
+        threading.Timer(0.05, rules.opened.set).start()
+        raise KeyboardInterrupt
+    assert repr(job).endswith("aborted>")
+    assert (tracker().closing(), scene.uploads(), list(scene.objects())) == ([], [], [])
+
+
+def test_a_second_ctrl_c_leaves_an_abort_that_goes_on_to_its_end(
+    job: Job, rules: Rules, scene: MemoryScene
+) -> None:
+    rules.held = {"put_part"}
+    task = job.task(0).setup()
+    for name in NAMES:
+        write(task, name)
+    with interrupted(rules, times=2):
+        task.abort()
+    assert len(tracker().closing()) == len(NAMES)
+    rules.opened.set()
+    scene.settle()
+    assert (tracker().closing(), scene.uploads(), work_of(scene)) == ([], [], [])
 
 
 @pytest.mark.parametrize(("name", "most_s"), [("magic", 0.6), ("magic, memory", 0.35)])

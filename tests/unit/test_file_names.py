@@ -54,8 +54,10 @@ def test_a_job_id_elsewhere_in_a_path_neither_makes_it_unique_nor_hides_its_uplo
     report = job.commit(commits)
     assert (report.files, scene.bodies()) == (2, [b"1", b"2"])
     assert (scene.uploads(), scene.work()) == ([], [])
+    writing.close()
     with pytest.raises(magicfs.errors.MagicError):
-        writing.close()
+        dead.commit()
+    assert (scene.uploads(), scene.work()) == ([], [])
 
 
 @pytest.mark.slow
