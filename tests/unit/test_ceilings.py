@@ -41,7 +41,7 @@ CEILINGS: Final = {
     "modules on the spine of one file": 50,
     "modules on the way of one file": 89,
     "functions on the spine of one file": 669,
-    "lines of the core": 50_275,
+    "lines of the core": 50_274,
     "lines shipped": 85_150,
     "arguments of Job": 14,
     "fields of the job object": 30,

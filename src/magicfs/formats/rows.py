@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from magicfs.protocol import paths
 from magicfs.protocol.layout import SUCCESS, WorkLayout
-from magicfs.protocol.modes import MANIFESTS, is_plain, is_reserved, is_work
+from magicfs.protocol.modes import is_plain, is_reserved, is_work
 
 __all__ = [
     "ANOTHER",
@@ -32,7 +32,6 @@ ANOTHER: Final = "a job id: names another record of this destination, which has 
 BYTES: Final = "the bytes that are read"
 MOMENT_MAX_MS: Final = 253_402_300_799_999
 """The end of the year 9999."""
-_KEPT: Final = re.compile(rf"\A{MANIFESTS}/kept/[^/]+/")  # where a tag holds what a job has moved aside
 _DOTS: Final = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
 
 
@@ -98,7 +97,7 @@ def old_problem(key: str, destination: str, also: Sequence[str] | None = ()) -> 
 
 def _is_given_up(key: str, destination: str, also: Sequence[str] | None) -> bool:
     if also is None:
-        relative = _KEPT.sub("", paths.relative_to(key, destination))
+        relative = paths.relative_to(key, destination)
         return not is_work(relative) and not is_reserved(relative.partition("/")[0])
     place = paths.which_holds(key, [one for one in also if paths.is_under(one, destination)])
     return place is not None and not is_work(paths.relative_to(key, place))

@@ -175,11 +175,3 @@ def test_records_of_datasets_below_go_only_where_they_may() -> None:
     assert old_problem("sales/_magicfs/current.json", "sales", ("sales",)) is not None
     assert old_problem("sales/_magicfs/current.json", "sales", None) is not None
     assert old_problem("sales/old/__magic/x", "sales", ("sales/old",)) is not None
-
-
-def test_a_tag_holds_files_where_a_job_has_moved_them() -> None:
-    kept = "sales/_magicfs/kept/job"
-    assert old_problem(f"{kept}/day=1/a.csv", "sales", None) is None
-    assert old_problem(f"{kept}/a.csv", "sales") is not None
-    for key in (f"{kept}/_magicfs/current.json", f"{kept}/__magic/x", f"{kept}/../current.json", kept):
-        assert old_problem(key, "sales", None) is not None
