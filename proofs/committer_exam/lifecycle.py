@@ -15,6 +15,7 @@ from magicfs.protocol.layout import WorkLayout
 from proofs.committer_exam.base import DESTINATION, Examined, body, committed, rows_of
 from proofs.committer_exam.bench import Bench
 from proofs.committer_exam.selection import concerns
+from proofs.scenes.known import all_ended
 
 __all__ = ["LifecycleExam"]
 
@@ -226,6 +227,7 @@ class LifecycleExam(Examined):
             layout = WorkLayout(DESTINATION, job.spec.job)
             assert task.path.split("/", 1)[1] == layout.work_directory(task.attempt_id)
             self.write(task, {"a.txt": b"1234"})
+            all_ended()
             marker = f"{layout.work_directory(task.attempt_id)}/a.txt"
             assert self.work(bench) == [marker, f"{marker}.pending", layout.job_object_key]
             assert bench.read(marker) == b""

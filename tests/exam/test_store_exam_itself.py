@@ -69,7 +69,7 @@ class TellsChecksumsOfParts(MemoryStore):
 
 class KeepsTheFirstPart(MemoryStore):
     async def put_part(self, key: str, upload_id: str, number: int, body: Body) -> Part:
-        upload = self._upload("put_part", key, upload_id)
+        upload = self.upload("put_part", key, upload_id)
         return await super().put_part(key, upload_id, number, upload.parts.get(number, body))
 
 
@@ -77,7 +77,7 @@ class CompletesEverything(MemoryStore):
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], **options: Any
     ) -> ObjectInfo:
-        upload = self._upload("complete_upload", key, upload_id)
+        upload = self.upload("complete_upload", key, upload_id)
         everything = [await self.put_part(key, upload_id, n, b) for n, b in sorted(upload.parts.items())]
         return await super().complete_upload(key, upload_id, everything, **options)
 
@@ -100,7 +100,7 @@ class AbortsByKey(MemoryStore):
 
 class AbortsOnlyOnce(MemoryStore):
     async def abort_upload(self, key: str, upload_id: str) -> None:
-        self._upload("abort_upload", key, upload_id)
+        self.upload("abort_upload", key, upload_id)
         await super().abort_upload(key, upload_id)
 
 

@@ -25,6 +25,7 @@ from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_row, current_task
 from proofs.doubles.servers import Server
 from proofs.scenes.arranged import arranged
+from proofs.scenes.known import all_ended
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
@@ -72,6 +73,7 @@ def test_what_is_uploaded_after_the_end_is_discarded_and_nothing_else(
     for one in late:
         one.setup()  # in a process that has not heard of the end
         one.filesystem.pipe_file(f"{one.path}/y", b"y")
+    all_ended()
     assert len(ministack.pending_uploads(bucket)) == 2
     gate.set()
     thread.join(60)
@@ -87,6 +89,7 @@ def test_what_is_to_be_left_is_left(ministack: Server, bucket: str) -> None:
     job.abort()
     late.setup()
     late.filesystem.pipe_file(f"{late.path}/y", b"y")
+    all_ended()
     assert sweep_late(job, "leave") is None
     assert len(ministack.pending_uploads(bucket)) == 1
 
