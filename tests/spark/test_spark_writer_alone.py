@@ -38,6 +38,7 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from proofs.committer_exam.drivers import dying
 from proofs.doubles.servers import Server
+from proofs.scenes.known import all_ended
 
 ID = StructField("id", LongType(), metadata={"comment": "ключ"})
 FRAME = StructType([ID, StructField("p", StringType())])
@@ -309,6 +310,7 @@ def test_what_tasks_upload_after_the_end_is_discarded_and_not_waited_for(
     getattr(chosen, ending)([message])
     late.setup()  # in a process that has not heard of the end
     late.filesystem.pipe_file(f"{late.path}/late", b"x")
+    all_ended()
     assert len(ministack.pending_uploads(bucket)) == 1
     [thread] = late_writers._running - of_other_jobs
     gate.set()
