@@ -14,7 +14,7 @@ from typing import Any
 from magicfs.cli.main import commands_of
 from website import schemas
 
-__all__ = ["on_page_content", "on_page_markdown", "on_post_build"]
+__all__ = ["on_files", "on_page_content", "on_page_markdown", "on_post_build"]
 
 _COMMANDS = "<!-- options of all commands -->"
 _JSON = "<!-- kinds of errors, and fields of all commands -->"
@@ -36,6 +36,16 @@ _TIP = (
 _KEY = "↻: the state is written again. Thick: the job can end here; its job object is removed."
 
 
+def on_files(files: Any, config: Any) -> Any:
+    """Add the schemas of what commands print, to which a page leads."""
+    from mkdocs.structure.files import File
+
+    for name, schema in {**schemas.schemas(), "error": schemas.error()}.items():
+        text = json.dumps({"$schema": schemas.DRAFT, "title": name, **schema}, indent=1)
+        files.append(File.generated(config, f"schemas/{name.replace(' ', '_')}.json", content=text))
+    return files
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Put in what is made of the code. Design notes are for those who change it: no search finds them."""
     if page.file.src_uri.startswith("design/"):
@@ -53,11 +63,7 @@ def on_page_content(content: str, **_: Any) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Write what machines read first, and the schemas of what commands print."""
-    (Path(config.site_dir) / "schemas").mkdir(exist_ok=True)
-    for name, schema in {**schemas.schemas(), "error": schemas.error()}.items():
-        path = Path(config.site_dir) / "schemas" / f"{name.replace(' ', '_')}.json"
-        path.write_text(json.dumps({"$schema": schemas.DRAFT, "title": name, **schema}, indent=1))
+    """Write what machines read first."""
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
     docs = Path(config.docs_dir)
     for group in config.nav:

@@ -344,7 +344,7 @@ class Instrumentor:
     def instrument(self, **how: object) -> None:
         """See ``start``."""
         named = {"tracer_provider", "meter_provider"}
-        start(**{name: value for name, value in how.items() if name in named})  # type: ignore[arg-type]
+        start(**{name: value for name, value in how.items() if name in named})
 
     def uninstrument(self, **_: object) -> None:
         """See ``stop``."""
