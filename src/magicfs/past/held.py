@@ -12,7 +12,7 @@ pointer for the last time; so of such a job and a tag at least one sees the othe
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -50,7 +50,7 @@ from magicfs.stores.register import Register
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["Staying", "held", "hold", "is_kept", "remove_lists", "rule_of"]
+__all__ = ["Staying", "going", "held", "hold", "is_kept", "remove_lists", "rule_of"]
 
 _TAG: Final = "tag-"
 
@@ -223,8 +223,8 @@ async def _lost(
 ) -> list[str]:
     """The files that are gone, or may be going; by keys."""
     aside = await kept.places_aside(engine.store, location.key, READING, files)
-    going = {one.key for one in await _going(engine, location, seen)}
-    lost = [key for key in files if paths.join(location.key, aside.get(key, key)) in going]
+    due = await going(engine, location, seen.keeping)
+    lost = [key for key in files if paths.join(location.key, aside.get(key, key)) in due]
     found = await compare(engine, location.key, {key: files[key] for key in files if key not in aside})
     gone = [*found.missing, *found.altered]
     return lost + [key for key in gone if not await _has_version(engine, location, files[key])]
@@ -235,16 +235,20 @@ async def _has_version(engine: Engine, location: Location, file: ManifestFile) -
     return file.version is not None and await has_version(engine.store, key, file.version)
 
 
-async def _going(engine: Engine, location: Location, seen: Pointer) -> list[OldObject]:
-    """What ``expire`` may be deleting: what is not shown, and nobody else kept before this tag."""
-    if not seen.expiring:
-        return []
-    lists = await kept.kept_by(engine.store, location.key, READING, seen.keeping)
-    longer = [one for job in seen.keeping if not job.expires for one in lists[job.job_id]]
+async def going(engine: Engine, location: Location, keeping: Sequence[Keeping]) -> set[str]:
+    """Where what ``expire`` may be deleting lies: what is not shown, and none of these keeps for longer."""
+    expiring = {one.job_id for one in keeping if one.expires}
+    if not expiring:
+        return set()
+    lists = await kept.kept_by(engine.store, location.key, READING, keeping)
+    stays = Staying(location.key, [one for job in lists.keys() - expiring for one in lists[job]])
+    due = {one.key for job in expiring for one in lists[job] if not stays.has(one)}
+    return due - await _shown(engine, location)
+
+
+async def _shown(engine: Engine, location: Location) -> set[str]:
     view = await chain.view(engine.store, location.key, READING)
-    shown = {paths.join(location.key, key) for key in (view.files if view else ())}
-    stays = Staying(location.key, longer)
-    return [one for job in seen.expiring for one in lists[job] if one.key not in shown and not stays.has(one)]
+    return set() if view is None else {paths.join(location.key, key) for key in view.files}
 
 
 async def _put(engine: Engine, location: Location, conditions: Conditions, ours: Keeping) -> Pointer:

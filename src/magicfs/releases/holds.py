@@ -32,7 +32,7 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by, places_aside, write
-from magicfs.past.held import Staying
+from magicfs.past.held import going
 from magicfs.past.keeping import change_keeping
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import CHANGES_FILES
@@ -239,34 +239,21 @@ async def _check(
 ) -> None:
     """Raise ObjectNotFound if a file is gone, or an expiry that has not seen the hold may be deleting it."""
     aside = await _aside(engine, location, files)
-    found = await compare(engine, location.key, {key: files[key] for key in files if key not in aside})
+    found = await compare(engine, location.key, {key: files[key] for key in files.keys() - aside.keys()})
     if gone := [*found.missing, *found.altered]:
         raise _gone(engine, location, job, gone)
     seen = await chain.read_pointer(engine.store, location.key, conditions, expected=True)
     keeping: Sequence[Keeping] = seen[0].keeping if seen else ()
-    if files and not any(_name_of(one) == name for one in keeping):
+    others = [one for one in keeping if _name_of(one) != name]
+    if files and len(others) == len(keeping):
         raise CommitDenied(
             f"what keeps the files of {location.url} was removed at once, perhaps with its pointer; nothing "
             "was released; release again"
         )
-    others = [one for one in keeping if _name_of(one) != name]
-    if gone := await _going(engine, location, others, {key: aside.get(key, key) for key in files}):
-        raise _gone(engine, location, job, gone)
-
-
-async def _going(
-    engine: Engine, location: Location, others: Sequence[Keeping], places: Mapping[str, str]
-) -> list[str]:
-    """The files that are being deleted as no longer kept, and are not shown. ``places``: where they lie."""
-    expiring = {one.job_id for one in others if one.expires}
-    if not expiring:
-        return []
-    lists = await kept_by(engine.store, location.key, READING, others)
-    view = await chain.view(engine.store, location.key, READING)
-    stays = Staying(location.key, [one for job in lists.keys() - expiring for one in lists[job]])
-    going = {one.key for job in expiring for one in lists[job] if not stays.has_aside(one)}
-    shown = view.files if view is not None else {}
-    return [key for key, at in places.items() if at not in shown and paths.join(location.key, at) in going]
+    due = await going(engine, location, others)
+    lying = {paths.join(location.key, aside.get(key, key)): key for key in files}
+    if lost := lying.keys() & due:
+        raise _gone(engine, location, job, sorted(map(lying.__getitem__, lost)))
 
 
 def _gone(engine: Engine, location: Location, job: str, keys: Sequence[str]) -> ObjectNotFound:
