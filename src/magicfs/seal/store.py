@@ -87,6 +87,8 @@ def use(url: str | PathLike[str], *keys: SealingKey | bytes, name: str | None = 
 def forget() -> None:
     """Drop all keys: from now on this process works as one that never had any."""
     _rings.clear()
+    if SealedStore in resolve.AROUND:
+        resolve.AROUND.remove(SealedStore)
 
 
 def has_keys() -> bool:
