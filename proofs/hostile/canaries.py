@@ -163,8 +163,8 @@ MUTANTS: Final = (
     Mutant(
         "a report quotes a catalog's library",
         "magicfs.job.commit",
-        'f"{catalog} does not show job {report.job_id} yet: {resolve.redacted(str(error))}; call "',
-        'f"{catalog} does not show job {report.job_id} yet: {error}; call "',
+        'problem = f"job {report.job_id} yet: {resolve.redacted(str(error))}"',
+        'problem = f"job {report.job_id} yet: {error}"',
         _by(leaks.catalogs),
     ),
     Mutant(
