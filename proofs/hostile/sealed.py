@@ -180,17 +180,19 @@ def _tried(scene: _Scene, attack: _Attack, command: str) -> str | None:
             believed.append(path)
         return parsed(path, raw, *limits)
 
-    refused = False
+    refused, answer = False, ""
     with patch.object(document, "_parsed", noting):
         try:
-            COMMANDS[command](ground, ground.url("sales"), job)
+            answer = repr(COMMANDS[command](ground, ground.url("sales"), job))
         except (MagicError, ExceptionGroup):
             refused = True
         except Exception as error:  # noqa: BLE001 - that is what is looked for
             return f"{command} after {attack.name}: raised {error!r}"
     if believed:
         return f"{command} after {attack.name}: took {believed[0]} apart"
-    if attack.name.startswith("planted") and not refused and command in {"recover", "commit"}:
+    # A job that was being taken back needs no manifest, and one that is not finished says which seal lacks.
+    refused = refused or "action='reverted'" in answer or "seal: is not sealed" in answer
+    if attack.name == f"planted a manifest of {job}" and not refused and command in {"recover", "commit"}:
         return f"{command} after {attack.name}: believed that the job is published"
     return None
 
