@@ -73,7 +73,7 @@ def measure(server: Server, jars: Jars, directory: Path, *, shape: Shape, rounds
         found = {}
         for place in PLACES:
             ours, theirs = places[place]
-            magicfs.spark.write(shape.frame(spark), ours)
+            magicfs.spark.write(shape.frame(spark), ours, options={"footers": True})
             _check(spark, ours, theirs)
             frames = {
                 "ours": partial(magicfs.spark.read, ours, spark=spark),
