@@ -634,6 +634,7 @@ class TestTakingIn:
 class TestCommand:
     def connected(self, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
         monkeypatch.setenv("MAGICFS_CONNECT_SEAL", value)
+        resolve.connect.cache_clear()
 
     def test_it_seals_and_verifies(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

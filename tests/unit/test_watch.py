@@ -32,6 +32,7 @@ from magicfs.cli.printing import error_document
 from magicfs.errors import CommitFailed, FormatError, Unavailable, UsageError
 from magicfs.protocol.job_state import JobState
 from magicfs.runtime import watchers
+from magicfs.stores import resolve
 from magicfs.stores.retrying import RetryingStore
 from magicfs.testing.counting_store import CountingStore
 from magicfs.watch.operations import Operation, operations
@@ -149,7 +150,7 @@ class TestTelemetry:
             return len([one async for one in store.list("sales/")])
 
         counted = CountingStore(plain, counts)
-        ours = watchers.WATCHERS[0].store(plain)
+        ours = resolve.AROUND[-1](plain)
         before = seen.metrics().get("magicfs.requests", {})
         loop = scene.filesystem.loop
         assert sync(loop, list_all, counted) == sync(loop, list_all, ours) == 2500

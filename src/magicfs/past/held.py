@@ -23,9 +23,6 @@ from magicfs.errors import (
     CommitDenied,
     FormatError,
     MagicError,
-    ObjectExists,
-    PreconditionFailed,
-    Unavailable,
     UsageError,
 )
 from magicfs.formats.deletions import OldObject
@@ -37,6 +34,7 @@ from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare, has_version
 from magicfs.manifests.log import publications
 from magicfs.past.extension import files_gone, restored_files
+from magicfs.past.keeping import change_keeping
 from magicfs.past.retention import Keep
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
@@ -46,7 +44,6 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
-from magicfs.stores.register import Register
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import find_unfinished_jobs
 
@@ -59,7 +56,6 @@ _GRACE_MS: Final = 3_600_000
 _LIST_LENGTH: Final = 15_000
 _FILES_MAX: Final = 16 * _LIST_LENGTH
 """A pointer names at most 16 lists of one job, and a tag has no manifest that names more."""
-_TRIES: Final = 20
 
 
 class Staying:
@@ -252,18 +248,14 @@ async def _shown(engine: Engine, location: Location) -> set[str]:
 
 
 async def _put(engine: Engine, location: Location, conditions: Conditions, ours: Keeping) -> Pointer:
-    """Let the pointer name what a tag keeps; returns the pointer as it was before."""
-    store = engine.store
-    head = Register(store, chain.pointer_key(location.key), conditions, lasting=True)
-    for _ in range(_TRIES):
-        seen = await chain.read_pointer(store, location.key, conditions, expected=True)
-        assert seen is not None
-        pointer, entry = seen
-        others = tuple(one for one in pointer.keeping if one.job_id != ours.job_id)
-        news = replace(pointer, keeping=(*others, ours), nonce=uuid4().hex)
-        try:
-            await head.swap(entry, news.to_bytes())
-        except (ObjectExists, PreconditionFailed):
-            continue
-        return replace(pointer, keeping=others)
-    raise Unavailable("tag", head.key, "others changed it each time; call again")
+    """Let the pointer name what a tag keeps; returns the pointer without it."""
+
+    def without(keeping: Sequence[Keeping]) -> tuple[Keeping, ...]:
+        return tuple(one for one in keeping if one.job_id != ours.job_id)
+
+    async def change(keeping: tuple[Keeping, ...]) -> Sequence[Keeping]:
+        return (*without(keeping), ours)
+
+    pointer = await change_keeping(engine.store, location.key, conditions, change)
+    assert pointer is not None  # a publication is there
+    return replace(pointer, keeping=without(pointer.keeping))

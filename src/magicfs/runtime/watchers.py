@@ -1,8 +1,8 @@
 """What happens to jobs, for people and programs that watch them.
 
 Each step of a job is a line in the log ``magicfs``, with its facts as fields of the record. Guests put
-watchers into ``WATCHERS``, which see more: work as it begins and ends, requests that are made again, and the
-store.
+watchers into ``WATCHERS``, which see more: work as it begins and ends, and requests that are made again. What
+sees every request goes around the store (``stores.resolve.AROUND``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from magicfs.protocol import ids
 from magicfs.version import __version__
@@ -21,7 +21,6 @@ __all__ = ["STEPS", "WATCHERS", "Watcher", "acting", "agent", "happened", "job",
 _LOGGER = logging.getLogger("magicfs")
 _JOB: ContextVar[str] = ContextVar("magicfs_job", default="")
 _AGENT: Final = f"magicfs/{__version__}"
-_Store = TypeVar("_Store")
 
 STEPS: Final = {
     "set up": "is set up",
@@ -52,9 +51,6 @@ class Watcher(Protocol):
     def happened(self, name: str, facts: Mapping[str, object]) -> None:
         """A step or a state of a job, ``retry``, ``conflict`` or ``task set up``."""
 
-    def store(self, store: _Store) -> _Store:
-        """The store of a bucket, or one around it that sees each request."""
-
 
 WATCHERS: Final[list[Watcher]] = []
 
@@ -74,14 +70,11 @@ def happened(name: str, /, **facts: object) -> None:
 def work(name: str, /, **facts: object) -> Iterator[None]:
     """Work of a job: its requests bear the job's id, and watchers see it begin and end."""
     job = str(facts["job"])
-    token = _JOB.set(job if ids.is_job_id(job) else "")
-    try:
-        with ExitStack() as stack:
-            for one in WATCHERS:
-                stack.enter_context(one.work(name, facts))
-            yield
-    finally:
-        _JOB.reset(token)
+    with ExitStack() as stack:
+        stack.callback(_JOB.reset, _JOB.set(job if ids.is_job_id(job) else ""))
+        for one in WATCHERS:
+            stack.enter_context(one.work(name, facts))
+        yield
 
 
 @contextmanager

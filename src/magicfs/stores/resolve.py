@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location, redacted
-from magicfs.runtime import process_end, registered, watchers
+from magicfs.runtime import process_end, registered
 from magicfs.stores import backends
 from magicfs.stores.backends import (
     BACKENDS,
@@ -36,6 +37,7 @@ __all__ = [
     "chains_with_slash",
     "check",
     "check_leads",
+    "connect",
     "filesystem",
     "fsspec_opens",
     "has_buckets",
@@ -86,10 +88,7 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     ``config_kwargs={"retries": {"total_max_attempts": …}}`` changes that. On local files nothing is repeated.
     """
     process_end.keep_inherited_filesystems()
-    for name in tuple(os.environ):
-        if name.startswith(_CONNECT):
-            registered.load("magicfs.connections", name.removeprefix(_CONNECT).lower())(os.environ[name])
-            del os.environ[name]  # processes that this one starts are not given what a guest reads there
+    connect()
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
         if hasattr(filesystem, "fs"):  # a wrapped one, whose store came from here
@@ -103,9 +102,16 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
         store = backend.open(filesystem, bucket)
     for around in AROUND:
         store = around(store)
-    for one in watchers.WATCHERS:
-        store = one.store(store)
     return store
+
+
+@cache
+def connect() -> None:
+    """Hand the environment's connections to the guests that take them. A second call does nothing."""
+    for name in tuple(os.environ):
+        if name.startswith(_CONNECT):
+            registered.load("magicfs.connections", name.removeprefix(_CONNECT).lower())(os.environ[name])
+            del os.environ[name]  # processes that this one starts are not given what a guest reads there
 
 
 def is_unchanged(path: str, etag: str) -> bool:

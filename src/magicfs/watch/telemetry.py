@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from magicfs.errors import UsageError
 from magicfs.runtime import watchers
+from magicfs.stores import resolve
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Store
 from magicfs.version import __version__
@@ -172,8 +173,9 @@ class Telemetry:
 
     # -- what watchers are asked -----------------------------------------------------------------------
 
-    def store(self, store: _T) -> _T:
-        return cast("_T", _WatchedStore(cast("Store", store), self._requests))
+    def store(self, store: Store) -> Store:
+        """The store, and around it what counts its requests."""
+        return _WatchedStore(store, self._requests)
 
     @contextmanager
     def work(self, name: str, facts: _Facts) -> Iterator[None]:
@@ -330,12 +332,15 @@ def start(
         raise UsageError("magicfs.watch.start() needs OpenTelemetry; pip install 'magicfs[otel]'") from error
     _STARTED.append(made)
     watchers.WATCHERS.append(made)
+    resolve.AROUND.append(made.store)
 
 
 def stop() -> None:
     """Report no more of it. A second call does nothing."""
     while _STARTED:
-        watchers.WATCHERS.remove(_STARTED.pop())
+        made = _STARTED.pop()
+        watchers.WATCHERS.remove(made)
+        resolve.AROUND.remove(made.store)
 
 
 class Instrumentor:
