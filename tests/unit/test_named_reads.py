@@ -63,7 +63,7 @@ def test_no_reader_gets_other_rows_under_the_same_names() -> None:
 def test_one_scan_of_one_file_is_not_put_together_of_two() -> None:
     def body(number: int) -> bytes:
         sink = io.BytesIO()
-        column = np.full(400_000, number)
+        column = np.full(4_000_000, number)
         pq.write_table(
             pa.table({"n": column}), sink, compression="none", use_dictionary=False, row_group_size=50_000
         )
