@@ -11,6 +11,8 @@ import botocore.session
 import pytest
 
 from magicfs.filesystem import MagicFileSystem
+from magicfs.runtime import watchers
+from magicfs.stores import resolve
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -29,6 +31,14 @@ def _no_filesystem_outlives_its_test() -> Iterator[None]:
     """Let fsspec forget its instances: of ten thousand tests, each with a store of its own, none would go."""
     yield
     MagicFileSystem.clear_instance_cache()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_test() -> Iterator[None]:
+    """What guests put around stores or let watch jobs would stay for the tests that follow."""
+    yield
+    left = [*resolve.AROUND, *watchers.WATCHERS]
+    assert left == [], f"this test leaves guests behind: {left}"
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -15,6 +15,7 @@ from magicfs.formats.pendingset import PendingSet
 from proofs.committer_exam.base import DESTINATION, Examined, body, committed, rows_of
 from proofs.committer_exam.bench import Bench
 from proofs.committer_exam.selection import concerns
+from proofs.scenes.known import all_ended
 
 __all__ = ["DocumentsExam"]
 
@@ -28,6 +29,7 @@ class DocumentsExam(Examined):
         job = self.job(bench)
         task = job.task(0).setup()
         self.write(task, {"d/a.txt": b"1234"})
+        all_ended()
         (key,) = (key for key in self.work(bench) if key.endswith(".pending"))
         pending = Pending.from_bytes(key, bench.read(key))
         assert (pending.destination_key, pending.upload_id) in bench.pending()

@@ -14,6 +14,7 @@ from s3fs import S3FileSystem
 import magicfs
 from magicfs.cli import main as cli
 from proofs.doubles.servers import Server
+from proofs.scenes.known import all_ended
 
 HOSTILE = "día 1/50% +#ä.parquet"
 
@@ -91,6 +92,7 @@ def test_success_file_of_a_job_is_shown(program: Program, job: magicfs.Job):
 
 def test_pending_file_with_a_hostile_name_is_shown(program: Program, job: magicfs.Job):
     task = write_task(job, HOSTILE)
+    all_ended()
     done = program("show", f"s3://{task.path}/{HOSTILE}.pending")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"sales/día 1/50% +#ä-000000-{job.id}.parquet" in done.stdout
