@@ -3,7 +3,8 @@
 Workers cannot be told apart from outside: neither their command lines nor their open files name a task. So
 every worker that is connected to the store is stopped (SIGSTOP), one of them is let go for a moment, and if
 new uploads have appeared then, they are its own. A process that is in a system call finishes it before it
-stops, so what each of them has done is looked at only when all its threads stand still.
+stops, so what each of them has done is looked at only when all its threads stand still, and the store has
+carried out what it was asked for before.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _SLOT_SECONDS = 0.03
 _SLOTS = 20
 _PROOF_SECONDS = 10.0
 _LOOK_SECONDS = 0.001
+# Between two looks that must show the same: requests that stopped workers have sent take less.
+_REST_SECONDS = 0.25
 _STANDS_STILL = frozenset("TtZX")  # states of a thread: stopped, traced, ended
 _ESTABLISHED = "01"
 _TASK = re.compile(r"-(?P<task>\d{6})-[0-9a-f]{8}-[0-9a-f-]{27}")
@@ -114,23 +117,32 @@ class Hunter:
 
     def _let_go_in_turn(self, stopped: set[int]) -> Killed | None:
         """Let one worker go at a time until one opens uploads; it is stopped again then."""
-        before = set(self._bucket.pending(self._directory))
+        before = self._pending_at_rest()
         for turn in range(_SLOTS):
             pid = sorted(stopped)[turn % len(stopped)]
             _signal([pid], signal.SIGCONT)
             self._end.wait(_SLOT_SECONDS)
             _stop([pid])
-            after = set(self._bucket.pending(self._directory))
+            after = self._pending_at_rest()
             others = self._workers() - stopped
             if others:
                 # It may have been one of these, which have just connected.
                 _stop(others)
                 stopped |= others
-                before = set(self._bucket.pending(self._directory))
+                before = self._pending_at_rest()
                 continue
             if (task := _task_of(after - before)) is not None:
                 return Killed(pid, task, sum(_task_of([upload]) == task for upload in after))
+            before = after
         return None
+
+    def _pending_at_rest(self) -> set[tuple[str, str]]:
+        before = set(self._bucket.pending(self._directory))
+        while not self._end.wait(_REST_SECONDS):
+            if (after := set(self._bucket.pending(self._directory))) == before:
+                break
+            before = after
+        return before
 
     def _was_felt(self, lost: int) -> bool:
         """Whether the engine lost an attempt: a worker that had just finished is not missed."""

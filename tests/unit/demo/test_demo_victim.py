@@ -57,3 +57,31 @@ def test_process_that_is_gone_is_not_waited_for():
     began = time.monotonic()
     victim._stop([process.pid])
     assert time.monotonic() - began < 5
+
+
+class SlowBucket:
+    """A store that carries out, a moment after a worker was stopped, what the worker had asked for."""
+
+    port = None
+    upload = ("sales/part-000001-0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11.parquet", "id")
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+
+    def pending(self, _: str) -> list[tuple[str, str]]:
+        return [self.upload] if time.monotonic() - self.begun > 0.1 else []
+
+
+def test_upload_that_was_under_way_is_not_taken_for_that_of_the_worker_whose_turn_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(victim, "_SLOTS", 5)
+    hunter = victim.Hunter(SlowBucket(), "sales", is_worker=lambda _: False, attempts_lost=lambda: 0)  # type: ignore[arg-type]
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        try:
+            victim._stop([process.pid])
+            hunter._bucket.begun = time.monotonic()  # type: ignore[attr-defined]
+            assert hunter._let_go_in_turn({process.pid}) is None
+        finally:
+            process.kill()
