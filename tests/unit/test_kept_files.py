@@ -495,7 +495,7 @@ class TestCommands:
             return json.loads(capsys.readouterr().out)
 
         first = publish(b"1")
-        second = publish(b"22", mode="overwrite", keep="1s")
+        second = publish(b"22", mode="overwrite", keep="1h")
         assert said("tag", url, "v1", "--as-of", first)["job_id"] == first
         assert said("rollback", url, "--to", "v1", "--keep", "7d")["files"] == 1
         log = said("log", url)["publications"]
