@@ -26,6 +26,7 @@ from magicfs.stores import backends
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import default_world
 from magicfs.transaction.outcome import ended
+from proofs.scenes.known import all_ended
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOSTILE = "día 1/50% +#ä.parquet"
@@ -47,6 +48,7 @@ def write_task(job: magicfs.Job, task: int | str, *names: str) -> magicfs.Task:
     opened = job.task(task).setup()
     for name in names:
         opened.filesystem.pipe_file(f"{opened.path}/{name}", name.encode())
+    all_ended()
     return opened
 
 
