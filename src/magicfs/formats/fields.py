@@ -66,9 +66,9 @@ class Fields:
             raise self.error(field, "empty")
         return value
 
-    def bucket(self) -> str:
-        """The bucket, which must be told; empty for files of a machine, which have none."""
-        return self.required_text("bucket") if self._required("bucket") != "" else ""
+    def bucket(self, field: str = "bucket") -> str:
+        """The bucket, which must be there; empty for files of a machine, which have none."""
+        return self.required_text(field) if self._required(field) != "" else ""
 
     def nullable_text(self, field: str) -> str | None:
         """Text, or None where the file has null or nothing."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.formats.chunk import Chunk
-from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.formats.job_options import plain_options
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.formats.rows import Place, Problem, Row, has_dots, moment, old_problem

@@ -93,7 +93,7 @@ def read_plain(path: str, raw: bytes) -> PlainSet | None:
             return None
         fields = Fields(path, tail)
         fields.text_map("extraData")
-        return PlainSet(head[1], files, texts, Statistics.from_fields(fields.child("iostatistics")))
+        return PlainSet(head[1], files, texts, Statistics.at(fields, "iostatistics"))
     except (UnicodeDecodeError, FormatError):
         return None
 

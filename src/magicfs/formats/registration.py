@@ -6,12 +6,13 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from magicfs.formats.document import parse, render, shown, with_unknown
-from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.document import parse, render, shown
+from magicfs.formats.fields import Fields
 from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT, within
+from magicfs.formats.record import JOB, TEXT, Record, member, record
 
 __all__ = ["NOTIFICATIONS", "REGISTRATION_FORMAT", "Registration", "differs", "metastore_of"]
 
@@ -23,18 +24,19 @@ _METASTORE_PORT: Final = 9083
 _TABLE_LENGTH_MAX: Final = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+@record
+class Registration(Record):
     """A value: it never changes, and goes once the table shows the job."""
 
-    job_id: str  # the job that is to be shown
-    catalog: str  # the kind of the catalog
-    table: str = ""  # its table; empty if it is the destination itself
-    options: Mapping[str, str] | None = None
+    FORMAT: ClassVar = REGISTRATION_FORMAT
+
+    job_id: str = member(JOB)  # the job that is to be shown
+    catalog: str = member(TEXT)  # the kind of the catalog
+    table: str = member(Fields.text, default="")  # its table; empty if it is the destination itself
+    options: Mapping[str, str] | None = member(Fields.text_map, default=None)
     """How the catalog is found again, without anything secret; None if only a program can tell, and then the
     field is null."""
-    line: str = ""  # what registers it, for people
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    line: str = member(Fields.text, default="")  # what registers it, for people
 
     @property
     def name(self) -> str:
@@ -44,31 +46,12 @@ class Registration:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> Registration:
-        fields = Fields(path, parse(path, raw, size_limit=REGISTRATION_SIZE_LIMIT))
-        check_format(fields, REGISTRATION_FORMAT)
-        return cls(
-            job_id=fields.required_job_id(),
-            catalog=fields.required_text("catalog"),
-            table=fields.text("table"),
-            options=fields.text_map("options") if fields.has("options") else None,
-            line=fields.text("line"),
-            unknown=fields.rest(),
-        )
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=REGISTRATION_SIZE_LIMIT)))
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
-        document: dict[str, object] = {
-            "format": REGISTRATION_FORMAT,
-            "jobId": self.job_id,
-            "catalog": self.catalog,
-            "table": self.table,
-            "options": self.options,
-            "line": self.line,
-        }
-        raw = render(with_unknown(document, self.unknown))
-        return within(
-            raw, REGISTRATION_SIZE_LIMIT, f"what is told of table {self.table}", "choose shorter names"
-        )
+        what = f"the registration of table {self.table}"
+        return within(render(self.to_document()), REGISTRATION_SIZE_LIMIT, what, "choose shorter names")
 
 
 def metastore_of(uri: str) -> str | None:

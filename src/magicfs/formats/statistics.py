@@ -79,6 +79,11 @@ class Statistics:
         )
 
     @classmethod
+    def at(cls, fields: Fields, field: str) -> Statistics:
+        """Read the snapshot at a field, an empty one when absent."""
+        return cls.from_fields(fields.child(field))
+
+    @classmethod
     def from_fields(cls, fields: Fields) -> Statistics:
         """Read a snapshot; what is missing is empty. Negative sample counts read as zero, as in Hadoop."""
         return cls(
