@@ -66,16 +66,15 @@ async def compare(engine: Engine, destination: str, files: Mapping[str, Manifest
             doubtful.append((info.key, file))
     missing = list(left)
 
-    async def look(one: tuple[str, ManifestFile]) -> bool:
+    async def look(one: tuple[str, ManifestFile]) -> None:
         key, file = one
         try:
             info = await engine.store.head(key)
         except ObjectNotFound:
             missing.append(file.key)
-            return True
+            return
         if not is_file(info, file):
             altered.append(file.key)
-        return True
 
     await drained(doubtful, look, engine.concurrency)
     return Comparison(tuple(sorted(missing)), tuple(sorted(altered)), dict(sorted(foreign.items())))

@@ -45,13 +45,12 @@ async def all_registrations(store: Store, destination: str) -> dict[str, Registr
     keys = [info.key async for info in store.list(_prefix(destination))]
     found: dict[str, Registration] = {}
 
-    async def read(key: str) -> bool:
+    async def read(key: str) -> None:
         try:
             raw = await store.get(key, size_max=REGISTRATION_SIZE_LIMIT + 1)
         except ObjectNotFound:
-            return True  # done meanwhile
+            return  # done meanwhile
         found[key] = Registration.from_bytes(f"{store.bucket}/{key}", raw)
-        return True
 
     await drained(keys, read, 8)
     return {key.removeprefix(_prefix(destination)): found[key] for key in sorted(found)}

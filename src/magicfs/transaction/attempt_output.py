@@ -149,13 +149,12 @@ async def read_pending(
         _check_place(f"{bucket}/{key}", pending, bucket, destinations)
         found[key] = replace(pending, filename=f"{bucket}/{key}")
 
-    async def read(key: str) -> bool:
+    async def read(key: str) -> None:
         try:
             raw = await engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
             take(key, Pending.from_bytes(f"{bucket}/{key}", raw))
         except (FormatError, ObjectNotFound) as error:
             output.problems.append(error)
-        return True
 
     try:
         for key, pending in written.items():

@@ -204,10 +204,9 @@ def _chunk(context: JobContext, nonce: str, name: str, raw: bytes, files: int, s
 async def _write(engine: Engine, written: Iterator[_Written]) -> tuple[Chunk, ...]:
     chunks: list[Chunk] = []
 
-    async def put(one: _Written) -> bool:
+    async def put(one: _Written) -> None:
         await engine.store.put(one.chunk.key, one.raw)
         chunks.append(one.chunk)
-        return True
 
     await drained(written, put, min(engine.concurrency, READ_AHEAD))
     return tuple(sorted(chunks, key=lambda chunk: chunk.key))

@@ -92,18 +92,17 @@ async def _files(
     wanted |= {one.key: one.write_id for one in (committed.files if committed else ())}
     found: dict[str, ManifestFile] = {}
 
-    async def look(key: str) -> bool:
+    async def look(key: str) -> None:
         try:
             info = await engine.store.head(key)
         except ObjectNotFound:
-            return True
+            return
         own, borne = wanted[key], info.metadata.get(WRITE_ID)
         if own is None or own == borne:
             name = paths.relative_to(key, destination)
             found[name] = ManifestFile(
                 key=name, size=info.size, etag=info.etag, version=info.version or None, write_id=borne
             )
-        return True
 
     inside = [key for key in wanted if paths.is_under(key, destination) and modes.is_data(key, destination)]
     await drained(inside, look, engine.concurrency)

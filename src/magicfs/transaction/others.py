@@ -219,7 +219,7 @@ class _Look:
         ``ended_too``: a job that has ended since is in the way, for its files may have been listed half.
         """
 
-        async def look(other: Other) -> bool:
+        async def look(other: Other) -> None:
             if other.layout is not None:
                 await self._job_below(other, ended_too=ended_too)
             elif other.kind == "work":
@@ -229,7 +229,6 @@ class _Look:
                 )
             else:
                 self._dataset(other.directory, f"{other.what}, as {other.key} shows")
-            return True
 
         await drained(others, look, self._engine.concurrency)
 
@@ -253,19 +252,18 @@ class _Look:
     async def among(self, directories: Sequence[str]) -> None:
         """List each directory in which something young lies: whoever has it is in the way."""
 
-        async def look(directory: str) -> bool:
+        async def look(directory: str) -> None:
             names = await self._jobs(directory, whatever=True)
             if f"{paths.prefix_of(directory)}{MANIFESTS}/" in names:
                 self._dataset(directory, "another dataset")
             await self._tables(directory, names)
-            return True
 
         await drained(directories, look, self._engine.concurrency)
 
     async def above(self, parents: Sequence[str], *, manifests: bool) -> None:
         """List each parent. ``manifests``: whether to ask a dataset's manifests for files in the scope."""
 
-        async def look(parent: str) -> bool:
+        async def look(parent: str) -> None:
             try:
                 await self._parent(parent, manifests=manifests)
             except (PermissionDenied, Unsupported) as error:
@@ -273,7 +271,6 @@ class _Look:
                     f"{self._url(parent)} may be another dataset, and these credentials cannot list it: "
                     f"{error}"
                 )
-            return True
 
         await drained(parents, look, self._engine.concurrency)
 
@@ -445,11 +442,11 @@ async def unfinished_among(
         places += [one async for one in engine.store.list_directories(shared + _JOB)]
     found: list[OtherJob] = []
 
-    async def look(place: str) -> bool:
+    async def look(place: str) -> None:
         magic, _, job = place.removeprefix(prefix).rstrip("/").partition("/")
         layout = layout_of(directory, magic, job)
         if layout is not None and layout.job == but:
-            return True
+            return
         one = None if layout is None else await read_unfinished(engine, layout)
         if one is None and layout is not None and visitors:
             one = await follow(engine, layout)
@@ -457,7 +454,6 @@ async def unfinished_among(
             found.append(one)
         elif gone is not None:
             gone.append(place)
-        return True
 
     await drained(places, look, engine.concurrency)
     return sorted(found, key=lambda one: (one.job.created_ms if one.job else 0, one.job_id))

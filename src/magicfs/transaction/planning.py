@@ -21,7 +21,7 @@ from magicfs.formats.job_object import JobObject, SeenPointer
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import Seen, chain, read, read_pointer, view_of
 from magicfs.manifests.comparison import is_file
-from magicfs.manifests.runs import job_of_run_by
+from magicfs.manifests.log import job_of_run_by
 from magicfs.protocol import modes, paths
 from magicfs.protocol.job_state import SHOWS_NOTHING
 from magicfs.protocol.modes import lies_in
@@ -85,11 +85,10 @@ async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str
     """Raise OutputExists if data is there in any of the partitions; None looks at all of the destination."""
     destination = context.layout.destination
 
-    async def look(partition: str) -> bool:
+    async def look(partition: str) -> None:
         async for info in engine.store.list(paths.prefix_of(paths.join(destination, partition))):
             if modes.is_data(info.key, destination):
                 raise _output_exists(context, info.key)
-        return True
 
     await drained([""] if partitions is None else partitions, look, engine.concurrency)
 
@@ -193,10 +192,9 @@ async def partitions(engine: Engine, destination: str, chosen: Sequence[str], fo
     """List partitions beside each other, and take what they hold in by their order."""
     listed: dict[str, list[OldFile]] = {}
 
-    async def look(partition: str) -> bool:
+    async def look(partition: str) -> None:
         objects = engine.store.list(paths.prefix_of(paths.join(destination, partition)))
         listed[partition] = [OldFile(one.key, one.etag, one.size, one.modified) async for one in objects]
-        return True
 
     await drained(chosen, look, engine.concurrency)
     for partition in chosen:
@@ -410,17 +408,16 @@ class _Named(Overwrite):
         doubtful = plan.take_only(as_old(self._chosen))
         bucket = self.look.engine.store.bucket
 
-        async def look(one: OldFile) -> bool:
+        async def look(one: OldFile) -> None:
             try:
                 info = await self.look.engine.store.head(one.key)
             except ObjectNotFound:
-                return True  # it is deleted only if it is the one that was listed
+                return  # it is deleted only if it is the one that was listed
             if not is_file(info, self._chosen[paths.relative_to(one.key, self.look.destination)]):
                 raise CommitDenied(
                     f"{bucket}/{one.key} was overwritten since it was published; nothing was changed; run "
                     f"magicfs verify {self.look.context.url}, and remove or restore altered files"
                 )
-            return True
 
         await drained(doubtful, look, self.look.engine.concurrency)
 

@@ -392,11 +392,10 @@ async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, 
     steps = [step for step in output.steps() if step.key in taken] if taken else []
     landed: set[str] = set()
 
-    async def is_own(step: Publication) -> bool:
+    async def is_own(step: Publication) -> None:
         own = isinstance(step, Rename) and context.renames.at_task_commit and await is_there(engine, step)
         if own or await engine.has_landed(step):
             landed.add(step.key)
-        return True
 
     await drained(steps, is_own, engine.concurrency)
     found.leave(landed)

@@ -297,14 +297,13 @@ async def _look_up(engine: Engine, output: JobOutput, etags: ETags) -> ETags:
     """The ETags of all files; those that are not known are looked at."""
     found = ETags(output.files)
 
-    async def look(one: tuple[int, str]) -> bool:
+    async def look(one: tuple[int, str]) -> None:
         place, key = one
         try:
             info = await engine.store.head(key)
             found.put(place, object_id(info.etag, info.version))
         except ObjectNotFound:
             found.put(place, "")  # removed since by somebody; the manifest tells that it was here
-        return True
 
     def unknown() -> Iterator[tuple[int, str]]:
         known = iter(etags) if etags.files else repeat(None)

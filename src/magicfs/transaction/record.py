@@ -88,9 +88,8 @@ async def put_locations(engine: Engine, context: JobContext) -> None:
     """Write a job's location into all extra destinations. A second call writes the same again."""
     raw = JobLocation(context.job, context.layout.destination).to_bytes()
 
-    async def one(key: str) -> bool:
+    async def one(key: str) -> None:
         await engine.store.put(key, raw)
-        return True
 
     await drained(location_keys(context), one, engine.concurrency)
 
@@ -107,11 +106,10 @@ async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobCo
     """
     theirs, confirmed = context.of(job), set(context.options.places.extra)
 
-    async def look(extra: str) -> bool:
+    async def look(extra: str) -> None:
         there = replace(theirs.layout, destination=extra)
         if await location_at(engine, there) == theirs.layout.destination:
             confirmed.add(extra)
-        return True
 
     named = job.options.places.extra
     await drained([one for one in named if one not in confirmed], look, engine.concurrency)

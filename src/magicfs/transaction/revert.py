@@ -111,19 +111,18 @@ async def _visible(engine: Engine, output: JobOutput) -> tuple[list[tuple[str, s
     found: list[tuple[str, str]] = []
     problems: list[MagicError] = []
 
-    async def look(pending: Pending) -> bool:
+    async def look(pending: Pending) -> None:
         own = {pending.destination_key: write_id_of(pending)}
         try:
             info = await engine.store.head(pending.destination_key)
             shown = shown_of(info, pending) or await _shown_by_tree(engine, pending)
         except ObjectNotFound:
-            return True
+            return
         except StoreError as error:
             problems.append(error)
-            return True
+            return
         if may_delete(Purpose.TAKE_BACK, info.key, shown, own):
             found.append((info.key, info.etag))
-        return True
 
     await drained(output.pendings(), look, engine.concurrency)
     return sorted(found), problems

@@ -181,10 +181,9 @@ async def keep_manifests(engine: Engine, context: JobContext) -> str | None:
     return None
 
 
-async def _delete(tree: Tree, directory: str) -> bool:
+async def _delete(tree: Tree, directory: str) -> None:
     with suppress(StoreError):  # it is tried again with all that is there
         await tree.delete_tree(directory)
-    return True
 
 
 async def _attempts(tree: Tree, directory: str) -> AsyncIterator[str]:
@@ -211,12 +210,12 @@ async def delete_records(engine: Engine, context: JobContext, output: JobOutput)
         return []
     bucket, ended, problems = engine.store.bucket, list[str](), list[MagicError]()
 
-    async def look(known: Pending) -> bool:
+    async def look(known: Pending) -> None:
         key = (known.filename or "").removeprefix(f"{bucket}/")
         if not key.endswith(PENDING) or not _is_of(
             key.removesuffix(PENDING), context.options.places.own_path or ""
         ):
-            return True
+            return
         try:
             raw = await engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
             if Pending.from_bytes(f"{bucket}/{key}", raw).upload_id == known.upload_id:
@@ -225,7 +224,6 @@ async def delete_records(engine: Engine, context: JobContext, output: JobOutput)
             pass
         except StoreError as error:
             problems.append(error)
-        return True
 
     await drained(output.pendings(), look, engine.concurrency)
     return [*problems, *await delete_keys(engine, sorted(ended))]

@@ -16,7 +16,7 @@ from magicfs.formats.log import LoggedJob
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain, log
 from magicfs.manifests.chain import View
-from magicfs.manifests.runs import job_of_run_by
+from magicfs.manifests.log import job_of_run_by
 from magicfs.protocol.final_names import copied_key
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.modes import lies_in

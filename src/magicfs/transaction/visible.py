@@ -104,7 +104,7 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput)
     """Raise CommitFailed if bundles of a job are gone, or too short; nothing was published. One HEAD each."""
     gone: list[str] = []
 
-    async def look(bundle: tuple[str, int]) -> bool:
+    async def look(bundle: tuple[str, int]) -> None:
         key, size = bundle
         try:
             there = (await engine.store.head(key)).size >= size
@@ -112,7 +112,6 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput)
             there = False
         if not there:
             gone.append(f"{engine.store.bucket}/{key}")
-        return True
 
     await drained(output.bundles.items(), look, engine.concurrency)
     if gone:
@@ -306,13 +305,12 @@ class _Renaming(_Moving):
         absent = await self._absent(group)
         there: dict[int, Entry | None] = {}
 
-        async def look(one: tuple[int, Rename]) -> bool:
+        async def look(one: tuple[int, Rename]) -> None:
             number, step = one
             try:
                 there[number] = await self._tree.look(step.key)
             except StoreError as error:
                 self._failed(step, _outcome(error), error)
-            return True
 
         looked = [one for one in group if _parent(one[1]) not in absent]
         await drained(looked, look, self._engine.concurrency)
@@ -333,11 +331,10 @@ class _Renaming(_Moving):
         """Directories that are not there, of those that several files go to: none of these is looked at."""
         parents, absent = Counter(_parent(step) for _, step in group), set[str]()
 
-        async def look(parent: str) -> bool:
+        async def look(parent: str) -> None:
             with suppress(StoreError):  # each of its files is looked at, and told of
                 if await self._tree.look(parent) is None:
                     absent.add(parent)
-            return True
 
         several = [one for one, files in parents.items() if one and files > 1]
         await drained(several, look, self._engine.concurrency)

@@ -238,7 +238,7 @@ class ClusterSets:
                         keys += [f"{work}/{attempt}/{name}" for name in place.names(f"{work}/{attempt}")]
             return [key for key in keys if key.endswith(PENDING_SET)]
 
-        async def one(key: str) -> bool:
+        async def one(key: str) -> None:
             with suppress(CommitFailed, FormatError):
                 stored = PendingSet.from_bytes(key, await self._read(key))
                 found.extend(
@@ -248,7 +248,6 @@ class ClusterSets:
                     and each.bucket == bucket
                     and paths.which_holds(each.destination_key, destinations) is not None
                 )
-            return True
 
         await drained(await self._asked("list", layout.job_directory, find), one, self._engine.concurrency)
         return found
