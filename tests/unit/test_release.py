@@ -32,9 +32,9 @@ def formats() -> set[str]:
     rooms = [
         import_module(f"magicfs.formats.{one.name}") for one in pkgutil.iter_modules(magicfs.formats.__path__)
     ]
-    named = (value for room in rooms for name, value in vars(room).items() if name.endswith("_FORMAT"))
+    named = {getattr(value, "FORMAT", "") for room in rooms for value in vars(room).values()}
     guests = {OPERATION_FORMAT, RELEASE_FORMAT}  # that of `classic` is never a file
-    return guests.union(value for value in named if value.startswith("magicfs."))
+    return guests | named - {""} | {deletions.DELETIONS_FORMAT}
 
 
 def table_of_formats() -> dict[str, set[str]]:

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from magicfs.formats.document import UNREADABLE, parse, parse_list, render, shown, with_unknown
-from magicfs.formats.fields import LONG_MAX, Fields, check_format
+from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.limits import FOOTERS_SIZE_LIMIT, FOOTERS_VALUE_LIMIT, within
+from magicfs.formats.record import JOB, Record, member, record
 
 __all__ = [
-    "FOOTERS_FORMAT",
     "SCHEMA_MAX",
     "TEXT_MAX",
     "Column",
@@ -35,7 +35,6 @@ __all__ = [
     "Values",
 ]
 
-FOOTERS_FORMAT: Final = "magicfs.footers/1"
 
 TEXT_MAX: Final = 16 * 1024
 """Characters of the text of one footer: statistics of columns beyond it are left out."""
@@ -238,34 +237,48 @@ class Footer:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFooters:
+def _schemas(fields: Fields) -> dict[str, Schema]:
+    found: dict[str, Schema] = {}
+    for one in fields.objects("schemas"):
+        name = one.required_text("fingerprint")
+        try:
+            found[name] = Schema(tuple(map(_field, one.elements("fields"))), name)
+        except UNREADABLE as error:
+            raise one.unreadable("fields", error) from None
+    return found
+
+
+def _files(fields: Fields, key: str) -> dict[str, Footer]:
+    schemas = _schemas(fields)
+    files: dict[str, Footer] = {}
+    for one in fields.objects(key):
+        name = one.required_text("key")
+        if name in files:
+            raise one.error("key", "the same as that of another file")
+        files[name] = Footer.from_fields(one, schemas)
+    return files
+
+
+@record
+class FileFooters(Record):
     """A part of the footers of a published job."""
 
-    job_id: str
-    files: Mapping[str, Footer]
+    FORMAT: ClassVar = "magicfs.footers/1"
+
+    job_id: str = member(JOB)
+    files: Mapping[str, Footer] = member(_files)
     """By key, relative to the destination."""
-    unknown: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = FOOTERS_SIZE_LIMIT) -> FileFooters:
         document = parse(path, raw, size_limit=size_limit, value_limit=FOOTERS_VALUE_LIMIT)
-        fields = Fields(path, document)
-        check_format(fields, FOOTERS_FORMAT)
-        job, schemas = fields.required_job_id(), _schemas(fields)
-        files: dict[str, Footer] = {}
-        for one in fields.objects("files"):
-            key = one.required_text("key")
-            if key in files:
-                raise one.error("key", "the same as that of another file")
-            files[key] = Footer.from_fields(one, schemas)
-        return cls(job_id=job, files=files, unknown=fields.rest())
+        return cls.from_fields(Fields(path, document))
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
         schemas = {one.schema.fingerprint: one.schema for one in self.files.values() if one.schema}
         document: dict[str, object] = {
-            "format": FOOTERS_FORMAT,
+            "format": self.FORMAT,
             "jobId": self.job_id,
             "schemas": [
                 {"fingerprint": name, "fields": [_field_list(field) for field in one.fields]}
@@ -277,17 +290,6 @@ class FileFooters:
         what = f"the list of {len(self.files):,} footers of job {self.job_id}"
         advice = "publish without footers"
         return within(raw, FOOTERS_SIZE_LIMIT, what, advice, value_limit=FOOTERS_VALUE_LIMIT)
-
-
-def _schemas(fields: Fields) -> dict[str, Schema]:
-    found: dict[str, Schema] = {}
-    for one in fields.objects("schemas"):
-        name = one.required_text("fingerprint")
-        try:
-            found[name] = Schema(tuple(map(_field, one.elements("fields"))), name)
-        except UNREADABLE as error:
-            raise one.unreadable("fields", error) from None
-    return found
 
 
 def _schema_text(fields: Sequence[Field]) -> str:

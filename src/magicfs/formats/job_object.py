@@ -36,7 +36,6 @@ from magicfs.protocol.modes import REMOVALS
 
 __all__ = [
     "CORE_NEEDS",
-    "JOB_FORMAT",
     "JOB_OBJECT_SIZE_LIMIT",
     "Chunk",
     "JobObject",
@@ -44,7 +43,6 @@ __all__ = [
     "SeenPointer",
 ]
 
-JOB_FORMAT: Final = "magicfs.job/1"
 CORE_NEEDS: Final = frozenset({"hidden", "removal"})
 """What of ``requires`` the job's own modes are about."""
 _KNOWN: Final = CORE_NEEDS | {"audit", *ALL_NEEDS}
@@ -90,7 +88,7 @@ _NUMBER: Final = partial(Fields.integer, minimum=0)
 class JobObject(Record):
     """A job. A value: every move makes a new one, with a fresh nonce."""
 
-    FORMAT: ClassVar = JOB_FORMAT
+    FORMAT: ClassVar = "magicfs.job/1"
     KNOWN: ClassVar = _KNOWN
 
     job_id: JobId = member(JOB)

@@ -19,9 +19,6 @@ from magicfs.protocol import ids
 
 __all__ = [
     "LEVEL_MAX",
-    "LOG_FORMAT",
-    "LOG_NAMES_FORMAT",
-    "LOG_PART_FORMAT",
     "LOG_SIZE_LIMIT",
     "Log",
     "LogFile",
@@ -33,9 +30,6 @@ __all__ = [
     "is_log_file",
 ]
 
-LOG_FORMAT: Final = "magicfs.log/1"
-LOG_PART_FORMAT: Final = "magicfs.log-part/1"
-LOG_NAMES_FORMAT: Final = "magicfs.log-names/1"
 
 _FILE: Final = re.compile(r"(?:log|names)-[0-9]{5,9}-[0-9a-f]{16}\.json")
 _PART_MEMBERS: Final = frozenset({"jobId", "name", "sha256", "level", "jobs", "oldest"})
@@ -127,7 +121,7 @@ def _plain_part(members: Any) -> LogPart | None:
 class LoggedPart(Record):
     """A part of a log: jobs, or other parts, the oldest first."""
 
-    FORMAT: ClassVar = LOG_PART_FORMAT
+    FORMAT: ClassVar = "magicfs.log-part/1"
 
     job_id: str = member(JOB)
     jobs: tuple[LoggedJob, ...] = member(each(LoggedJob), default=(), key="publications", required=True)
@@ -179,7 +173,7 @@ def _runs(fields: Fields, key: str) -> tuple[tuple[str, str], ...]:
 class LoggedNames(Record):
     """Ids of jobs and runs, those of one file."""
 
-    FORMAT: ClassVar = LOG_NAMES_FORMAT
+    FORMAT: ClassVar = "magicfs.log-names/1"
 
     job_id: str = member(JOB)
     runs: tuple[tuple[str, str], ...] = member(_runs, default=(), required=True)
@@ -209,7 +203,7 @@ def _outdated(fields: Fields, key: str) -> tuple[str, ...]:
 class Log(Record):
     """What is remembered of all jobs up to a certain one. A value: every compaction makes a new one."""
 
-    FORMAT: ClassVar = LOG_FORMAT
+    FORMAT: ClassVar = "magicfs.log/1"
 
     job_id: str = member(JOB)  # the sum beside which it lies, or else its maker
     newest: str = member(JOB)  # the newest of the chain that it tells of, a job or a sum

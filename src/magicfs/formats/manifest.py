@@ -23,8 +23,6 @@ from magicfs.formats.record import COUNT, FLAG, JOB, TEXT, Record, child, choice
 
 __all__ = [
     "FILES_IN_PART",
-    "MANIFEST_FILES_FORMAT",
-    "MANIFEST_FORMAT",
     "MANIFEST_SIZE_LIMIT",
     "FilesPart",
     "Footers",
@@ -35,8 +33,6 @@ __all__ = [
     "ManifestFiles",
 ]
 
-MANIFEST_FORMAT: Final = "magicfs.manifest/1"
-MANIFEST_FILES_FORMAT: Final = "magicfs.manifest-files/1"
 
 FILES_IN_PART: Final = 20_000
 """Most files of one part: some megabytes."""
@@ -99,7 +95,7 @@ class FilesPart(Record):
 class ManifestFiles(Record):
     """A part of the files of a manifest."""
 
-    FORMAT: ClassVar = MANIFEST_FILES_FORMAT
+    FORMAT: ClassVar = "magicfs.manifest-files/1"
 
     job_id: str = member(JOB)
     files: tuple[ManifestFile, ...] = member(_files)  # no two have the same key
@@ -172,7 +168,7 @@ def _log(fields: Fields, key: str) -> LogFile | None:
 class Manifest(Record):
     """A published job. A value; once the pointer leads to it, it never changes again."""
 
-    FORMAT: ClassVar = MANIFEST_FORMAT
+    FORMAT: ClassVar = "magicfs.manifest/1"
     KNOWN: ClassVar = frozenset({"log", "parts"})
 
     job_id: str = member(JOB)

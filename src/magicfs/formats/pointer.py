@@ -21,14 +21,12 @@ from magicfs.formats.log import LogFile
 from magicfs.formats.record import COUNT, FLAG, JOB, TEXT, Record, child, each, member, record
 
 __all__ = [
-    "POINTER_FORMAT",
     "POINTER_SIZE_LIMIT",
     "RUNS_KEPT",
     "Keeping",
     "Pointer",
 ]
 
-POINTER_FORMAT: Final = "magicfs.pointer/1"
 
 RUNS_KEPT: Final = 1000
 """How many of the last published runs are written down."""
@@ -93,7 +91,7 @@ def _forgotten(fields: Fields, key: str) -> str:
 class Pointer(Record):
     """The head of a destination's chain of manifests. A value: every move makes a new one."""
 
-    FORMAT: ClassVar = POINTER_FORMAT
+    FORMAT: ClassVar = "magicfs.pointer/1"
     KNOWN: ClassVar = frozenset({"keeping", "log"})
 
     job_id: str = member(JOB)  # the newest published job

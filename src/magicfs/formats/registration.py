@@ -14,9 +14,8 @@ from magicfs.formats.fields import Fields
 from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT, within
 from magicfs.formats.record import JOB, TEXT, Record, member, record
 
-__all__ = ["NOTIFICATIONS", "REGISTRATION_FORMAT", "Registration", "differs", "metastore_of"]
+__all__ = ["NOTIFICATIONS", "Registration", "differs", "metastore_of"]
 
-REGISTRATION_FORMAT: Final = "magicfs.registration/1"
 NOTIFICATIONS: Final = ("function", "openlineage", "webhook")
 """Kinds of what is no catalog, but is to hear of a publication. Only its name is recorded, as the table."""
 _DIGITS: Final = 16
@@ -28,7 +27,7 @@ _TABLE_LENGTH_MAX: Final = 512
 class Registration(Record):
     """A value: it never changes, and goes once the table shows the job."""
 
-    FORMAT: ClassVar = REGISTRATION_FORMAT
+    FORMAT: ClassVar = "magicfs.registration/1"
 
     job_id: str = member(JOB)  # the job that is to be shown
     catalog: str = member(TEXT)  # the kind of the catalog

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import TAG_SIZE_LIMIT, within
 from magicfs.formats.record import COUNT, JOB, TEXT, Record, member, record
 
-__all__ = ["TAG_FORMAT", "TAG_SIZE_LIMIT", "Tag"]
-
-TAG_FORMAT: Final = "magicfs.tag/1"
+__all__ = ["TAG_SIZE_LIMIT", "Tag"]
 
 
 @record
 class Tag(Record):
     """A tag. A value: who moves it makes a new one."""
 
-    FORMAT: ClassVar = TAG_FORMAT
+    FORMAT: ClassVar = "magicfs.tag/1"
 
     name: str = member(TEXT, key="tag")
     job_id: str = member(JOB)  # the job that it names
