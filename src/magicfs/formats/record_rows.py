@@ -57,8 +57,8 @@ _PENDING: Final = (
     ),
     Row("uri", SHOWN),
     Row("uploadId", "the uploads of the store: it has to be one of that key"),
-    Row("bucket", "the bucket of the job", by="protocol.winners.LateKeyCheck"),
-    Row("destinationKey", _STEP, by="protocol.winners.LateKeyCheck"),
+    Row("bucket", "the bucket of the job", by="protocol.winners.KeyCheck"),
+    Row("destinationKey", _STEP, by="protocol.winners.KeyCheck"),
     Row("created", "nothing: how old the oldest upload is; decides a refusal alone"),
     *same(SHOWN, "saved", "date"),
     Row("jobId", "the job that reads it, or empty", by="transaction.output.load_listed"),
@@ -171,13 +171,13 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "registration": (
         *(
-            Row(field, "what `magicfs maintain` can have written", by="formats.registration.differs")
+            Row(field, "what `magicfs maintain` can have written", by="catalogs.recorded.differs")
             for field in ("jobId", "catalog", "table")
         ),
         Row(
             "options.*",
             "what `magicfs maintain` can have written; and the catalogs that this process is configured for",
-            by="formats.registration.differs",
+            by="catalogs.recorded.differs",
         ),
         Row("line", "nothing: only shown, as what the record says"),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
@@ -13,10 +13,9 @@ from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import drained
-from magicfs.stores.port import ObjectInfo, Store
-from magicfs.stores.version_port import VersionStore
+from magicfs.stores.port import ObjectInfo
 
-__all__ = ["Comparison", "Named", "compare", "has_version", "is_file"]
+__all__ = ["Comparison", "Named", "compare", "is_file"]
 
 
 class Named(Protocol):
@@ -78,17 +77,6 @@ async def compare(engine: Engine, destination: str, files: Mapping[str, Manifest
 
     await drained(doubtful, look, engine.concurrency)
     return Comparison(tuple(sorted(missing)), tuple(sorted(altered)), dict(sorted(foreign.items())))
-
-
-async def has_version(store: Store, key: str, version: str) -> bool:
-    """Whether a bucket still has a version of an object."""
-    if not store.capabilities.versions:
-        return False
-    try:
-        await cast("VersionStore", store).versions().head(key, version)
-    except ObjectNotFound:
-        return False
-    return True
 
 
 def is_file(info: ObjectInfo, file: Named) -> bool:

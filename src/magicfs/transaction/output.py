@@ -24,7 +24,7 @@ from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.steps import Abort, Complete, Publication, Put, Rename
 from magicfs.protocol.temporary import RENAMING
-from magicfs.protocol.winners import Attempt, LateKeyCheck, check_attempts, last_committed
+from magicfs.protocol.winners import Attempt, KeyCheck, check_attempts, last_committed
 from magicfs.transaction import spool
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.sets import StoreSets, TaskSets
@@ -357,11 +357,11 @@ class Taking:
         return output
 
 
-def _keys_of(engine: Engine, context: JobContext) -> LateKeyCheck:
-    return LateKeyCheck(engine.store.bucket, context.layout.destination, context.options.places.extra)
+def _keys_of(engine: Engine, context: JobContext) -> KeyCheck:
+    return KeyCheck(engine.store.bucket, context.layout.destination, context.options.places.extra)
 
 
-def _check(name: str, files: SetFiles, context: JobContext, keys: LateKeyCheck) -> None:
+def _check(name: str, files: SetFiles, context: JobContext, keys: KeyCheck) -> None:
     for job in files.jobs:
         if job not in {"", context.job}:
             raise CommitFailed(

@@ -7,7 +7,7 @@ replaces stays in effect: the run has done its work.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -24,18 +24,9 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 
-__all__ = ["in_effect", "run_in_effect"]
+__all__ = ["run_in_effect"]
 
 _AT_ONCE = 8
-
-
-async def in_effect(jobs: AsyncIterable[LoggedJob]) -> AsyncGenerator[LoggedJob]:
-    """Of publications, the newest first, those that no rollback of everything has taken back."""
-    leads_to: str | None = None
-    async for one in jobs:
-        if leads_to in {None, one.job_id}:
-            leads_to = one.restores if one.mode == "overwrite" else None
-            yield one
 
 
 async def run_in_effect(store: Store, destination: str, conditions: Conditions, run_id: str) -> str | None:

@@ -47,7 +47,7 @@ _NOT_IN_THE_GATE = {
     "manifests/footers.py": "only shown, and judged by audits",
     "manifests/log_files.py": "compares the id and the digest with what names it",
     "manifests/registrations.py": "compared by `differs` where it is acted on: one blocks no other",
-    "manifests/restore.py": "takes no older manifest for the newest",
+    "operate/lost_pointer.py": "takes no older manifest for the newest",
     "transaction/attempt_output.py": "compares bucket and key with the job's places",
     "audit/extension.py": "footers of the job published before, to compare with",
     "releases/reading.py": "compares a job with its manifest, and a URL with what the caller has named",
