@@ -12,9 +12,9 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import TaskId
 from magicfs.report import JobReport
-from magicfs.transaction import sets
+from magicfs.transaction import attempt_output
+from magicfs.transaction.attempt_output import StoreSets, TaskSets
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.sets import StoreSets, TaskSets
 
 if TYPE_CHECKING:
     from magicfs.transaction.driver import JobTransaction
@@ -84,7 +84,7 @@ class DrivenCommitter(Committer):
         return [one.task for one in await self._sets.listed()]
 
     async def recover_tasks(self) -> list[TaskCommit]:
-        return await sets.recovered(self.context, self._sets)
+        return await attempt_output.recovered(self.context, self._sets)
 
     async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
         from magicfs.transaction import output

@@ -37,9 +37,9 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Part
 from magicfs.stores.version_port import VersionStore
 from magicfs.transaction import output as job_output
+from magicfs.transaction.attempt_output import StoreSets
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.sets import StoreSets
 
 __all__ = ["copied_files", "copy_what_is_gone"]
 

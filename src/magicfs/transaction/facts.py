@@ -27,9 +27,9 @@ from magicfs.protocol.steps import Complete, Publication
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import RIGHTS_OF
 from magicfs.transaction import output as job_output
+from magicfs.transaction.attempt_output import READ_AHEAD, read_some_ahead
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.sets import READ_AHEAD, read_some_ahead
 
 __all__ = [
     "CHUNK_LENGTH",

@@ -21,10 +21,10 @@ from magicfs.protocol import paths
 from magicfs.protocol.identity import CommittedFile, unpublished
 from magicfs.protocol.ids import JobId, TaskId
 from magicfs.protocol.winners import last_committed
+from magicfs.transaction.attempt_output import TaskSets
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord
-from magicfs.transaction.sets import TaskSets
 
 __all__ = ["Committed", "check", "committed_files", "compare", "manifests_of", "published_by_manifests"]
 

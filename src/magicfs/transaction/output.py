@@ -26,8 +26,8 @@ from magicfs.protocol.steps import Abort, Complete, Publication, Put, Rename
 from magicfs.protocol.temporary import RENAMING
 from magicfs.protocol.winners import Attempt, KeyCheck, check_attempts, last_committed
 from magicfs.transaction import spool
+from magicfs.transaction.attempt_output import StoreSets, TaskSets
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.sets import StoreSets, TaskSets
 from magicfs.transaction.spool import SetFiles, TakenFiles
 from magicfs.transaction.task_manifests import TaskManifests
 

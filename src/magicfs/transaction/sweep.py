@@ -31,12 +31,11 @@ from magicfs.stores.conditions import is_probe, remove_matching
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import facts
-from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
+from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending, read_some_ahead
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, location_keys
-from magicfs.transaction.sets import read_some_ahead
 from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = [

@@ -38,9 +38,9 @@ from magicfs.protocol.modes import is_reserved
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.protocol.winners import StoredSet
 from magicfs.stores.trees.objects import tree_of
+from magicfs.transaction.attempt_output import ATTEMPT, foreign_set, read_some_ahead
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import read_record
-from magicfs.transaction.sets import ATTEMPT, foreign_set, read_some_ahead
 
 __all__ = ["Places", "TaskManifests"]
 
@@ -105,8 +105,10 @@ class Places:
 
 
 class TaskManifests:
-    """See ``magicfs.transaction.sets.TaskSets`` for the contract. ``obstacles`` are keys that the manifests
-    that were read need as directories, and at which their tasks saw files.
+    """See ``magicfs.transaction.attempt_output.TaskSets`` for the contract.
+
+    ``obstacles`` are keys that the manifests that were read need as directories, and at which their tasks saw
+    files.
     """
 
     def __init__(self, engine: Engine, context: JobContext) -> None:

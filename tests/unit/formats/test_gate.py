@@ -48,7 +48,7 @@ _NOT_IN_THE_GATE = {
     "manifests/log_files.py": "compares the id and the digest with what names it",
     "manifests/registrations.py": "compared by `differs` where it is acted on: one blocks no other",
     "operate/lost_pointer.py": "takes no older manifest for the newest",
-    "transaction/attempt_output.py": "compares bucket and key with the job's places",
+    "transaction/attempt_output.py": "compares bucket and key with the places; sets are taken by Taking",
     "audit/extension.py": "footers of the job published before, to compare with",
     "releases/reading.py": "compares a job with its manifest, and a URL with what the caller has named",
     "watch/operations.py": "only shown",
@@ -56,7 +56,6 @@ _NOT_IN_THE_GATE = {
     "transaction/late_driver.py": "compares what was committed with what is published",
     "transaction/publish.py": "says whose `_SUCCESS` is there",
     "transaction/spool.py": "each is taken by Taking",
-    "transaction/sets.py": "each is taken by Taking",
     "transaction/sweep.py": "aborts and deletes only what lies in the places of the job",
     "transaction/task_manifests.py": "compares each path with the job's places",
 }

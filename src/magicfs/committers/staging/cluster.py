@@ -30,8 +30,8 @@ from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import StoredSet
 from magicfs.runtime.parallel import drained
 from magicfs.transaction import attempt_output
+from magicfs.transaction.attempt_output import Kept, foreign_set, read_some_ahead
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.sets import Kept, foreign_set, read_some_ahead
 
 __all__ = ["ClusterSets"]
 
@@ -42,7 +42,7 @@ _HINT = (
 
 
 class ClusterSets:
-    """See ``magicfs.transaction.sets.TaskSets`` for the contract.
+    """See ``magicfs.transaction.attempt_output.TaskSets`` for the contract.
 
     The filesystem is used in threads, for most of fsspec's have no coroutines.
     """
