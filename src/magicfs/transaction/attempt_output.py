@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Protocol, TypeVar
+from typing import BinaryIO, TypeVar
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -272,44 +273,66 @@ class Kept:
     pending_set: PendingSet  # what is persisted, which an earlier call for the same attempt may have written
 
 
-class TaskSets(Protocol):
+class TaskSets(ABC):
     """Where tasks hand their pending sets to the job that they belong to."""
 
+    def __init__(self, engine: Engine, context: JobContext) -> None:
+        self._engine = engine
+        self._context = context
+
+    @abstractmethod
     async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
         """What an earlier call for the same attempt has persisted; None if that is nothing."""
 
+    @abstractmethod
     async def listed(self) -> list[StoredSet]:
         """The sets of this job attempt. A file that is named like one, but after no task, raises
         CommitFailed.
         """
 
+    @abstractmethod
     async def earlier(self) -> list[StoredSet]:
         """The sets of the job attempts before this one."""
+
+    @abstractmethod
+    def key_of(self, commit: TaskCommit) -> str | None:
+        """Where a commit's set is; None if it cannot be one of the job's."""
+
+    @abstractmethod
+    def _gone(self, where: str) -> CommitFailed:
+        """The error for a set that is gone."""
 
     def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
         """The sets of these keys, in their order, a few of them read ahead; one that is gone raises
         CommitFailed.
         """
+        return read_some_ahead(self._engine, keys, self._read, PENDINGSET_SIZE_LIMIT)
+
+    async def _read(self, key: str, size_max: int) -> bytes:
+        try:
+            return await self._engine.store.get(key, size_max=size_max)
+        except ObjectNotFound as error:
+            raise self._gone(self.where(key)) from error
 
     def parsed(self, name: str, raw: bytes) -> PendingSet:
         """What a set that was read says. FormatError if it is malformed."""
+        return PendingSet.from_bytes(name, raw)
 
     def where(self, key: str) -> str:
         """What messages call a set."""
+        return f"{self._engine.store.bucket}/{key}"
 
-    def key_of(self, commit: TaskCommit) -> str | None:
-        """Where a commit's set is; None if it cannot be one of the job's."""
-
-    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:
+    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: ARG002
         """Where a listed set stays, whatever other attempts of its task do."""
+        return stored.key
+
+    def _commit_of(self, task: TaskId, attempt: AttemptId, stored: PendingSet, key: str) -> TaskCommit:
+        limit = self._context.options.inline_limit
+        return TaskCommit.of(self._context.job, task, attempt, stored, key, limit)
 
 
-class StoreSets:
+class StoreSets(TaskSets):
     """Pending sets in the destination's store: one object an attempt, never replaced."""
-
-    def __init__(self, engine: Engine, context: JobContext) -> None:
-        self._engine = engine
-        self._context = context
 
     async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
         """Persist the set of an attempt, unless there is one already.
@@ -333,8 +356,7 @@ class StoreSets:
             ) from error
         if stored != raw:
             pending_set = PendingSet.from_bytes(where, stored)
-        commit = TaskCommit.of(context.job, task, attempt, pending_set, key, context.options.inline_limit)
-        return Kept(commit, pending_set)
+        return Kept(self._commit_of(task, attempt, pending_set, key), pending_set)
 
     async def _keep_hadoops(self, task: TaskId) -> None:
         """Put the set of an attempt of Hadoop's aside that the copy of this one replaces.
@@ -374,10 +396,7 @@ class StoreSets:
             raw = await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
         except ObjectNotFound:
             return None
-        stored = PendingSet.from_bytes(self.where(key), raw)
-        return TaskCommit.of(
-            self._context.job, task, attempt, stored, key, self._context.options.inline_limit
-        )
+        return self._commit_of(task, attempt, PendingSet.from_bytes(self.where(key), raw), key)
 
     async def listed(self) -> list[StoredSet]:
         """The pending sets of a job attempt: ours under ``sets/``, Hadoop's beside it."""
@@ -409,30 +428,15 @@ class StoreSets:
                     found.append(StoredSet(info.key, ids.task_of_attempt(attempt), info.modified or 0.0))
         return found
 
-    def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
-        async def read(key: str, size_max: int) -> bytes:
-            try:
-                return await self._engine.store.get(key, size_max=size_max)
-            except ObjectNotFound as error:
-                raise CommitFailed(
-                    f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
-                    "somebody removed its work directory; nothing was published; run the job again"
-                ) from error
-
-        return read_some_ahead(self._engine, keys, read, PENDINGSET_SIZE_LIMIT)
-
-    def parsed(self, name: str, raw: bytes) -> PendingSet:
-        return PendingSet.from_bytes(name, raw)
-
-    def where(self, key: str) -> str:
-        return f"{self._engine.store.bucket}/{key}"
-
     def key_of(self, commit: TaskCommit) -> str | None:
         key = commit.set_key
         return key if key and paths.is_under(key, self._context.layout.job_directory) else None
 
-    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: ARG002
-        return stored.key
+    def _gone(self, where: str) -> CommitFailed:
+        return CommitFailed(
+            f"the pending set {where} is gone: job {self._context.job} has ended, or somebody removed its "
+            "work directory; nothing was published; run the job again"
+        )
 
 
 async def read_some_ahead(

@@ -9,7 +9,7 @@ engine accepted leads to that very attempt, whoever came later. ``cluster_files`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from secrets import token_hex
 from typing import TypeVar
@@ -30,7 +30,7 @@ from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import StoredSet
 from magicfs.runtime.parallel import drained
 from magicfs.transaction import attempt_output
-from magicfs.transaction.attempt_output import Kept, foreign_set, read_some_ahead
+from magicfs.transaction.attempt_output import Kept, TaskSets, foreign_set
 from magicfs.transaction.context import JobContext
 
 __all__ = ["ClusterSets"]
@@ -41,15 +41,14 @@ _HINT = (
 )
 
 
-class ClusterSets:
+class ClusterSets(TaskSets):
     """See ``magicfs.transaction.attempt_output.TaskSets`` for the contract.
 
     The filesystem is used in threads, for most of fsspec's have no coroutines.
     """
 
     def __init__(self, engine: Engine, context: JobContext, options: StagingOptions) -> None:
-        self._engine = engine
-        self._context = context
+        super().__init__(engine, context)
         self._options = options
         self._number = context.layout.attempt
         self.layout: ClusterLayout = ClusterLayout(options.cluster_user, context.job)
@@ -124,8 +123,7 @@ class ClusterSets:
         await self._rename(task, attempt, stored)
         if stored != raw:
             pending_set = PendingSet.from_bytes(self.where(own), stored)
-        commit = TaskCommit.of(context.job, task, attempt, pending_set, own, context.options.inline_limit)
-        return Kept(commit, pending_set)
+        return Kept(self._commit_of(task, attempt, pending_set, own), pending_set)
 
     async def _rename(self, task: TaskId, attempt: AttemptId, stored: bytes) -> None:
         """Rename an attempt's copy to the committed task: the moment of the task commit."""
@@ -165,10 +163,7 @@ class ClusterSets:
         raw = await self._asked("get", own, lambda place: place.read(own) if place.is_there(own) else None)
         if raw is None:
             return None
-        stored = PendingSet.from_bytes(self.where(own), raw)
-        return TaskCommit.of(
-            self._context.job, task, attempt, stored, own, self._context.options.inline_limit
-        )
+        return self._commit_of(task, attempt, PendingSet.from_bytes(self.where(own), raw), own)
 
     # -- all tasks -------------------------------------------------------------------------------------
 
@@ -195,22 +190,19 @@ class ClusterSets:
                 raise foreign_set(self._context, self.where(key), error) from error
         return found
 
-    def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
-        return read_some_ahead(self._engine, keys, self._read, PENDINGSET_SIZE_LIMIT)
-
     async def _read(self, key: str, size_max: int = PENDINGSET_SIZE_LIMIT + 1) -> bytes:
         try:
             return await self._asked("get", key, lambda place: place.read(key, size_max))
         except StoreError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
-            raise CommitFailed(
-                f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
-                "somebody removed its directory; nothing was published; run the job again"
-            ) from error
+            raise self._gone(self.where(key)) from error
 
-    def parsed(self, name: str, raw: bytes) -> PendingSet:
-        return PendingSet.from_bytes(name, raw)
+    def _gone(self, where: str) -> CommitFailed:
+        return CommitFailed(
+            f"the pending set {where} is gone: job {self._context.job} has ended, or somebody removed its "
+            "directory; nothing was published; run the job again"
+        )
 
     def where(self, key: str) -> str:
         return f"{str(self._options.cluster_directory).rstrip('/')}/{key}"
