@@ -75,7 +75,6 @@ class DrivenCommitter(Committer):
         )
 
     async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
-        """Find and check what is to be published."""
         from magicfs.transaction import output
 
         return await output.load(self.engine, self.context, self._sets, commits, tasks)

@@ -275,7 +275,6 @@ class FileFooters(Record):
         return cls.from_fields(Fields(path, document))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         schemas = {one.schema.fingerprint: one.schema for one in self.files.values() if one.schema}
         document: dict[str, object] = {
             "format": self.FORMAT,

@@ -165,7 +165,6 @@ class JobObject(Record):
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=JOB_OBJECT_SIZE_LIMIT)))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         what, advice = f"the object of job {self.job_id}", "publish fewer partitions or files by each job"
         return within(render(self.to_document()), JOB_OBJECT_SIZE_LIMIT, what, advice)
 

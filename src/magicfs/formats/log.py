@@ -132,7 +132,6 @@ class LoggedPart(Record):
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         return _written(self, f"a part of the log beside {self.job_id}")
 
 
@@ -185,7 +184,6 @@ class LoggedNames(Record):
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         return _written(self, f"names in the log beside {self.job_id}")
 
 
@@ -223,7 +221,6 @@ class Log(Record):
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         return _written(self, f"the log beside {self.job_id}")
 
 

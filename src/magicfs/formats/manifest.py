@@ -106,7 +106,6 @@ class ManifestFiles(Record):
         return cls.from_fields(Fields(path, document))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         what = f"the list of {len(self.files):,} files of job {self.job_id}"
         return _written(self, what, "choose shorter names")
 
@@ -233,7 +232,6 @@ class Manifest(Record):
         return document
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         what = f"the manifest of {len(self.files):,} files of job {self.job_id}"
         return _written(self, what, "publish fewer or larger files by each job")
 

@@ -163,7 +163,6 @@ class Pointer(Record):
         return [name for name, used in (("keeping", self.keeping), ("log", self.log)) if used]
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         raw = render(replace(self, keeping=_short(self.keeping)).to_document())
         return within(raw, POINTER_SIZE_LIMIT, "the pointer of the manifests", "choose shorter names of runs")
 

@@ -41,6 +41,5 @@ class Registration(Record):
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=REGISTRATION_SIZE_LIMIT)))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         what = f"the registration of table {self.table}"
         return within(render(self.to_document()), REGISTRATION_SIZE_LIMIT, what, "choose shorter names")

@@ -128,7 +128,6 @@ class SuccessData(Record):
         return {"name": SUCCESS_NAME, **Record.to_document(few)}
 
     def to_bytes(self) -> bytes:
-        """The whole file as S3A writes it."""
         return _small_enough(render(self.to_document()), self.job_id)
 
 

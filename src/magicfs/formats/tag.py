@@ -30,6 +30,5 @@ class Tag(Record):
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=TAG_SIZE_LIMIT)))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         raw = render(self.to_document())
         return within(raw, TAG_SIZE_LIMIT, f"tag {self.name}", "set it again, under a shorter name")

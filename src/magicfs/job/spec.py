@@ -253,12 +253,10 @@ class JobSpec:
 
     @property
     def work_layout(self) -> WorkLayout:
-        """Where the job's tasks keep their work."""
         return WorkLayout(self.location.key, self.job, self.attempt, self.options.hadoop.layout)
 
     @property
     def context(self) -> JobContext:
-        """The facts that the committer works from."""
         return JobContext(
             url=self.location.url,
             layout=self.work_layout,
@@ -363,7 +361,6 @@ class JobSpec:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop on which the store works."""
         return resolve.loop_of(self.wrapped())
 
     def store(self) -> Store:

@@ -103,7 +103,6 @@ class _Count:
         self.schemas: set[str] = set()
 
     def over(self, files: Iterable[FileOfFooter]) -> Iterator[tuple[str, int, Footer]]:
-        """The files that have a footer."""
         for key, size, footer in files:
             if footer is None:
                 self.without += 1

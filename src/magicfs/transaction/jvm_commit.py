@@ -110,7 +110,6 @@ async def _files(
 
 
 async def _others_are_there(engine: Engine, destination: str, files: dict[str, ManifestFile]) -> bool:
-    """Whether data is there that is none of the job's."""
     async for info in engine.store.list(paths.prefix_of(destination)):
         name = paths.relative_to(info.key, destination)
         if modes.is_data(info.key, destination) and name not in files:

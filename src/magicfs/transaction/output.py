@@ -160,12 +160,10 @@ class JobOutput:
             yield from steps
 
     def steps_by_set(self, *, if_absent: bool = False) -> Iterator[tuple[str, Sequence[Publication]]]:
-        """The name of every set, and the steps of its files."""
         for number, name in enumerate(self.names):
             yield name, self._taken.steps(number, if_absent=if_absent)
 
     def final_keys(self) -> Iterator[str]:
-        """Where every file will be."""
         return chain.from_iterable(map(self._taken.keys, range(len(self.names))))
 
     def restored_keys(self, destination: str) -> Iterator[str]:

@@ -270,7 +270,6 @@ class Planner:
         """Of what is announced: take out of what the listing has shown in the scope what is not replaced."""
 
     def refuse(self, plan: Replacement) -> None:
-        """Refuse to publish onto what is there."""
         refuse_equal(self.look.context, plan.equal_keys)
 
     def _scope(self, *, whole: bool, partitions: Partitions = None) -> Scope:

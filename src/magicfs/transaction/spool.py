@@ -202,7 +202,6 @@ class TakenFiles:
         self._packed = Spool()
 
     def append(self, texts: Sequence[str], steps: Sequence[Publication]) -> None:
-        """Take the files of one more set in."""
         self._files += len(steps)
         self._characters += sum(map(len, texts))
         if self._files <= FILES_HELD and self._characters <= CHARACTERS_HELD:
@@ -212,13 +211,11 @@ class TakenFiles:
             self._packed.append(pack_steps(steps))
 
     def texts(self, number: int) -> Sequence[str]:
-        """The JSON of the files of a set."""
         if number < len(self._held):
             return self._held[number][0]
         return unpack_texts(self._packed.read(2 * (number - len(self._held))))
 
     def keys(self, number: int) -> Iterable[str]:
-        """Where the files of a set will be."""
         if number < len(self._held):
             return (step.key for step in self._held[number][1])
         return unpack_keys(self._packed.read(2 * (number - len(self._held)) + 1))
@@ -296,7 +293,6 @@ class Spool:
         return len(self._ends) - 1
 
     def append(self, raw: bytes) -> int:
-        """Keep one more; returns its number."""
         self._memory.append(raw)
         self._ends.append(self._ends[-1] + len(raw))
         if self._ends[-1] - self._ends[self._spilled] > self._memory_bytes_max and hasattr(os, "pwrite"):
@@ -304,7 +300,6 @@ class Spool:
         return len(self) - 1
 
     def read(self, number: int) -> bytes:
-        """One of them."""
         if number >= self._spilled:
             return self._memory[number - self._spilled]
         assert self._file is not None

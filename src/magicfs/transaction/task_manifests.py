@@ -55,7 +55,6 @@ class Places:
 
     @property
     def destination(self) -> str:
-        """The destination directory."""
         return self.layout.destination
 
     def task_of(self, name: str) -> TaskId | None:

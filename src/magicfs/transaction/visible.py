@@ -221,7 +221,6 @@ class Pace:
         return _AT_ONCE if not self.per_second else min(_AT_ONCE, max(1, self.per_second // 10))
 
     async def wait(self, many: int) -> None:
-        """Wait until so many may begin."""
         if not self.per_second:
             return
         now = asyncio.get_running_loop().time()
