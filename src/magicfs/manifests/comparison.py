@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import ManifestFile
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
+from magicfs.stores.register import found_at
 
 __all__ = ["Comparison", "Named", "compare", "is_file"]
 
@@ -67,12 +67,10 @@ async def compare(engine: Engine, destination: str, files: Mapping[str, Manifest
 
     async def look(one: tuple[str, ManifestFile]) -> None:
         key, file = one
-        try:
-            info = await engine.store.head(key)
-        except ObjectNotFound:
+        info = await found_at(engine.store, key)
+        if info is None:
             missing.append(file.key)
-            return
-        if not is_file(info, file):
+        elif not is_file(info, file):
             altered.append(file.key)
 
     await drained(doubtful, look, engine.concurrency)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from magicfs.engine import BatchResult, Engine, Failure
-from magicfs.errors import ObjectNotFound, PermissionDenied, UploadNotFound
+from magicfs.errors import PermissionDenied, UploadNotFound
 from magicfs.filesystem.tracking import shown_of, write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.runtime.parallel import gathered, raise_first
+from magicfs.stores.register import found_at
 from magicfs.transaction import revert
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
@@ -100,10 +101,7 @@ async def _first_gone(engine: Engine, context: JobContext, uploads: list[Pending
 
 async def _are_visible(engine: Engine, uploads: list[Pending]) -> list[bool]:
     async def look(one: Pending) -> bool:
-        try:
-            info = await engine.store.head(one.destination_key)
-        except ObjectNotFound:
-            return False
-        return shown_of(info, one) == write_id_of(one)
+        info = await found_at(engine.store, one.destination_key)
+        return info is not None and shown_of(info, one) == write_id_of(one)
 
     return await gathered(uploads, look, engine.concurrency)

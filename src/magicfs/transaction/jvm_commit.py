@@ -19,6 +19,7 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import drained
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import conditions_of
+from magicfs.stores.register import found_at
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.late_driver import Committed
 
@@ -93,9 +94,7 @@ async def _files(
     found: dict[str, ManifestFile] = {}
 
     async def look(key: str) -> None:
-        try:
-            info = await engine.store.head(key)
-        except ObjectNotFound:
+        if (info := await found_at(engine.store, key)) is None:
             return
         own, borne = wanted[key], info.metadata.get(WRITE_ID)
         if own is None or own == borne:

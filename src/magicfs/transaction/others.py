@@ -44,7 +44,7 @@ from magicfs.protocol.replacement import Replacement
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions, remembered
 from magicfs.stores.port import Store
-from magicfs.stores.register import Register
+from magicfs.stores.register import Register, is_there
 from magicfs.transaction.context import FoundJob, JobContext
 from magicfs.transaction.record import location_at
 
@@ -74,11 +74,7 @@ async def is_kept_by_magicfs(store: Store, directory: str, key: str) -> bool:
     log = mark.rpartition("/")[0]
     if key.rstrip("/") != log and not paths.is_under(key, log):
         return False
-    try:
-        await store.head(mark)
-    except ObjectNotFound:
-        return False
-    return True
+    return await is_there(store, mark)
 
 
 _SHOWN = 3
@@ -238,16 +234,8 @@ class _Look:
         one = await (read_unfinished if other.kind == "job" else follow)(self._engine, layout)
         if one is not None:
             self._job(one)
-        elif ended_too and not await self._is_stale(other):
+        elif ended_too and not await is_there(self._engine.store, other.key):  # where it was located
             self.found.jobs.append(f"job {layout.job} at {self._url(other.directory)} has just ended")
-
-    async def _is_stale(self, other: Other) -> bool:
-        """Whether the location of a job is still there, although the job has ended."""
-        try:
-            await self._engine.store.head(other.key)
-        except ObjectNotFound:
-            return False
-        return True
 
     async def among(self, directories: Sequence[str]) -> None:
         """List each directory in which something young lies: whoever has it is in the way."""

@@ -36,6 +36,7 @@ from magicfs.protocol.replacement import (
 from magicfs.protocol.temporary import RENAMING
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions
+from magicfs.stores.register import found_at
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import KEEPS, extensions_of
@@ -408,11 +409,11 @@ class _Named(Overwrite):
         bucket = self.look.engine.store.bucket
 
         async def look(one: OldFile) -> None:
-            try:
-                info = await self.look.engine.store.head(one.key)
-            except ObjectNotFound:
-                return  # it is deleted only if it is the one that was listed
-            if not is_file(info, self._chosen[paths.relative_to(one.key, self.look.destination)]):
+            info = await found_at(self.look.engine.store, one.key)
+            # What is gone needs no look: it is deleted only if it is the one that was listed.
+            if info is not None and not is_file(
+                info, self._chosen[paths.relative_to(one.key, self.look.destination)]
+            ):
                 raise CommitDenied(
                     f"{bucket}/{one.key} was overwritten since it was published; nothing was changed; run "
                     f"magicfs verify {self.look.context.url}, and remove or restore altered files"

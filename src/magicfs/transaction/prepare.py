@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from functools import partial
 from json import JSONEncoder
 from typing import Any
 
@@ -22,7 +23,6 @@ from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
-    ObjectNotFound,
     PermissionDenied,
     Unavailable,
     UsageError,
@@ -39,6 +39,7 @@ from magicfs.protocol.job_state import JobState
 from magicfs.protocol.replacement import Replacement
 from magicfs.protocol.steps import Publication, Rename
 from magicfs.runtime.parallel import at_once, drained, gathered
+from magicfs.stores.register import found_at
 from magicfs.transaction import facts, planning, visible
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import extensions_of
@@ -127,16 +128,8 @@ def _refuse_if_going(
 
 async def _free(engine: Engine, keys: Sequence[str]) -> list[str]:
     """Those of the keys that hold no object: of the others the store lists no uploads."""
-
-    async def look(key: str) -> str | None:
-        try:
-            await engine.store.head(key)
-        except ObjectNotFound:
-            return key
-        return None
-
-    found = set(await gathered(keys, look, engine.concurrency))
-    return [key for key in keys if key in found]
+    found = await gathered(keys, partial(found_at, engine.store), engine.concurrency)
+    return [key for key, info in zip(keys, found, strict=True) if info is None]
 
 
 async def listed(engine: Engine, context: JobContext) -> tuple[set[str], bool]:

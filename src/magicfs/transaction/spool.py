@@ -151,35 +151,19 @@ class SetFiles(NamedTuple):
 
 def read(path: str, raw: bytes) -> SetFiles:
     """Read a pending set. Raises FormatError if it is malformed."""
-    plain = read_plain(path, raw)
-    return of_set(PendingSet.from_bytes(path, raw), path) if plain is None else _of_plain(plain, path)
+    return of_set(read_plain(path, raw) or PendingSet.from_bytes(path, raw), path)
 
 
-def of_set(one: PendingSet, path: str) -> SetFiles:
-    """The files of a set that was read field by field. FormatError if one says too much of itself."""
-    files = one.commits
+def of_set(one: PendingSet | PlainSet, path: str) -> SetFiles:
+    """The files of a set that was read. FormatError if one says too much of itself."""
+    files: Sequence[Pending | PlainFile] = one.commits
     return SetFiles(
-        [text_of(file) for file in files],
-        [step_of(file) for file in files],
+        one.texts if isinstance(one, PlainSet) else [text_of(file) for file in one.commits],
+        [plain_step(file) if isinstance(file, PlainFile) else step_of(file) for file in files],
         [file.created_ms for file in files],
         [file.bucket for file in files],
         {one.job_id, *[file.job_id for file in files]},
         {file.task_id for file in files},
-        sum([check_carried(path, file.extra_data) for file in files]),
-        sum([CHECKSUM in file.extra_data for file in files]),
-        one.statistics,
-    )
-
-
-def _of_plain(one: PlainSet, path: str) -> SetFiles:
-    files = one.files
-    return SetFiles(
-        one.texts,
-        [plain_step(file) for file in files],
-        [file.created_ms for file in files],
-        [file.bucket for file in files],
-        {one.job_id, *[file.job_id for file in files]},
-        {file.attempt for file in files},
         sum([check_carried(path, file.extra_data) for file in files]),
         sum([CHECKSUM in file.extra_data for file in files]),
         one.statistics,

@@ -33,6 +33,7 @@ from magicfs.protocol.steps import Batch, Publication, Put, Rename
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
+from magicfs.stores.register import found_at
 from magicfs.stores.tree_port import Entry, Tree
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext
@@ -106,11 +107,8 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput)
 
     async def look(bundle: tuple[str, int]) -> None:
         key, size = bundle
-        try:
-            there = (await engine.store.head(key)).size >= size
-        except ObjectNotFound:
-            there = False
-        if not there:
+        info = await found_at(engine.store, key)
+        if info is None or info.size < size:
             gone.append(f"{engine.store.bucket}/{key}")
 
     await drained(output.bundles.items(), look, engine.concurrency)
@@ -194,11 +192,8 @@ class _Copying(_Moving):
 
     async def _found(self, step: Rename) -> str | None:
         """The ETag of what lies at the key, if it can be the file."""
-        try:
-            info = await self._engine.store.head(step.key)
-        except ObjectNotFound:
-            return None
-        return info.etag if info.size == step.length else None
+        info = await found_at(self._engine.store, step.key)
+        return info.etag if info is not None and info.size == step.length else None
 
 
 _AT_ONCE: Final = 1000
