@@ -139,7 +139,7 @@ def test_what_jobs_write_is_read_fast(etag_format: EtagFormat) -> None:
                 assert read is not None
                 assert len(read.texts) == commit.files
                 told = [extra_data_of(text) for text in read.texts]
-                assert told == [one.extra_data for one in read.files]
+                assert told == [one.extra_data for one in read.commits]
                 assert sum(FOOTER in one for one in told) == min(1, commit.files)
         job.abort()
 

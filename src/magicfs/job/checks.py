@@ -416,8 +416,7 @@ def given_options(given: Mapping[str, object] | None, committer: str) -> _Given:
             raise _no_option(name, committer, {*GIVEN, *OWN, *rest})
         if value is not None:
             found[0][name] = value
-    if asked:
-        _check_values(asked)
+    _check_values(asked)
     check_choice("audit_failure", own["audit_failure"], get_args(OnFailure))
     options = kind(**{name: value for name, value in rest.items() if value is not None})
     committer_info(committer, options)

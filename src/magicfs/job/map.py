@@ -105,7 +105,7 @@ def run_tasks(
     *,
     executor: Submits | Callable[[], Submits],
     retries: int,
-    bar: NoBar | None = None,
+    bar: NoBar,
 ) -> list[TaskCommit]:
     """Run every task, each failed one again in a new attempt, and return the winners' commits, by task.
 
@@ -130,12 +130,10 @@ def run_tasks(
             # The last argument is there for executors that take equal calls for one, as Dask's does: they
             # would answer the second attempt with the first one's error.
             future = pools.submit(run, Task(spec, name), function, secrets.token_hex(6))
-            if bar is not None:
-                future.add_done_callback(partial(_show, bar))
+            future.add_done_callback(partial(_show, bar))
             return future
 
-        if bar is not None:
-            bar.tasks_total = len(names)
+        bar.tasks_total = len(names)
 
         waiting: deque[tuple[TaskId, _Future, int]] = deque()
         try:

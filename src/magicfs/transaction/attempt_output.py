@@ -10,7 +10,7 @@ from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, TypeVar
 
-from magicfs.engine import Engine
+from magicfs.engine import BatchResult, Engine
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
@@ -54,6 +54,7 @@ __all__ = [
     "look_at_content",
     "merged",
     "not_looked_at",
+    "problems_of",
     "read_pending",
     "read_some_ahead",
     "recovered",
@@ -121,7 +122,7 @@ Known = Mapping[str, tuple[ObjectInfo, Pending]]
 
 
 async def load(
-    engine: Engine, directory: str, bucket: str, destinations: Sequence[str], known: Known | None = None
+    engine: Engine, directory: str, bucket: str, destinations: Sequence[str], known: Known
 ) -> TaskOutput:
     """Read every ``.pending`` file of an attempt, in parallel: one LIST per page, one GET per file.
 
@@ -143,11 +144,8 @@ async def load(
                     "the marker has no .pending file, because closing the file failed; write it again",
                 )
             )
-    written = (
-        {info.key: known[info.key][1] for info in listed if _is_as_written(info, known)} if known else {}
-    )
-    keys = [key for key in output.keys if key.endswith(PENDING)]
-    await read_pending(engine, keys, bucket, destinations, output, written)
+    written = {info.key: known[info.key][1] for info in listed if _is_as_written(info, known)}
+    await read_pending(engine, output.keys, bucket, destinations, output, written)
     return output
 
 
@@ -166,10 +164,11 @@ async def read_pending(
     output: TaskOutput,
     written: Mapping[str, Pending] | None = None,
 ) -> None:
-    """Read ``.pending`` files into ``output``, in the order of their keys, and problems; also when it
-    raises. What ``written`` says of some is taken for read.
+    """Read those of the keys that are ``.pending`` files into ``output``, in the order of their keys, and
+    problems; also when it raises. What ``written`` says of some is taken for read.
     """
     written = written or {}
+    pending_keys = [key for key in keys if key.endswith(PENDING) and key not in written]
     found: dict[str, Pending] = {}
 
     def take(key: str, pending: Pending) -> None:
@@ -189,7 +188,7 @@ async def read_pending(
                 take(key, pending)
             except FormatError as error:
                 output.problems.append(error)
-        await drained([key for key in keys if key not in written], read, engine.concurrency)
+        await drained(pending_keys, read, engine.concurrency)
     finally:
         output.pendings += [found[key] for key in sorted(found)]
 
@@ -249,8 +248,12 @@ async def delete_keys(engine: Engine, keys: Sequence[str]) -> list[MagicError]:
 
 async def run_all(engine: Engine, name: str, steps: Sequence[Step]) -> list[MagicError]:
     """Carry out steps that do not depend on each other, trying each; returns what could not be done."""
-    result = await engine.run(Batch(name, steps), stop_on_failure=False)
-    return [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    return problems_of(await engine.run(Batch(name, steps), stop_on_failure=False))
+
+
+def problems_of(result: BatchResult) -> list[MagicError]:
+    """What could not be done of a batch in which every step was tried."""
+    return [one.error for one in result.failures if isinstance(one.error, MagicError)]
 
 
 ATTEMPT = "task.attempt.id"

@@ -25,7 +25,6 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.job_object import JobObject
-from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.success import SuccessData
 from magicfs.manifests import chain
@@ -267,7 +266,9 @@ class JobTransaction:
             if version is not None:
                 check_driver(self.context, version, driver)
                 if version.job.state in BEFORE_COMMIT:
-                    extensions = self._asked(version.job, driver, given)
+                    extensions = extensions_of(version.job.needs(), given)
+                    for one in extensions:
+                        one.at_commit(self.context, version.job, driver)
                     output = await self._loaded(load, record, version)
                     if not output.names and (success := await self._seen_of_jvm()) is not None:
                         # A staging committer of Hadoop's, which leaves our job object.
@@ -301,13 +302,6 @@ class JobTransaction:
         if expected is not None:
             done.warnings += await late_driver.check(self.engine, self.context, record, expected, done.output)
         return published(self.context, done, started)
-
-    def _asked(self, job: JobObject, driver: str | None, given: Sequence[Extension]) -> tuple[Extension, ...]:
-        """The extensions of an open job, none of which keeps this driver from committing it."""
-        extensions = extensions_of(job.needs(), given)
-        for one in extensions:
-            one.at_commit(self.context, job, driver)
-        return extensions
 
     async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
         version = await record.read()
@@ -389,10 +383,8 @@ class JobTransaction:
         """See ``Committer.abort_job``; ``given`` says whether any commits were handed over."""
         record, version = await self._read(self._cleanup)
         if version is None:
-            if given and await self._manifest(self._cleanup, record) is not None:
-                raise outcome.published(self.context)
-            if given and await self._seen_of_jvm() is not None:
-                raise outcome.published_by_jvm(self.context.url, self.context.job)
+            if given:
+                await self._refuse_if_published(record)
             await self._sweep_ended(record, pendings)
             return
         check_driver(self.context, version, driver)
@@ -448,8 +440,13 @@ class JobTransaction:
         swept.problems += await remove_work(self._cleanup, self.context)
         raise_first([*swept.problems, *([swept.unlisted] if swept.unlisted else [])])
 
-    async def _manifest(self, engine: Engine, record: JobRecord) -> Manifest | None:
-        return await chain.read(engine.store, self._destination, self.context.job, record.conditions)
+    async def _refuse_if_published(self, record: JobRecord) -> None:
+        """Raise ProtocolViolation if a job that has ended was published, by us or by a JVM."""
+        store = self._cleanup.store
+        if await chain.read(store, self._destination, self.context.job, record.conditions) is not None:
+            raise outcome.published(self.context)
+        if await self._seen_of_jvm() is not None:
+            raise outcome.published_by_jvm(self.context.url, self.context.job)
 
     async def _seen_of_jvm(self) -> SuccessData | None:
         return await jvm_commit.seen(self.engine, self._destination, self.context.job)

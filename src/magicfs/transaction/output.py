@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -251,21 +251,19 @@ async def load_commits(
     check_attempts(context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
     chosen = sorted(commits, key=lambda c: c.task_id)
     stored = sets.read_ahead([_set_key(context, sets, c) for c in chosen if c.content is None])
-    read_set = _reading(sets)
-
-    async def found() -> AsyncIterator[tuple[str, bytes, _Read]]:
-        async with aclosing(stored):
-            for commit in chosen:
-                if commit.content is None:
-                    yield *(await anext(stored)), read_set
-                    continue
-                name = f"commit of task {commit.task_id}"
-                try:
-                    yield name, unpack(name, commit.content), spool.read
-                except FormatError as error:
-                    raise _malformed(error) from error
-
-    return await _checked(engine, context, found())
+    taking, read_set = Taking(engine, context), _reading(sets)
+    async with aclosing(stored):
+        for commit in chosen:
+            if commit.content is None:
+                taking.take(*await anext(stored), read_set)
+                continue
+            name = f"commit of task {commit.task_id}"
+            try:
+                raw = unpack(name, commit.content)
+            except FormatError as error:
+                raise _malformed(error) from error
+            taking.take(name, raw)
+    return taking.finish()
 
 
 async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None = None) -> JobOutput:
@@ -310,15 +308,6 @@ def checked(engine: Engine, context: JobContext, sets: Iterable[_Named]) -> JobO
     return taking.finish()
 
 
-async def _checked(
-    engine: Engine, context: JobContext, sets: AsyncIterator[tuple[str, bytes, _Read]]
-) -> JobOutput:
-    taking = Taking(engine, context)
-    async for name, raw, read_set in sets:
-        taking.take(name, raw, read_set)
-    return taking.finish()
-
-
 class Taking:
     """Takes pending sets in, one by one, and checks them."""
 
@@ -360,12 +349,11 @@ def _keys_of(engine: Engine, context: JobContext) -> KeyCheck:
 
 
 def _check(name: str, files: SetFiles, context: JobContext, keys: KeyCheck) -> None:
-    for job in files.jobs:
-        if job not in {"", context.job}:
-            raise CommitFailed(
-                f"{name} belongs to job {job}, not {context.job}; nothing was published; "
-                "remove it or commit the other job"
-            )
+    if others := files.jobs - {"", context.job}:
+        raise CommitFailed(
+            f"{name} belongs to job {min(others)}, not {context.job}; nothing was published; "
+            "remove it or commit the other job"
+        )
     keys.add(zip(files.buckets, [step.key for step in files.steps], strict=True), name)
     renames, work = context.options.committer in RENAMING, paths.prefix_of(context.temporary.job_directory)
     for step in files.steps:

@@ -368,12 +368,8 @@ class OverwritePartitions(Overwrite):
         if manifest is None:
             return {}
         shown = await look.shown()
-        is_outside = partial(_is_outside, self._touched)
-        return {one.key: one for one in manifest.files if shown.get(one.key) == one and is_outside(one.key)}
-
-
-def _is_outside(partitions: tuple[str, ...], key: str) -> bool:
-    return not lies_in(key, partitions)
+        ours = (one for one in manifest.files if shown.get(one.key) == one)
+        return {one.key: one for one in ours if not lies_in(one.key, self._touched)}
 
 
 class _Named(Overwrite):

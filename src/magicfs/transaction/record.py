@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import filterfalse
 from typing import Any, Final, get_args
 
 from magicfs.engine import Engine
@@ -112,8 +113,8 @@ async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobCo
             confirmed.add(extra)
 
     named = job.options.places.extra
-    await drained([one for one in named if one not in confirmed], look, engine.concurrency)
-    unconfirmed = next((one for one in named if one not in confirmed), None)
+    await drained([*filterfalse(confirmed.__contains__, named)], look, engine.concurrency)
+    unconfirmed = next(filterfalse(confirmed.__contains__, named), None)
     acts = job.state not in SHOWS_NOTHING and job.state is not JobState.COMPLETED
     if unconfirmed is not None and acts and job.chunks:
         raise FormatError(
@@ -123,7 +124,7 @@ async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobCo
             f"{theirs.layout.job_location_key(unconfirmed)} there; nothing was changed; find out who "
             "wrote the job object, then restore that file, or remove the job by hand",
         )
-    return theirs.with_extra(one for one in named if one in confirmed)
+    return theirs.with_extra(filter(confirmed.__contains__, named))
 
 
 async def location_of(engine: Engine, directory: str, job: JobId) -> str | None:
@@ -181,12 +182,16 @@ class Silence:
         """Whether the record counts as unchanged still."""
         if self._heard is None:
             return False
-        return all(now - then < _HEARD_S for now, then in zip(_moment(), self._heard, strict=True))
+        return all(now - then < _HEARD_S for now, then in zip(self.moment(), self._heard, strict=True))
 
     @staticmethod
     def moment() -> tuple[float, float]:
-        """Now, by a clock that stops and one that goes on while the machine sleeps."""
-        return _moment()
+        """Seconds of the event loop's clock, and of one that goes on while the machine sleeps."""
+        try:
+            awake = asyncio.get_running_loop().time()
+        except RuntimeError:
+            awake = time.monotonic()
+        return awake, time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else awake
 
 
 class JobRecord:
@@ -243,7 +248,7 @@ class JobRecord:
             "state": state,
             "nonce": new_token(),
             "changed_ms": now_ms(),
-            "host": _host(),
+            "host": socket.gethostname(),
             "numbered_versions": self._register.numbers(version.entry),
             **changes,
         }
@@ -345,7 +350,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         partitions=context.partitions,
         created_ms=now_ms(),
         changed_ms=now_ms(),
-        host=_host(),
+        host=socket.gethostname(),
         object_settings=object_settings.of_store(engine.store),
     )
 
@@ -365,19 +370,6 @@ def new_token() -> str:
 def now_ms() -> int:
     """Milliseconds since the epoch."""
     return int(time.time() * 1000)
-
-
-def _moment() -> tuple[float, float]:
-    """Seconds of the event loop's clock, and of one that goes on while the machine sleeps."""
-    try:
-        awake = asyncio.get_running_loop().time()
-    except RuntimeError:
-        awake = time.monotonic()
-    return awake, time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else awake
-
-
-def _host() -> str:
-    return socket.gethostname()
 
 
 def _check_size(job: JobObject) -> None:

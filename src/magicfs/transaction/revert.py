@@ -26,6 +26,7 @@ from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import facts, sweep
 from magicfs.transaction import output as job_output
+from magicfs.transaction.attempt_output import problems_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
@@ -50,8 +51,8 @@ async def revert_files(
     can make a file visible. A second call does the same again. Returns what could not be done.
     """
     old_success = await facts.read_success(engine, context, job)
-    result = await engine.run(Batch("abort", job_output.aborts(output)), stop_on_failure=False)
-    problems: list[MagicError] = [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    aborts = Batch("abort", job_output.aborts(output))
+    problems = problems_of(await engine.run(aborts, stop_on_failure=False))
     if output.renames:
         problems += await sweep.delete_sources(engine, output.steps())
     problems += await remove_files(engine, conditions, output)

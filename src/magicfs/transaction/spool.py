@@ -151,15 +151,23 @@ class SetFiles(NamedTuple):
 
 def read(path: str, raw: bytes) -> SetFiles:
     """Read a pending set. Raises FormatError if it is malformed."""
-    return of_set(read_plain(path, raw) or PendingSet.from_bytes(path, raw), path)
+    if (plain := read_plain(path, raw)) is None:
+        return of_set(PendingSet.from_bytes(path, raw), path)
+    return _set_files(path, plain, plain.texts, list(map(plain_step, plain.commits)))
 
 
-def of_set(one: PendingSet | PlainSet, path: str) -> SetFiles:
-    """The files of a set that was read. FormatError if one says too much of itself."""
+def of_set(one: PendingSet, path: str) -> SetFiles:
+    """The files of a set that was read field by field. FormatError if one says too much of itself."""
+    return _set_files(path, one, list(map(text_of, one.commits)), list(map(step_of, one.commits)))
+
+
+def _set_files(
+    path: str, one: PendingSet | PlainSet, texts: Sequence[str], steps: Sequence[Publication]
+) -> SetFiles:
     files: Sequence[Pending | PlainFile] = one.commits
     return SetFiles(
-        one.texts if isinstance(one, PlainSet) else [text_of(file) for file in one.commits],
-        [plain_step(file) if isinstance(file, PlainFile) else step_of(file) for file in files],
+        texts,
+        steps,
         [file.created_ms for file in files],
         [file.bucket for file in files],
         {one.job_id, *[file.job_id for file in files]},

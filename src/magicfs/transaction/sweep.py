@@ -31,7 +31,13 @@ from magicfs.stores.conditions import is_probe, remove_matching
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import facts
-from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending, read_some_ahead
+from magicfs.transaction.attempt_output import (
+    TaskOutput,
+    delete_keys,
+    problems_of,
+    read_pending,
+    read_some_ahead,
+)
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
@@ -68,8 +74,7 @@ async def delete_sources(engine: Engine, steps: Iterable[object]) -> list[MagicE
         while keys := tuple(islice(sources, size)):
             yield Delete(keys)
 
-    result = await engine.run(Batch("delete", deletes()), stop_on_failure=False)
-    return [one.error for one in result.failures if isinstance(one.error, MagicError)]
+    return problems_of(await engine.run(Batch("delete", deletes()), stop_on_failure=False))
 
 
 async def delete_obstacles(engine: Engine, keys: Collection[str]) -> None:
@@ -399,7 +404,7 @@ async def _abort(engine: Engine, uploads: set[_Upload], swept: Swept) -> int:
     result = await engine.run(Batch("sweep", steps), stop_on_failure=False)
     settled.update(step.upload_id for step in steps)
     swept.aborted += result.done
-    swept.problems += [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    swept.problems += problems_of(result)
     return result.done
 
 
@@ -411,7 +416,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
     if context.options.places.own_path is not None:
         return set()
     bucket, output = engine.store.bucket, TaskOutput()
-    await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, ("",), output)
+    await read_pending(engine, keys, bucket, ("",), output)
     found = list(output.pendings)
 
     async def get(key: str, size_max: int) -> bytes:

@@ -73,8 +73,8 @@ async def _is_in_effect(store: Store, destination: str, conditions: Conditions, 
     manifest = await chain.read(store, destination, job, conditions)
     if manifest is None or since[-1].job_id != job:
         return True
-    keys = [one.key for one in manifest.files]
-    if any(_stays(key, job, since) for key in keys) or (not keys and _stays(None, job, since)):
+    # Of a job without files there is only itself.
+    if any(_stays(key, job, since) for key in [one.key for one in manifest.files] or [None]):
         return True
     view = await chain.view(store, destination, conditions)
     shown = view.files if view is not None else {}
