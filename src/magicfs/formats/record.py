@@ -43,8 +43,8 @@ Read = Callable[[Fields, str], object]
 def member(
     read: Read | None,
     *,
-    default: Any = MISSING,
-    default_factory: Any = MISSING,
+    default: object = MISSING,
+    default_factory: Callable[[], object] | None = None,
     key: str = "",
     rare: bool = False,
     required: bool = False,
@@ -62,7 +62,7 @@ def member(
         more: Further metadata.
     """
     metadata = {"read": read, "key": key, "rare": rare, "required": required, **(more or {})}
-    if default_factory is not MISSING:
+    if default_factory is not None:
         return field(default_factory=default_factory, metadata=metadata)
     return field(default=default, metadata=metadata)
 

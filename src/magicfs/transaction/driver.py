@@ -266,9 +266,7 @@ class JobTransaction:
             if version is not None:
                 check_driver(self.context, version, driver)
                 if version.job.state in BEFORE_COMMIT:
-                    extensions = extensions_of(version.job.needs(), given)
-                    for one in extensions:
-                        one.at_commit(self.context, version.job, driver)
+                    extensions = self._asked(version.job, driver, given)
                     output = await self._loaded(load, record, version)
                     if not output.names and (success := await self._seen_of_jvm()) is not None:
                         # A staging committer of Hadoop's, which leaves our job object.
@@ -302,6 +300,13 @@ class JobTransaction:
         if expected is not None:
             done.warnings += await late_driver.check(self.engine, self.context, record, expected, done.output)
         return published(self.context, done, started)
+
+    def _asked(self, job: JobObject, driver: str | None, given: Sequence[Extension]) -> tuple[Extension, ...]:
+        """The extensions of an open job, none of which keeps this driver from committing it."""
+        extensions = extensions_of(job.needs(), given)
+        for one in extensions:
+            one.at_commit(self.context, job, driver)
+        return extensions
 
     async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
         version = await record.read()
