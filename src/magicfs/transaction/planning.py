@@ -226,6 +226,11 @@ class Look:
     seen: Seen | None = None
 
     @property
+    def parts(self) -> tuple[Engine, JobContext, JobRecord, JobOutput]:
+        """All but the pointer."""
+        return self.engine, self.context, self.record, self.output
+
+    @property
     def destination(self) -> str:
         return self.context.layout.destination
 

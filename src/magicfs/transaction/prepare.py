@@ -36,7 +36,6 @@ from magicfs.manifests.chain import read_pointer
 from magicfs.manifests.parts import FILES_IN_MANIFEST
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import JobState
-from magicfs.protocol.replacement import Replacement
 from magicfs.protocol.steps import Publication, Rename
 from magicfs.runtime.parallel import at_once, drained, gathered
 from magicfs.stores.register import found_at
@@ -252,10 +251,10 @@ async def prepare(
         _older_extra(engine, context, record),
         look(engine, context, record, output),
     )
-    await _leave_landed(engine, context, output, plan.replacement)
+    await _leave_landed(plan)
     changes = {**output.figures(), "chunks": chunks, "old_success": old_success, "older_extra": extra}
     if planner.announces:
-        version, plan = await _announced(engine, context, record, version, output, plan, warnings)
+        version, plan = await _announced(version, plan, warnings)
         for one in extensions_of(context.options.needs()):
             changes |= await one.before_commit_point(plan.planner.look) or {}
         return await _pass_commit_point(context, record, version, changes)
@@ -267,23 +266,16 @@ async def prepare(
     return await _pass_commit_point(context, record, version, changes)
 
 
-async def _announced(
-    engine: Engine,
-    context: JobContext,
-    record: JobRecord,
-    version: JobVersion,
-    output: JobOutput,
-    plan: Plan,
-    warnings: list[str],
-) -> tuple[JobVersion, Plan]:
+async def _announced(version: JobVersion, plan: Plan, warnings: list[str]) -> tuple[JobVersion, Plan]:
     """Announce a plan that nobody is in the way of: this one, or that of a later look."""
+    engine, context, record, output = plan.planner.look.parts
     since = version.entry.modified
     for attempt in range(_TRIES):
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             plan = await look(engine, context, record, output)
-            await _leave_landed(engine, context, output, plan.replacement)
-        version, in_the_way = await _announce_and_look(engine, context, record, version, output, plan, since)
+            await _leave_landed(plan)
+        version, in_the_way = await _announce_and_look(version, plan, since)
         if not in_the_way:
             warnings += [*in_the_way.warnings, *plan.warnings()]
             return version, plan
@@ -302,18 +294,13 @@ async def _announced(
 
 
 async def _announce_and_look(
-    engine: Engine,
-    context: JobContext,
-    record: JobRecord,
-    version: JobVersion,
-    output: JobOutput,
-    plan: Plan,
-    since: float | None,
+    version: JobVersion, plan: Plan, since: float | None
 ) -> tuple[JobVersion, InTheWay]:
     """Announce what will be replaced, then look for others; returns who or what is in the way.
 
     ``since``: when this commit began, or earlier, by the store's clock.
     """
+    engine, context, record, output = plan.planner.look.parts
     plan.planner.refuse(plan.replacement)
     nonce, partitions = new_token(), plan.replacement.scope.partitions
     named = [one.key for one in (*plan.deleted, *plan.hidden)] if context.names_replaced else []
@@ -347,9 +334,8 @@ async def _others_and_pointer(
     """Who else is there, and then the pointer: a job that has ended in between has moved it."""
     destination = context.layout.destination
     others = await find_unfinished_jobs(engine, destination, visitors=True, but=context.job)
-    return others, seen_by(
-        await read_pointer(engine.store, destination, record.conditions, expected=expected)
-    )
+    seen = await read_pointer(engine.store, destination, record.conditions, expected=expected)
+    return others, seen_by(seen)
 
 
 async def _pass_commit_point(
@@ -372,14 +358,16 @@ async def _older_extra(engine: Engine, context: JobContext, record: JobRecord) -
     return tuple([key for key in context.options.places.extra if await has_older_files(key)])
 
 
-async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, found: Replacement) -> None:
+async def _leave_landed(plan: Plan) -> None:
     """Take the job's own files out of what is in its way: another driver has completed them and died, or its
     tasks have renamed them.
 
     Each is told by the write id that its upload was opened with, or as a rename is told.
     """
+    engine, context, _, output = plan.planner.look.parts
     if context.is_replacing:
         return
+    found = plan.replacement
     old = found.deleted if context.options.mode == "error" else ()
     taken = {*found.equal_keys, *(one.key for one in old)}
     steps = [step for step in output.steps() if step.key in taken] if taken else []

@@ -74,7 +74,8 @@ async def _is_in_effect(store: Store, destination: str, conditions: Conditions, 
     if manifest is None or since[-1].job_id != job:
         return True
     # Of a job without files there is only itself.
-    if any(_stays(key, job, since) for key in [one.key for one in manifest.files] or [None]):
+    keys: list[str | None] = [one.key for one in manifest.files]
+    if any(_stays(key, job, since) for key in keys or [None]):
         return True
     view = await chain.view(store, destination, conditions)
     shown = view.files if view is not None else {}
