@@ -132,14 +132,10 @@ def _extra_destinations(job: JobObject, place: Place) -> str | None:
     for one in job.options.places.extra:
         if not paths.can_be_a_file(one) or is_reserved(one):
             return f"{one!a} is not a data directory"
-        if any(_overlap(one, other) for other in met):
+        if any(paths.overlap(one, other) for other in met):
             return f"{one!a} overlaps the destination or another one"
         met.append(one)
     return None
-
-
-def _overlap(first: str, second: str) -> bool:
-    return first == second or paths.is_under(first, second) or paths.is_under(second, first)
 
 
 def _part_size(job: JobObject, _: Place) -> str | None:
@@ -174,7 +170,7 @@ def _also_overwrite(job: JobObject, place: Place) -> str | None:
     if job.options.places.also_overwrite and not job.options.mode.startswith("overwrite"):
         return f"a job of mode {job.options.mode!a} replaces no other dataset"
     for one in job.options.places.also_overwrite:
-        if has_dots(one) or not (not one or _overlap(one, place.destination)):
+        if has_dots(one) or not (not one or paths.overlap(one, place.destination)):
             return f"{one!a} lies neither below the destination nor above it"
     return None
 

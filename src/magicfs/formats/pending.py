@@ -47,7 +47,6 @@ __all__ = [
     "Source",
     "UploadedPart",
     "carried_by",
-    "checksum_in",
     "parts_of",
 ]
 
@@ -58,11 +57,6 @@ CHECKSUM: Final = "magicfs.checksum"
 def carried_by(checksum: str | None) -> dict[str, str]:
     """What the extra data of a pending upload says of a checksum."""
     return {} if checksum is None else {CHECKSUM: checksum}
-
-
-def checksum_in(extra: Mapping[str, str]) -> str | None:
-    """The checksum in the extra data of a file; None if there is none."""
-    return extra.get(CHECKSUM)
 
 
 EtagFormat = Literal["string", "object"]

@@ -61,7 +61,7 @@ __all__ = [
     "read_unfinished",
     "refuse_at_setup",
     "unfinished_among",
-    "url_of",
+    "url_at",
 ]
 
 
@@ -190,12 +190,8 @@ def described(one: OtherJob) -> str:
     return told
 
 
-def url_of(context: JobContext, one: OtherJob) -> str:
-    """The URL of a job's destination, which lies in the bucket of this one's."""
-    return _url(context, one.layout.destination)
-
-
-def _url(context: JobContext, directory: str) -> str:
+def url_at(context: JobContext, directory: str) -> str:
+    """The URL of a directory in the bucket of a job's destination."""
     location = paths.parse_url(context.url)
     return Location(location.scheme, location.bucket, directory).url
 
@@ -354,7 +350,7 @@ class _Look:
         self.found.to_recover.append(place)
 
     def _url(self, directory: str) -> str:
-        return _url(self._context, directory)
+        return url_at(self._context, directory)
 
 
 _JOB = "job-"

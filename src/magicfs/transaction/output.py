@@ -15,7 +15,7 @@ from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.footer import Footer
 from magicfs.formats.footer_texts import footers_in
 from magicfs.formats.manifest import ManifestFile
-from magicfs.formats.pending import Pending, checksum_in
+from magicfs.formats.pending import CHECKSUM, Pending
 from magicfs.formats.plain_set import extra_data_of, pending_of
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
@@ -148,7 +148,7 @@ class JobOutput:
         """The checksum that its task made of each file, in the same order; None where there is none."""
         if not self.with_checksum:
             return repeat(None, self.files)
-        return map(checksum_in, map(extra_data_of, self.texts()))
+        return (extra.get(CHECKSUM) for extra in map(extra_data_of, self.texts()))
 
     def said(self) -> Iterator[Said]:
         """What checks of its content have said of each file in its task, in the same order."""

@@ -58,9 +58,7 @@ __all__ = [
     "older_files_are_there",
     "partitions",
     "planner_of",
-    "refuse_any",
     "refuse_data",
-    "refuse_equal",
     "seen_by",
     "whole",
 ]
@@ -92,24 +90,6 @@ async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str
                 raise _output_exists(context, info.key)
 
     await drained([""] if partitions is None else partitions, look, engine.concurrency)
-
-
-def refuse_any(context: JobContext, old: Iterable[OldFile]) -> None:
-    """Raise OutputExists if some listed objects are data."""
-    destination = context.layout.destination
-    there = next((one.key for one in old if modes.is_data(one.key, destination)), None)
-    if there is not None:
-        raise _output_exists(context, there)
-
-
-def refuse_equal(context: JobContext, equal_keys: Sequence[str]) -> None:
-    """Raise OutputExists if names of an appending job are taken."""
-    if equal_keys and not context.renames.overwrites:
-        raise OutputExists(
-            f"{len(equal_keys)} files of job {context.job} have names that are taken, such as "
-            f"{equal_keys[0]}, and mode='append' replaces nothing; nothing was changed; use "
-            "unique_names=True, other names, or mode='overwrite'"
-        )
 
 
 async def older_files_are_there(
@@ -276,7 +256,13 @@ class Planner:
         """Of what is announced: take out of what the listing has shown in the scope what is not replaced."""
 
     def refuse(self, plan: Replacement) -> None:
-        refuse_equal(self.look.context, plan.equal_keys)
+        context, taken = self.look.context, plan.equal_keys
+        if taken and not context.renames.overwrites:
+            raise OutputExists(
+                f"{len(taken)} files of job {context.job} have names that are taken, such as "
+                f"{taken[0]}, and mode='append' replaces nothing; nothing was changed; use "
+                "unique_names=True, other names, or mode='overwrite'"
+            )
 
     def _scope(self, *, whole: bool, partitions: Partitions = None) -> Scope:
         destination = self.look.context.layout.destination
@@ -299,7 +285,9 @@ class _Error(Planner):
         return self._scope(whole=partitions is None, partitions=partitions)
 
     def refuse(self, plan: Replacement) -> None:
-        refuse_any(self.look.context, plan.deleted)
+        data = (one.key for one in plan.deleted if modes.is_data(one.key, self.look.destination))
+        if (there := next(data, None)) is not None:
+            raise _output_exists(self.look.context, there)
 
 
 class Overwrite(Planner):

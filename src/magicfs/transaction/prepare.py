@@ -49,7 +49,7 @@ from magicfs.transaction.others import (
     described,
     find_unfinished_jobs,
     look_again,
-    url_of,
+    url_at,
 )
 from magicfs.transaction.outcome import undecided
 from magicfs.transaction.output import JobOutput
@@ -315,7 +315,9 @@ async def _announce_and_look(
     )
     rivals = conflicting(others, context.job, partitions)
     in_the_way.jobs += [described(one) for one in rivals]
-    in_the_way.to_recover += [url_of(context, one) for one in rivals if one.visits is not None]
+    in_the_way.to_recover += [
+        url_at(context, one.layout.destination) for one in rivals if one.visits is not None
+    ]
     if not in_the_way and pointer != plan.pointer:
         in_the_way.jobs.append("another job was published in the meantime")
     return version, in_the_way
