@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import CommitFailed
-from magicfs.formats.footer import Footer
-from magicfs.formats.footer_texts import FOOTER, carried_by, footers_in
+from magicfs.formats.footer import FOOTER, Footer, carried_by, footers_in
 from magicfs.formats.pending import Body, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import pending_of, text_of

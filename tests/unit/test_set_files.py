@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError
-from magicfs.formats.footer_texts import FOOTER
+from magicfs.formats.footer import FOOTER
 from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import extra_data_of, joined, pending_of, read_plain

@@ -12,19 +12,22 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+from magicfs.errors import FormatError
 from magicfs.formats.document import UNREADABLE, parse, parse_list, render, shown, with_unknown
 from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.limits import FOOTERS_SIZE_LIMIT, FOOTERS_VALUE_LIMIT, within
 from magicfs.formats.record import JOB, Record, member, record
 
 __all__ = [
+    "FOOTER",
+    "SCHEMA",
     "SCHEMA_MAX",
     "TEXT_MAX",
     "Column",
@@ -33,8 +36,11 @@ __all__ = [
     "Footer",
     "Schema",
     "Values",
+    "carried_by",
+    "check_carried",
+    "footers_in",
+    "once_each",
 ]
-
 
 TEXT_MAX: Final = 16 * 1024
 """Characters of the text of one footer: statistics of columns beyond it are left out."""
@@ -373,3 +379,61 @@ def _time(kind: str, value: int) -> Any:
     if not timedelta() <= span < timedelta(days=1):
         raise ValueError("no time of a day")
     return (_EPOCH + span).time() if not is_utc else (_EPOCH + span).time().replace(tzinfo=UTC)
+
+
+FOOTER: Final = "magicfs.footer"
+"""The name in a pending upload's extra data."""
+SCHEMA: Final = "magicfs.schema"
+"""The name of its schema there, which only the first file of a task has of those that share it."""
+
+
+def carried_by(footer: Footer | None) -> dict[str, str]:
+    """What the extra data of a pending upload says of a footer."""
+    if footer is None:
+        return {}
+    found = {FOOTER: footer.to_text()}
+    if footer.schema is not None and footer.schema.fields:
+        found[SCHEMA] = footer.schema.to_text()
+    return found
+
+
+def once_each(extras: Iterable[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
+    """The extra data of files, of which only the first one bears a schema that several have."""
+    seen: set[str] = set()
+    for extra in extras:
+        schema = extra.get(SCHEMA)
+        if schema is not None and schema in seen:
+            yield {name: value for name, value in extra.items() if name != SCHEMA}
+            continue
+        if schema is not None:
+            seen.add(schema)
+        yield extra
+
+
+def footers_in(extras: Iterable[Mapping[str, str]]) -> Iterator[Footer | None]:
+    """The footers in the extra data of files; None of those that have none, or none that can be read."""
+    schemas: dict[str, Schema] = {}
+    for extra in extras:
+        text = extra.get(FOOTER)
+        if text is None:
+            yield None
+            continue
+        try:
+            if (columns := extra.get(SCHEMA)) is not None:
+                one = Schema.from_text(SCHEMA, columns)
+                schemas.setdefault(one.fingerprint, one)
+            found = Footer.from_text(FOOTER, text, schemas)
+        except UNREADABLE:
+            found = None
+        yield found
+
+
+def check_carried(path: str, extra: Mapping[str, str]) -> bool:
+    """Whether the extra data of a file says something of itself. Raises FormatError if that is too long."""
+    text = extra.get(FOOTER)
+    if text is None:
+        return False
+    for name, said, most in ((FOOTER, text, TEXT_MAX), (SCHEMA, extra.get(SCHEMA, ""), SCHEMA_MAX)):
+        if len(said) > most:
+            raise FormatError(path, name, f"{len(said)} characters, and the limit is {most}")
+    return True

@@ -156,7 +156,7 @@ class Record:
 _PLAIN: Final = frozenset({bool, int, str, NoneType})
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [one.to_document() for one in value] if value and isinstance(value[0], Record) else value
     return value.to_document() if hasattr(value, "to_document") else value

@@ -19,8 +19,7 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.filesystem.tracking import described
 from magicfs.filesystem.upload.stream import Taken, Uploaded
-from magicfs.formats.footer import Footer
-from magicfs.formats.footer_texts import once_each
+from magicfs.formats.footer import Footer, once_each
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet

@@ -24,7 +24,7 @@ from magicfs.errors import (
 )
 from magicfs.filesystem.tracking import write_id_of
 from magicfs.formats.audit import Said, carried_by
-from magicfs.formats.footer_texts import once_each
+from magicfs.formats.footer import once_each
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.rows import has_dots

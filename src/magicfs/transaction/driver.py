@@ -34,7 +34,7 @@ from magicfs.report import JobReport, job_report
 from magicfs.runtime.interrupt import held
 from magicfs.runtime.parallel import raise_first
 from magicfs.stores.conditions import Conditions
-from magicfs.transaction import jvm_commit, late_driver, outcome, publish, setup
+from magicfs.transaction import late_driver, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.extension import Extension, Prepared, extensions_of
@@ -83,7 +83,7 @@ async def ended_elsewhere(
     engine: Engine, context: JobContext, record: JobRecord, started: float, expected: Committed | None
 ) -> JobReport:
     """Of a job that another process has ended. Raises CommitDenied if it was not published, or not whole."""
-    success = await jvm_commit.seen(engine, context.layout.destination, context.job)
+    success = await late_driver.seen_of_jvm(engine, context.layout.destination, context.job)
     if success is not None:
         return await adopted_report(engine, context, success, expected, started)
     manifests = await late_driver.manifests_of(engine, context, record)
@@ -110,7 +110,7 @@ async def adopted_report(
     engine: Engine, context: JobContext, success: SuccessData, expected: Committed | None, started: float
 ) -> JobReport:
     """Of a job that a JVM has committed, once it has a manifest."""
-    found = await jvm_commit.adopt(engine, context, success, expected)
+    found = await late_driver.adopt_of_jvm(engine, context, success, expected)
     shown = late_driver.published_by_manifests([found.manifest])
     sizes = [one.size for one in found.manifest.files]
     return _report(
@@ -454,4 +454,4 @@ class JobTransaction:
             raise outcome.published_by_jvm(self.context.url, self.context.job)
 
     async def _seen_of_jvm(self) -> SuccessData | None:
-        return await jvm_commit.seen(self.engine, self._destination, self.context.job)
+        return await late_driver.seen_of_jvm(self.engine, self._destination, self.context.job)

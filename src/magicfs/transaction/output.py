@@ -12,8 +12,7 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.formats.audit import Audit, Said, said_in
 from magicfs.formats.fields import LONG_MAX
-from magicfs.formats.footer import Footer
-from magicfs.formats.footer_texts import footers_in
+from magicfs.formats.footer import Footer, footers_in
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import CHECKSUM, Pending
 from magicfs.formats.plain_set import extra_data_of, pending_of

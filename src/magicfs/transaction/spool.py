@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from magicfs.filesystem.tracking import write_id_of
-from magicfs.formats.footer_texts import check_carried
+from magicfs.formats.footer import check_carried
 from magicfs.formats.pending import CHECKSUM, Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import PlainFile, PlainSet, read_plain, text_of

@@ -52,7 +52,6 @@ _NOT_IN_THE_GATE = {
     "audit/extension.py": "footers of the job published before, to compare with",
     "releases/reading.py": "compares a job with its manifest, and a URL with what the caller has named",
     "watch/operations.py": "only shown",
-    "transaction/jvm_commit.py": "says that a JVM has committed the job; nothing is done by its word",
     "transaction/late_driver.py": "compares what was committed with what is published",
     "transaction/publish.py": "says whose `_SUCCESS` is there",
     "transaction/spool.py": "each is taken by Taking",
