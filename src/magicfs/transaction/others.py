@@ -230,7 +230,8 @@ class _Look:
         one = await (read_unfinished if other.kind == "job" else follow)(self._engine, layout)
         if one is not None:
             self._job(one)
-        elif ended_too and not await is_there(self._engine.store, other.key):  # where it was located
+        # A location that is still there says that its job has ended long ago.
+        elif ended_too and not await is_there(self._engine.store, other.key):
             self.found.jobs.append(f"job {layout.job} at {self._url(other.directory)} has just ended")
 
     async def among(self, directories: Sequence[str]) -> None:
