@@ -13,7 +13,7 @@ from magicfs.engine import Engine
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
-from magicfs.manifests.runs import job_of_run
+from magicfs.manifests.log import job_of_run
 from magicfs.past.compact import compact_chain
 from magicfs.past.history import history_of
 from magicfs.protocol.paths import Location

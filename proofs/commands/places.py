@@ -19,9 +19,8 @@ from magicfs.engine import Engine
 from magicfs.errors import AuditFailed, FormatError, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.manifests.chain import READING, read_pointer
+from magicfs.manifests.chain import READING, View, read_pointer
 from magicfs.manifests.kept import kept_by
-from magicfs.manifests.view import View
 from magicfs.protocol import ids, paths
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import assume, remembered

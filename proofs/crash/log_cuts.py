@@ -15,8 +15,8 @@ from magicfs.errors import MagicError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain, log
 from magicfs.manifests.chain import READING
+from magicfs.manifests.log import job_of_run
 from magicfs.manifests.log_files import file_of_names, read_part
-from magicfs.manifests.runs import job_of_run
 from magicfs.operate.adopt import adopt_files
 from magicfs.past import log_growth
 from magicfs.past.compact import compact_chain

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["LOG_MUTANTS", "WrongLog"]
 
 _LOG: Final = "magicfs.manifests.log"
-_NAMES: Final = "magicfs.manifests.log_names"
+_NAMES: Final = "magicfs.manifests.log_files"
 _GROWTH: Final = "magicfs.past.log_growth"
 _ADOPT: Final = "magicfs.operate.adopt"
 

@@ -155,7 +155,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a metastore's address is taken with a password",
-        "magicfs.formats.registration",
+        "magicfs.catalogs.recorded",
         'if "@" in at.netloc or urlunsplit(at._replace(scheme="", netloc="")) not in {"", "/"}:',
         "if False:",
         _by(leaks.messages),

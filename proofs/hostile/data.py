@@ -18,7 +18,7 @@ from typing import Any
 import magicfs
 from magicfs.errors import MagicError
 from magicfs.formats.document import render
-from magicfs.formats.footer_texts import FOOTER, SCHEMA
+from magicfs.formats.footer import FOOTER, SCHEMA
 from proofs.hostile import bounds, data_bounds
 from proofs.hostile.mutations import HOSTILE_TEXTS, nested
 from proofs.hostile.part import Found, Mutant

@@ -21,7 +21,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
-from magicfs.transaction import context, prepare, record, sets
+from magicfs.transaction import attempt_output, context, prepare, record
 from magicfs.transaction.output import JobOutput, Taking
 from magicfs.transaction.spool import TakenFiles
 from proofs.hostile.part import Mutant
@@ -121,7 +121,7 @@ def _read_ahead() -> list[str]:
 
     async def all_of_them() -> None:
         engine = cast("Engine", SimpleNamespace(concurrency=4))
-        async for _ in sets.read_some_ahead(engine, ["a", "b", "c"], read, 2**40):
+        async for _ in attempt_output.read_some_ahead(engine, ["a", "b", "c"], read, 2**40):
             pass
 
     asyncio.run(all_of_them())
@@ -306,7 +306,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "sets of any size are read ahead",
-        f"{_TRANSACTION}.sets",
+        f"{_TRANSACTION}.attempt_output",
         "return key, await read(key, min(READ_AHEAD_SIZE, size_limit) + 1)",
         "return key, await read(key, size_limit + 1)",
         _read_ahead,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from magicfs.formats import document, footer_texts
-from magicfs.formats.footer import FileFooters
+from magicfs.formats import document
+from magicfs.formats.footer import FOOTER, SCHEMA, FileFooters, check_carried, footers_in
 from magicfs.formats.parquet import read_footer
 from magicfs.formats.thrift import ThriftError, read_struct
 from proofs.hostile.expected import SECONDS, measured, refused, returns
@@ -27,8 +27,8 @@ _DEEP = "[" * 20_000 + "]" * 20_000
 
 def _listed(said: Mapping[str, Any], schema: str) -> FileFooters:
     """A list of footers as a manifest names it, written and read."""
-    texts = {footer_texts.FOOTER: document.render(said).decode(), footer_texts.SCHEMA: schema}
-    found = [one for one in footer_texts.footers_in([texts]) if one is not None]
+    texts = {FOOTER: document.render(said).decode(), SCHEMA: schema}
+    found = [one for one in footers_in([texts]) if one is not None]
     raw = FileFooters(job_id=_JOB, files={str(n): one for n, one in enumerate(found)}).to_bytes()
     return FileFooters.from_bytes(_PATH, raw)
 
@@ -44,8 +44,8 @@ def _footers_after_the_commit_point() -> list[str]:
 
 
 def _carried() -> list[str]:
-    texts = {footer_texts.FOOTER: "x" * 20_000}
-    return refused("a long footer", lambda: footer_texts.check_carried(_PATH, texts))
+    texts = {FOOTER: "x" * 20_000}
+    return refused("a long footer", lambda: check_carried(_PATH, texts))
 
 
 # -- footers of Parquet ----------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "texts of footers have no size",
-        f"{_FORMATS}.footer_texts",
+        f"{_FORMATS}.footer",
         "if len(said) > most:",
         "if False:",
         _carried,

@@ -223,8 +223,8 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "the copy of the old _SUCCESS does not keep its mode",
         "magicfs.transaction.facts",
-        "await store.put(copy.chunk.key, raw, metadata=rights_of(engine, key))",
-        "await store.put(copy.chunk.key, raw)",
+        "await store.put(copy.key, raw, metadata=rights_of(engine, key))",
+        "await store.put(copy.key, raw)",
         attack_private_success,
     ),
     Mutant(

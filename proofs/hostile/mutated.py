@@ -18,8 +18,7 @@ from magicfs.cli import cluster, storage
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats import deletions, document, kinds
 from magicfs.formats.audit import FILE_AUDIT, said_in
-from magicfs.formats.footer import FileFooters, Schema
-from magicfs.formats.footer_texts import FOOTER, SCHEMA, carried_by, footers_in
+from magicfs.formats.footer import FOOTER, SCHEMA, FileFooters, Schema, carried_by, footers_in
 from magicfs.formats.parquet import read_footer
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet

@@ -19,7 +19,7 @@ __all__ = ["MODES", "job_objects", "manifests", "parts", "pending_sets", "statis
 
 MODES: Final = ("append", "overwrite", "overwrite_partitions", "error")
 _FILES: Final = 20
-_SETS: Final = "magicfs.transaction.sets.PENDINGSET_SIZE_LIMIT"
+_SETS: Final = "magicfs.transaction.attempt_output.PENDINGSET_SIZE_LIMIT"
 _READ_SETS: Final = "magicfs.formats.pendingset.PENDINGSET_SIZE_LIMIT"
 
 

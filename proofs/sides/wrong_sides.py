@@ -152,7 +152,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     SideMutant(
         "a pending set may be too large to be read",
         "pending_sets",
-        "magicfs.transaction.sets",
+        "magicfs.transaction.attempt_output",
         "found.to_bytes(context.options.hadoop.etag_format)  # nobody would read it: UsageError",
         "pass",
     ),

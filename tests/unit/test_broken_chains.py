@@ -13,7 +13,7 @@ from magicfs.errors import CommitDenied, CommitUnfinished, FormatError, Precondi
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT
-from magicfs.manifests.restore import newest_of
+from magicfs.operate.lost_pointer import newest_of
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request

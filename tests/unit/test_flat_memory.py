@@ -113,7 +113,7 @@ def test_a_job_of_five_times_the_files_takes_no_more_memory(
     """What is packed would stay in memory up to 16 MiB, a few sets and chunks are read ahead, and a manifest
     lists up to 50,000 files itself.
     """
-    monkeypatch.setattr("magicfs.transaction.sets.READ_AHEAD", 2)
+    monkeypatch.setattr("magicfs.transaction.attempt_output.READ_AHEAD", 2)
     monkeypatch.setattr("magicfs.transaction.facts.READ_AHEAD", 2)
     monkeypatch.setattr("magicfs.transaction.facts.CHUNK_LENGTH", EACH)
     monkeypatch.setattr("magicfs.transaction.spool.FILES_HELD", EACH)

@@ -19,8 +19,7 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.errors import CommitFailed, FormatError, UsageError
 from magicfs.filesystem.upload.footers import taker_of
-from magicfs.formats.footer import Field, Footer, Schema, Values
-from magicfs.formats.footer_texts import FOOTER, SCHEMA, carried_by, footers_in
+from magicfs.formats.footer import FOOTER, SCHEMA, Field, Footer, Schema, Values, carried_by, footers_in
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit, unpack

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import CommitFailed
-from magicfs.formats.footer import Footer
-from magicfs.formats.footer_texts import FOOTER, carried_by, footers_in
+from magicfs.formats.footer import FOOTER, Footer, carried_by, footers_in
 from magicfs.formats.pending import Body, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import pending_of, text_of
@@ -21,7 +20,7 @@ from magicfs.formats.statistics import Statistics
 from magicfs.protocol import winners
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.protocol.steps import Complete, Rename
-from magicfs.protocol.winners import LateKeyCheck
+from magicfs.protocol.winners import KeyCheck
 from magicfs.runtime.parallel import in_order
 from magicfs.transaction import spool
 from magicfs.transaction.output import JobOutput
@@ -153,7 +152,7 @@ def test_two_equal_keys_are_found_whatever_their_hashes(keys: list[str], hashes:
 
 
 def check_twice(keys: list[str]) -> None:
-    check = LateKeyCheck("bucket", "")
+    check = KeyCheck("bucket", "")
     named = [(f"set {number}", f"d/{key}") for number, key in enumerate(keys)]
     for source, key in named:
         check.add([("bucket", key)], source)
@@ -176,7 +175,7 @@ def test_key_outside_the_destination_is_refused_at_once(bucket: str, key: str) -
     with pytest.raises(
         CommitFailed, match=r"set of task 7 names .* outside bucket/dataset1 and bucket/extra"
     ):
-        LateKeyCheck("bucket", "dataset1", ("extra",)).add([(bucket, key)], "set of task 7")
+        KeyCheck("bucket", "dataset1", ("extra",)).add([(bucket, key)], "set of task 7")
 
 
 def test_results_come_in_order_and_no_more_than_a_few_are_held() -> None:

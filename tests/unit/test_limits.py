@@ -112,7 +112,7 @@ def test_a_pending_set_too_large_to_read_fails_its_task_and_leaves_no_upload(
 ) -> None:
     scene = JobScene()
     job = scene.job()
-    monkeypatch.setattr("magicfs.transaction.sets.PENDINGSET_SIZE_LIMIT", 1000)
+    monkeypatch.setattr("magicfs.transaction.attempt_output.PENDINGSET_SIZE_LIMIT", 1000)
     monkeypatch.setattr("magicfs.formats.pendingset.PENDINGSET_SIZE_LIMIT", 1000)
     with pytest.raises(CommitFailed, match="write fewer or larger files in each task"):
         scene.wrote(job, {f"{number}.bin": b"x" for number in range(5)})

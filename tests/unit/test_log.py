@@ -17,9 +17,10 @@ from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound
 from magicfs.formats.manifest import Manifest, ManifestFile
-from magicfs.manifests import chain, log, log_names
+from magicfs.manifests import chain, log
+from magicfs.manifests import log_files as files_of_log
 from magicfs.manifests.chain import READING
-from magicfs.manifests.runs import job_of_run
+from magicfs.manifests.log import job_of_run
 from magicfs.operate.adopt import adopt_files
 from magicfs.past import log_growth
 from magicfs.past.compact import CompactReport, compact_chain
@@ -124,7 +125,7 @@ def named(scene: JobScene) -> set[str]:
             found.add(f"{one.job_id}/{one.name}")
             parts += (await log.read_part(engine.store, DEST, one)).parts
         for names in past.log.names:
-            found |= {"/".join(log_names.file_of_names(names, n)) for n in range(len(names.sha256))}
+            found |= {"/".join(files_of_log.file_of_names(names, n)) for n in range(len(names.sha256))}
         return {f"_magicfs/{one}" for one in found | set(past.log.outdated)}
 
     return scene.elsewhere(read)

@@ -11,9 +11,9 @@ import magicfs
 from magicfs.datasets.connection import open_destination
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
 from magicfs.formats.log import LoggedJob
-from magicfs.manifests import chain, kept, tags
+from magicfs.manifests import chain, kept
 from magicfs.manifests.chain import READING
-from magicfs.past import held
+from magicfs.past import held, named
 from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.past.expire import ExpireReport, expire_kept
 from magicfs.past.keeping import change_keeping
@@ -286,7 +286,7 @@ class TestTagsThatKeep:
             patched.setattr(held, "find_unfinished_jobs", busy)
             with pytest.raises(CommitDenied, match=r"job other .* is replacing files; nothing was tagged"):
                 dataset(scene).tag("v", keep=True)
-        found = scene.elsewhere(lambda engine: tags.all_tags(engine.store, DEST, READING))
+        found = scene.elsewhere(lambda engine: named.all_tags(engine.store, DEST, READING))
         assert found == []
         dataset(scene).tag("v", keep=True)
         scene.published({"a.bin": b"2"}, mode="overwrite")
@@ -332,7 +332,7 @@ class TestTagsThatKeep:
                 asked.append(True)
                 location = open_destination(scene.url, None, scene.filesystem).location
                 conditions = await held_conditions(given[0])
-                await tags.set_tag(
+                await named.set_tag(
                     *(given[0].store, DEST, conditions, "v", first.id),
                     move=False,
                     keeps=await held.hold(given[0], location, conditions, first.id),

@@ -16,10 +16,10 @@ from magicfs.cli.main import main
 from magicfs.datasets import commit
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.protocol.ids import job_id
-from magicfs.protocol.rewriting import groups_of
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.tables.rewrite import RewriteReport, rewrite
+from magicfs.tables.rewriting import groups_of
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.job_scene import JobScene

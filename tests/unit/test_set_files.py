@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError
-from magicfs.formats.footer_texts import FOOTER
+from magicfs.formats.footer import FOOTER
 from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import extra_data_of, joined, pending_of, read_plain
@@ -139,7 +139,7 @@ def test_what_jobs_write_is_read_fast(etag_format: EtagFormat) -> None:
                 assert read is not None
                 assert len(read.texts) == commit.files
                 told = [extra_data_of(text) for text in read.texts]
-                assert told == [one.extra_data for one in read.files]
+                assert told == [one.extra_data for one in read.commits]
                 assert sum(FOOTER in one for one in told) == min(1, commit.files)
         job.abort()
 

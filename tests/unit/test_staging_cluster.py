@@ -431,7 +431,7 @@ def test_rename_of_which_nothing_can_be_learnt_leaves_all_and_can_be_committed_a
 
 def _only_its_rename(keep: Any, patch: pytest.MonkeyPatch) -> Any:
     """``keep`` with a filesystem whose ``info`` works until the rename."""
-    from magicfs.committers.staging.cluster_files import ClusterFiles
+    from magicfs.committers.staging.cluster import ClusterFiles
 
     there = ClusterFiles.is_there
     calls = []

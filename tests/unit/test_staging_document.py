@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from magicfs.committers.registry import committers
-from magicfs.committers.staging.cluster_files import ClusterLayout
+from magicfs.committers.staging.cluster import ClusterLayout
 from magicfs.protocol.ids import attempt_id, task_id
 
 TEXT = (Path(__file__).parents[2] / "docs" / "staging-committers.md").read_text(encoding="utf-8")

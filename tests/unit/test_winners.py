@@ -78,20 +78,21 @@ def test_no_sets_give_no_winners() -> None:
 )
 def test_key_outside_the_destination_is_refused_by_name(bucket: str, key: str) -> None:
     with pytest.raises(CommitFailed, match="is outside bucket/dataset1; nothing was published") as caught:
-        KeyCheck("bucket", "dataset1").add(bucket, key, "set of task 7")
+        KeyCheck("bucket", "dataset1").add([(bucket, key)], "set of task 7")
     assert caught.value.failed == (key,)
     assert "set of task 7" in str(caught.value)
 
 
 def test_key_of_two_tasks_is_refused_by_name() -> None:
     check = KeyCheck("bucket", "dataset1")
-    check.add("bucket", "dataset1/ü", "first")
-    check.add("bucket", "dataset1/u\u0308", "decomposed, so another key")
+    keys = {"first": "dataset1/ü", "decomposed, so another key": "dataset1/u\u0308", "second": "dataset1/ü"}
+    for source, key in keys.items():
+        check.add([("bucket", key)], source)
     with pytest.raises(CommitFailed, match=r"ü is written by two tasks \(second is the second\)"):
-        check.add("bucket", "dataset1/ü", "second")
+        check.finish(keys.items)
 
 
 def test_whole_bucket_takes_every_key() -> None:
     check = KeyCheck("bucket", "")
     for key in ("a", "b/c", "__x"):
-        check.add("bucket", key, "set")
+        check.add([("bucket", key)], "set")

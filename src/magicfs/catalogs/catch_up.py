@@ -10,12 +10,13 @@ from typing import Any, Literal
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.catalogs.described import catalog_of, check_own, line_of
+from magicfs.catalogs.recorded import NOTIFICATIONS, differs, metastore_of
 from magicfs.catalogs.register import show
 from magicfs.datasets.connection import Destination, open_destination, was_published
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import shown
-from magicfs.formats.registration import NOTIFICATIONS, Registration, differs, metastore_of
+from magicfs.formats.registration import Registration
 from magicfs.manifests import registrations
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location

@@ -13,9 +13,10 @@ from magicfs.catalogs.glue import Glue
 from magicfs.catalogs.hive import Hive
 from magicfs.catalogs.iceberg import Iceberg
 from magicfs.catalogs.port import Catalog
+from magicfs.catalogs.recorded import metastore_of
 from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.errors import UsageError
-from magicfs.formats.registration import Registration, metastore_of
+from magicfs.formats.registration import Registration
 
 __all__ = ["catalog_of", "check_own", "glue_named", "hive_named", "iceberg_named", "line_of"]
 
@@ -65,7 +66,7 @@ def catalog_of(one: Registration, metastores: Collection[str] = ()) -> Catalog:
 
 
 def line_of(url: str, one: Registration) -> str:
-    """What registers a table of which ``formats.registration.differs`` finds nothing wrong.
+    """What registers a table of which ``catalogs.recorded.differs`` finds nothing wrong.
 
     It is made from the kind, the table and the address: what a record says in ``line`` is never repeated.
     """

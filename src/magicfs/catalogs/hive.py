@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 from magicfs.catalogs.deadline import ANSWER_S, CONNECT_S
 from magicfs.catalogs.metastore import Described, MetastoreTable, Values, partition
 from magicfs.catalogs.port import CatalogMoved, Table
+from magicfs.catalogs.recorded import metastore_of
 from magicfs.catalogs.register import Registers
 from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.datasets.connection import Destination
 from magicfs.errors import Unavailable, UsageError
-from magicfs.formats.registration import metastore_of
 
 __all__ = ["Hive"]
 

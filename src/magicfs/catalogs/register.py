@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,7 @@ from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, StoreError, Unavailable
 from magicfs.formats.registration import Registration
-from magicfs.manifests import registrations
+from magicfs.manifests import chain, registrations
 from magicfs.past.history import publications
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
@@ -25,6 +25,7 @@ from magicfs.report import JobReport, Report
 __all__ = ["RegisterReport", "Registers", "register", "show"]
 
 _TRIES: Final = 20
+_WALK_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,32 @@ async def _settle(engine: Engine, location: Location, catalog: Catalog, newest: 
         noted = await registrations.all_registrations(engine.store, location.key)
         found = [one for one in noted.values() if (one.catalog, one.table, one.options) == told]
         if found:
-            done = await registrations.shown_by(engine, location.key, found, newest)
+            done = await _shown_by(engine, location.key, found, newest)
             await registrations.remove(engine.store, location.key, done)
+
+
+async def _shown_by(
+    engine: Engine, destination: str, noted: Sequence[Registration], newest: str
+) -> list[Registration]:
+    """Those whose jobs a table shows that was brought to a publication: this one, and those below it.
+
+    One that stands below a sum, or very far down, is not met.
+    """
+    left = {one.job_id for one in noted}
+    met: set[str] = set()
+    if left and not left <= {newest}:
+        below = chain.chain(
+            engine.store, destination, chain.READING, start=newest, hidden="readable", files=False
+        )
+        async with aclosing(below) as manifests:
+            count = 0
+            async for manifest in manifests:
+                met.add(manifest.job_id)
+                count += 1
+                if left <= met or count == _WALK_MAX:
+                    break
+    met.add(newest)
+    return [one for one in noted if one.job_id in met]
 
 
 def _report(place: Destination, catalog: Catalog, job: str, done: Changes, files: int) -> RegisterReport:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from magicfs.committers.driven import BoundCommitter
+from magicfs.committers.base import Committer
 from magicfs.errors import (
     CommitOutcomeUnknown,
     FormatError,
@@ -52,16 +52,12 @@ class Published:
             self.keys.append(key)
 
 
-class ClassicCommitter(BoundCommitter):
+class ClassicCommitter(Committer):
     """Base of the committers that have no job object. Nothing tells their drivers apart."""
 
     @property
     def is_recovery_supported(self) -> bool:
         return False
-
-    @property
-    def is_commit_job_repeatable(self) -> bool:
-        return True
 
     async def setup_job(self) -> JobSetup:
         """Check the destination; nothing is written. A second call checks again."""

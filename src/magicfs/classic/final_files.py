@@ -111,8 +111,10 @@ class FinalFilesCommitter(ClassicCommitter):
                     f"a commit is malformed or inconsistent: {error}; no _SUCCESS was written; run its task "
                     "again"
                 ) from error
-            for key, _ in one.files:
-                keys.add(keys.bucket, self.key_of(key), f"task {commit.task_id}")
+            places = [(self.engine.store.bucket, self.key_of(key)) for key, _ in one.files]
+            keys.add(places, f"task {one.task_id}")
+        files = ((one.task_id, key) for one in lists for key, _ in one.files)
+        keys.finish(lambda: ((f"task {task}", self.key_of(key)) for task, key in files))
         return lists
 
     def published(self, lists: Sequence[FileList], commits: Sequence[TaskCommit] | None) -> Published:

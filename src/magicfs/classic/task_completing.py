@@ -40,10 +40,10 @@ from magicfs.runtime.parallel import raise_first
 from magicfs.stores.conditions import conditions_of
 from magicfs.transaction import attempt_output, revert
 from magicfs.transaction import output as job_output
+from magicfs.transaction.attempt_output import StoreSets
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.publish import job_statistics
-from magicfs.transaction.sets import StoreSets
 
 __all__ = ["TaskCompletingCommitter"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from magicfs.engine import Engine
@@ -17,31 +18,39 @@ if TYPE_CHECKING:
 __all__ = ["Committer"]
 
 
-class Committer(Protocol):
+class Committer(ABC):
     """One commit protocol, bound to a job and its store. Coroutines on the store's loop.
 
     All facts come from the context and the store, so any process may call any method.
     """
 
-    context: JobContext
-    engine: Engine
+    name = ""
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        self.context = context
+        self.engine = engine
 
     @property
+    @abstractmethod
     def guarantees(self) -> Guarantees:
         """What it promises on this store."""
 
     @property
+    @abstractmethod
     def is_recovery_supported(self) -> bool:
         """Whether ``recover_tasks`` works (Hadoop's ``isRecoverySupported``)."""
 
     @property
     def is_commit_job_repeatable(self) -> bool:
         """Whether anybody may call ``commit_job`` again after it died (``isCommitJobRepeatable``)."""
+        return True
 
     @property
     def is_task_commit_repeatable(self) -> bool:
         """Whether a task may be run and committed again after its commit died; if not, the job has failed."""
+        return True
 
+    @abstractmethod
     async def setup_job(self) -> JobSetup:
         """Check the destination and write the job object. Old data and ``_SUCCESS`` stay as they are.
 
@@ -55,9 +64,11 @@ class Committer(Protocol):
             PermissionDenied: The credentials do not work.
         """
 
+    @abstractmethod
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         """Whether an attempt wrote anything."""
 
+    @abstractmethod
     async def commit_task(
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
     ) -> TaskCommit:
@@ -80,6 +91,7 @@ class Committer(Protocol):
                 far as the store lets us.
         """
 
+    @abstractmethod
     async def abort_task(self, attempt: AttemptId) -> None:
         """Discard what an attempt wrote. A second call, or one for an unknown attempt, does nothing.
 
@@ -118,10 +130,22 @@ class Committer(Protocol):
                 recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
+        from magicfs.transaction.record import require_current_driver
 
+        await require_current_driver(is_current_driver, self.context.job)
+        return await self._commit(commits, driver, tasks)
+
+    @abstractmethod
+    async def _commit(
+        self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
+    ) -> JobReport:
+        """Commit the job, as the driver that the engine wants: one that it does not want touches nothing."""
+
+    @abstractmethod
     async def committed_tasks(self) -> list[TaskId]:
         """The tasks whose pending sets a listing of the job attempt shows, once for each set."""
 
+    @abstractmethod
     async def recover_tasks(self) -> list[TaskCommit]:
         """What earlier attempts of the job have committed, as commits of this one (``recoverTask``).
 
@@ -156,3 +180,11 @@ class Committer(Protocol):
             StoreError: Something could not be discarded, or the store has been silent for a minute; call
                 again.
         """
+        from magicfs.transaction.record import require_current_driver
+
+        await require_current_driver(is_current_driver, self.context.job)
+        await self._abort_job(commits, driver)
+
+    @abstractmethod
+    async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
+        """Abort the job, as the driver that the engine wants."""

@@ -1,28 +1,27 @@
-"""What committers share, and those under a job object more."""
+"""What committers under a job object share."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from magicfs.committers.base import Committer
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import TaskId
 from magicfs.report import JobReport
-from magicfs.transaction import sets
+from magicfs.transaction import attempt_output
+from magicfs.transaction.attempt_output import StoreSets, TaskSets
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.sets import StoreSets, TaskSets
 
 if TYPE_CHECKING:
     from magicfs.transaction.driver import JobTransaction
     from magicfs.transaction.extension import Extension
     from magicfs.transaction.output import JobOutput
-    from magicfs.transaction.record import IsCurrentDriver
 
-__all__ = ["DRIVEN", "BoundCommitter", "DrivenCommitter"]
+__all__ = ["DRIVEN", "DrivenCommitter"]
 
 DRIVEN = Guarantees(
     speculative_tasks=True,
@@ -38,56 +37,7 @@ DRIVEN = Guarantees(
 """What delayed uploads and a job object give."""
 
 
-class BoundCommitter(ABC):
-    """A committer that ends its job, one way or the other, as the driver that the engine wants."""
-
-    name = ""
-
-    def __init__(self, context: JobContext, engine: Engine) -> None:
-        self.context = context
-        self.engine = engine
-
-    @property
-    def is_task_commit_repeatable(self) -> bool:
-        return True
-
-    async def commit_job(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None = None,
-        tasks: int | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> JobReport:
-        from magicfs.transaction.record import require_current_driver
-
-        await require_current_driver(is_current_driver, self.context.job)
-        return await self._commit(commits, driver, tasks)
-
-    @abstractmethod
-    async def _commit(
-        self, commits: Sequence[TaskCommit] | None, driver: str | None, tasks: int | None
-    ) -> JobReport:
-        """Commit the job, as the driver that the engine wants: one that it does not want touches nothing."""
-
-    async def abort_job(
-        self,
-        commits: Sequence[TaskCommit],
-        driver: str | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> None:
-        from magicfs.transaction.record import require_current_driver
-
-        await require_current_driver(is_current_driver, self.context.job)
-        await self._abort_job(commits, driver)
-
-    @abstractmethod
-    async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
-        """Abort the job, as the driver that the engine wants."""
-
-
-class DrivenCommitter(BoundCommitter):
+class DrivenCommitter(Committer):
     """A committer whose job is a ``JobTransaction``: it only says how tasks write and what they persist."""
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
@@ -111,10 +61,6 @@ class DrivenCommitter(BoundCommitter):
     def is_recovery_supported(self) -> bool:
         return True
 
-    @property
-    def is_commit_job_repeatable(self) -> bool:
-        return True
-
     async def setup_job(self) -> JobSetup:
         return await self._transaction.set_up()
 
@@ -129,7 +75,6 @@ class DrivenCommitter(BoundCommitter):
         )
 
     async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
-        """Find and check what is to be published."""
         from magicfs.transaction import output
 
         return await output.load(self.engine, self.context, self._sets, commits, tasks)
@@ -138,7 +83,7 @@ class DrivenCommitter(BoundCommitter):
         return [one.task for one in await self._sets.listed()]
 
     async def recover_tasks(self) -> list[TaskCommit]:
-        return await sets.recovered(self.context, self._sets)
+        return await attempt_output.recovered(self.context, self._sets)
 
     async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
         from magicfs.transaction import output

@@ -26,9 +26,8 @@ from magicfs.protocol.magic import PENDING, PathOwner, locate
 from magicfs.report import JobReport
 from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import raise_first
-from magicfs.transaction import attempt_output, sets
-from magicfs.transaction.attempt_output import TaskOutput
-from magicfs.transaction.sets import StoreSets
+from magicfs.transaction import attempt_output
+from magicfs.transaction.attempt_output import StoreSets, TaskOutput
 
 __all__ = ["MagicCommitter"]
 
@@ -65,7 +64,7 @@ class MagicCommitter(DrivenCommitter):
             output = await self._written(attempt, scope)
             output.pendings = attempt_output.with_said(output.pendings, said)
             try:
-                pending_set = sets.merged(self.context, task, attempt, output.pendings, counters)
+                pending_set = attempt_output.merged(self.context, task, attempt, output.pendings, counters)
             except UsageError as error:
                 output.problems.append(error)
             if output.problems:

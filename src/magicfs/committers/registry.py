@@ -26,7 +26,6 @@ from magicfs.stores import resolve
 
 if TYPE_CHECKING:
     from magicfs.committers.base import Committer
-    from magicfs.committers.driven import BoundCommitter
     from magicfs.committers.work_places import MakesPlace
     from magicfs.engine import Engine
     from magicfs.stores.port import Store
@@ -382,8 +381,8 @@ def make(name: str, context: JobContext, engine: Engine) -> Committer:
     """The committer of a name for one job. Raises UsageError as ``committer_info`` and ``check_store`` do."""
     info = committer_info(name, context.committer_options)
     check_store(name, engine.store)
-    kind = cast("type[BoundCommitter]", _at_home(info.home, name, context.committer_options))
-    return cast("Committer", kind(context, engine))
+    kind = cast("type[Committer]", _at_home(info.home, name, context.committer_options))
+    return kind(context, engine)
 
 
 def maker_of_places(name: str) -> MakesPlace:

@@ -30,7 +30,7 @@ from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.trees.objects import tree_of
-from magicfs.transaction import jvm_commit
+from magicfs.transaction import late_driver
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.record import JobRecord, location_of
@@ -269,7 +269,7 @@ async def _is_published(engine: Engine, location: Location, job: JobId) -> bool:
     try:
         await engine.store.head(chain.manifest_key(location.key, job))
     except (ObjectNotFound, UsageError):
-        return await jvm_commit.seen(engine, location.key, job) is not None
+        return await late_driver.seen_of_jvm(engine, location.key, job) is not None
     return True
 
 

@@ -8,7 +8,7 @@ from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.manifests import chain, log
 from magicfs.manifests.chain import READING, View
-from magicfs.manifests.runs import job_of_run_by
+from magicfs.manifests.log import job_of_run_by
 from magicfs.manifests.tags import read_tag
 from magicfs.protocol.as_of import AsOf, is_moment, parse_as_of, parse_moment
 from magicfs.protocol.paths import Location

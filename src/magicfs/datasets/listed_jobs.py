@@ -18,7 +18,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.modes import REMOVALS
 from magicfs.protocol.paths import Location
-from magicfs.transaction import facts, jvm_commit
+from magicfs.transaction import facts, late_driver
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -153,7 +153,7 @@ async def _find_foreign(
         for name in get_args(LayoutName):
             if (await work_of(engine, location, job, name))[1]:
                 raise ended(location.url, job)
-        if await jvm_commit.seen(engine, location.key, job) is not None:
+        if await late_driver.seen_of_jvm(engine, location.key, job) is not None:
             raise CommitDenied(
                 f"job {job} is published: a committer of Hadoop's has committed it, as "
                 f"{location.url}/_SUCCESS says; nothing was changed; run magicfs adopt {location.url} while "

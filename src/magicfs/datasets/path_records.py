@@ -69,8 +69,7 @@ async def _look(engine: Engine, magic: MagicPath) -> PathRecords:
         for path, pending in sorted(known.finished.items())
         if is_of(path, magic) and f"{path}{PENDING}".partition("/")[2] not in found.keys
     ]
-    records = [key for key in found.keys if key.endswith(PENDING)]
-    await attempt_output.read_pending(engine, records, store.bucket, [magic.destination], found.output)
+    await attempt_output.read_pending(engine, found.keys, store.bucket, [magic.destination], found.output)
     return found
 
 

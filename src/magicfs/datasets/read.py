@@ -1,6 +1,6 @@
 """Exactly the published files, whatever else a listing shows: of one job, or of the dataset as it is now.
 
-``magicfs.manifests.view`` says what a chain of manifests shows. Nothing here trusts a cached listing.
+``magicfs.manifests.chain`` says what a chain of manifests shows. Nothing here trusts a cached listing.
 """
 
 from __future__ import annotations

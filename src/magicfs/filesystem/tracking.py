@@ -33,7 +33,7 @@ from magicfs.filesystem.upload.memory import Copy
 from magicfs.filesystem.upload.stream import NOTHING_TAKEN, Taken
 from magicfs.formats import hadoop_uri, pending
 from magicfs.formats.document import java_text
-from magicfs.formats.footer_texts import carried_by
+from magicfs.formats.footer import carried_by
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics

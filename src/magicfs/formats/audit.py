@@ -7,13 +7,13 @@ upload: a JSON object, by names of checks, of what is wrong with it, or null.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from magicfs.errors import FormatError
-from magicfs.formats.document import parse, render, with_unknown
+from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import PENDING_SIZE_LIMIT
+from magicfs.formats.record import COUNT, FLAG, JOB, TEXT, Record, each, member, record
 
 __all__ = ["FILE_AUDIT", "Audit", "OnFailure", "Said", "Verdict", "carried_by", "said_in"]
 
@@ -27,8 +27,8 @@ Said = Mapping[str, str | None]
 """What is wrong with a file by the names of checks; None if nothing is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+@record
+class Verdict(Record):
     """The result of one rule.
 
     Attributes:
@@ -37,14 +37,13 @@ class Verdict:
         told: What it found.
     """
 
-    rule: str
-    passed: bool
-    told: str = ""
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    rule: str = member(TEXT)
+    passed: bool = member(FLAG)
+    told: str = member(Fields.text, default="")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+@record
+class Audit(Record):
     """The results of all rules of a job.
 
     Attributes:
@@ -54,11 +53,10 @@ class Audit:
         accepted: Why the job was published although its audit failed; None if it was not.
     """
 
-    verdicts: tuple[Verdict, ...]
-    against: str | None = None
-    audited_ms: int = 0
-    accepted: str | None = None
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...] = member(each(Verdict))
+    against: str | None = member(JOB, default=None)
+    audited_ms: int = member(COUNT, default=0, required=True)
+    accepted: str | None = member(Fields.nullable_text, default=None, rare=True)
 
     @property
     def passed(self) -> bool:
@@ -73,39 +71,6 @@ class Audit:
     def __str__(self) -> str:
         said = self.verdicts if self.passed else self.failures
         return "; ".join(f"{one.rule}: {one.told}" for one in said)
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> Audit:
-        """Read the JSON object."""
-        return cls(
-            verdicts=tuple(
-                Verdict(
-                    rule=one.required_text("rule"),
-                    passed=one.flag("passed", default=False),
-                    told=one.text("told"),
-                    unknown=one.rest(),
-                )
-                for one in fields.objects("verdicts")
-            ),
-            against=fields.nullable_job_id("against"),
-            audited_ms=fields.required_integer("audited", minimum=0),
-            accepted=fields.nullable_text("accepted"),
-            unknown=fields.rest(),
-        )
-
-    def to_document(self) -> dict[str, object]:
-        """The JSON object."""
-        document: dict[str, object] = {
-            "verdicts": [
-                with_unknown({"rule": one.rule, "passed": one.passed, "told": one.told}, one.unknown)
-                for one in self.verdicts
-            ],
-            "against": self.against,
-            "audited": self.audited_ms,
-        }
-        if self.accepted is not None:
-            document["accepted"] = self.accepted
-        return with_unknown(document, self.unknown)
 
 
 def carried_by(said: Said) -> dict[str, str]:

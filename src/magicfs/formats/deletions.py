@@ -48,7 +48,6 @@ class OldObject(NamedTuple):
 
     @property
     def in_place(self) -> bool:
-        """Whether it stays at its key."""
         return not (self.version or self.aside)
 
 

@@ -66,9 +66,9 @@ class Fields:
             raise self.error(field, "empty")
         return value
 
-    def bucket(self) -> str:
-        """The bucket, which must be told; empty for files of a machine, which have none."""
-        return self.required_text("bucket") if self._required("bucket") != "" else ""
+    def bucket(self, field: str = "bucket") -> str:
+        """The bucket, which must be there; empty for files of a machine, which have none."""
+        return self.required_text(field) if self._required(field) != "" else ""
 
     def nullable_text(self, field: str) -> str | None:
         """Text, or None where the file has null or nothing."""
@@ -82,7 +82,6 @@ class Fields:
         return self.nullable_text(field) or ""
 
     def required_job_id(self, field: str = "jobId") -> JobId:
-        """A job id that must be there."""
         return self.job_id_at(field, self.required_text(field))
 
     def nullable_job_id(self, field: str) -> JobId | None:
@@ -107,7 +106,6 @@ class Fields:
         return 0 if value is None else self._integer(field, value, minimum)
 
     def flag(self, field: str, *, default: bool) -> bool:
-        """A boolean."""
         value = self._take(field)
         if value is None:
             return default
@@ -175,7 +173,6 @@ class Fields:
         return read(self.child(field)) if self.has(field) else None
 
     def required_child(self, field: str) -> Fields:
-        """The object at ``field``, which must be there."""
         return self.object_at(field, self._required(field))
 
     @property

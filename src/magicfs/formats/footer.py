@@ -12,19 +12,22 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from magicfs.errors import FormatError
 from magicfs.formats.document import UNREADABLE, parse, parse_list, render, shown, with_unknown
-from magicfs.formats.fields import LONG_MAX, Fields, check_format
+from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.limits import FOOTERS_SIZE_LIMIT, FOOTERS_VALUE_LIMIT, within
+from magicfs.formats.record import JOB, Record, member, record
 
 __all__ = [
-    "FOOTERS_FORMAT",
+    "FOOTER",
+    "SCHEMA",
     "SCHEMA_MAX",
     "TEXT_MAX",
     "Column",
@@ -33,9 +36,11 @@ __all__ = [
     "Footer",
     "Schema",
     "Values",
+    "carried_by",
+    "check_carried",
+    "footers_in",
+    "once_each",
 ]
-
-FOOTERS_FORMAT: Final = "magicfs.footers/1"
 
 TEXT_MAX: Final = 16 * 1024
 """Characters of the text of one footer: statistics of columns beyond it are left out."""
@@ -238,34 +243,47 @@ class Footer:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFooters:
+def _schemas(fields: Fields) -> dict[str, Schema]:
+    found: dict[str, Schema] = {}
+    for one in fields.objects("schemas"):
+        name = one.required_text("fingerprint")
+        try:
+            found[name] = Schema(tuple(map(_field, one.elements("fields"))), name)
+        except UNREADABLE as error:
+            raise one.unreadable("fields", error) from None
+    return found
+
+
+def _files(fields: Fields, key: str) -> dict[str, Footer]:
+    schemas = _schemas(fields)
+    files: dict[str, Footer] = {}
+    for one in fields.objects(key):
+        name = one.required_text("key")
+        if name in files:
+            raise one.error("key", "the same as that of another file")
+        files[name] = Footer.from_fields(one, schemas)
+    return files
+
+
+@record
+class FileFooters(Record):
     """A part of the footers of a published job."""
 
-    job_id: str
-    files: Mapping[str, Footer]
+    FORMAT: ClassVar = "magicfs.footers/1"
+
+    job_id: str = member(JOB)
+    files: Mapping[str, Footer] = member(_files)
     """By key, relative to the destination."""
-    unknown: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = FOOTERS_SIZE_LIMIT) -> FileFooters:
         document = parse(path, raw, size_limit=size_limit, value_limit=FOOTERS_VALUE_LIMIT)
-        fields = Fields(path, document)
-        check_format(fields, FOOTERS_FORMAT)
-        job, schemas = fields.required_job_id(), _schemas(fields)
-        files: dict[str, Footer] = {}
-        for one in fields.objects("files"):
-            key = one.required_text("key")
-            if key in files:
-                raise one.error("key", "the same as that of another file")
-            files[key] = Footer.from_fields(one, schemas)
-        return cls(job_id=job, files=files, unknown=fields.rest())
+        return cls.from_fields(Fields(path, document))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         schemas = {one.schema.fingerprint: one.schema for one in self.files.values() if one.schema}
         document: dict[str, object] = {
-            "format": FOOTERS_FORMAT,
+            "format": self.FORMAT,
             "jobId": self.job_id,
             "schemas": [
                 {"fingerprint": name, "fields": [_field_list(field) for field in one.fields]}
@@ -277,17 +295,6 @@ class FileFooters:
         what = f"the list of {len(self.files):,} footers of job {self.job_id}"
         advice = "publish without footers"
         return within(raw, FOOTERS_SIZE_LIMIT, what, advice, value_limit=FOOTERS_VALUE_LIMIT)
-
-
-def _schemas(fields: Fields) -> dict[str, Schema]:
-    found: dict[str, Schema] = {}
-    for one in fields.objects("schemas"):
-        name = one.required_text("fingerprint")
-        try:
-            found[name] = Schema(tuple(map(_field, one.elements("fields"))), name)
-        except UNREADABLE as error:
-            raise one.unreadable("fields", error) from None
-    return found
 
 
 def _schema_text(fields: Sequence[Field]) -> str:
@@ -372,3 +379,61 @@ def _time(kind: str, value: int) -> Any:
     if not timedelta() <= span < timedelta(days=1):
         raise ValueError("no time of a day")
     return (_EPOCH + span).time() if not is_utc else (_EPOCH + span).time().replace(tzinfo=UTC)
+
+
+FOOTER: Final = "magicfs.footer"
+"""The name in a pending upload's extra data."""
+SCHEMA: Final = "magicfs.schema"
+"""The name of its schema there, which only the first file of a task has of those that share it."""
+
+
+def carried_by(footer: Footer | None) -> dict[str, str]:
+    """What the extra data of a pending upload says of a footer."""
+    if footer is None:
+        return {}
+    found = {FOOTER: footer.to_text()}
+    if footer.schema is not None and footer.schema.fields:
+        found[SCHEMA] = footer.schema.to_text()
+    return found
+
+
+def once_each(extras: Iterable[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:
+    """The extra data of files, of which only the first one bears a schema that several have."""
+    seen: set[str] = set()
+    for extra in extras:
+        schema = extra.get(SCHEMA)
+        if schema is not None and schema in seen:
+            yield {name: value for name, value in extra.items() if name != SCHEMA}
+            continue
+        if schema is not None:
+            seen.add(schema)
+        yield extra
+
+
+def footers_in(extras: Iterable[Mapping[str, str]]) -> Iterator[Footer | None]:
+    """The footers in the extra data of files; None of those that have none, or none that can be read."""
+    schemas: dict[str, Schema] = {}
+    for extra in extras:
+        text = extra.get(FOOTER)
+        if text is None:
+            yield None
+            continue
+        try:
+            if (columns := extra.get(SCHEMA)) is not None:
+                one = Schema.from_text(SCHEMA, columns)
+                schemas.setdefault(one.fingerprint, one)
+            found = Footer.from_text(FOOTER, text, schemas)
+        except UNREADABLE:
+            found = None
+        yield found
+
+
+def check_carried(path: str, extra: Mapping[str, str]) -> bool:
+    """Whether the extra data of a file says something of itself. Raises FormatError if that is too long."""
+    text = extra.get(FOOTER)
+    if text is None:
+        return False
+    for name, said, most in ((FOOTER, text, TEXT_MAX), (SCHEMA, extra.get(SCHEMA, ""), SCHEMA_MAX)):
+        if len(said) > most:
+            raise FormatError(path, name, f"{len(said)} characters, and the limit is {most}")
+    return True

@@ -6,34 +6,31 @@ destination would take the job's uploads for those of a job that has ended.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar
 
 from magicfs.formats.document import parse, render
-from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.fields import Fields
 from magicfs.formats.limits import JOB_LOCATION_SIZE_LIMIT, within
+from magicfs.formats.record import JOB, Record, member, short_record
 from magicfs.protocol.ids import JobId
 
-__all__ = ["JOB_LOCATION_FORMAT", "JOB_LOCATION_SIZE_LIMIT", "JobLocation"]
-
-JOB_LOCATION_FORMAT: Final = "magicfs.job-location/1"
+__all__ = ["JOB_LOCATION_SIZE_LIMIT", "JobLocation"]
 
 
-@dataclass(frozen=True, slots=True)
-class JobLocation:
+@short_record
+class JobLocation(Record):
     """Where a job's object is. A value."""
 
-    job: JobId
-    destination: str  # a key in the same bucket, without a slash at its end; empty for a whole bucket
+    FORMAT: ClassVar = "magicfs.job-location/1"
+
+    job: JobId = member(JOB, key="jobId")
+    destination: str = member(Fields.text)
+    """A key in the same bucket, without a slash at its end; empty for a whole bucket."""
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> JobLocation:
-        fields = Fields(path, parse(path, raw, size_limit=JOB_LOCATION_SIZE_LIMIT))
-        check_format(fields, JOB_LOCATION_FORMAT)
-        return cls(fields.required_job_id(), fields.text("destination"))
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=JOB_LOCATION_SIZE_LIMIT)))
 
     def to_bytes(self) -> bytes:
-        raw = render({"format": JOB_LOCATION_FORMAT, "jobId": self.job, "destination": self.destination})
-        return within(
-            raw, JOB_LOCATION_SIZE_LIMIT, f"the signpost of job {self.job}", "choose a shorter name"
-        )
+        what, raw = f"the signpost of job {self.job}", render(self.to_document())
+        return within(raw, JOB_LOCATION_SIZE_LIMIT, what, "choose a shorter name")

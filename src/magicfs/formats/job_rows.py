@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.formats.chunk import Chunk
-from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.formats.job_options import plain_options
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
-from magicfs.formats.rows import Place, Problem, Row, has_dots, moment, old_problem
+from magicfs.formats.rows import SHOWN, Place, Problem, Row, has_dots, moment, old_problem, same
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import FACTS, WorkLayout
 from magicfs.protocol.magic import locate
@@ -79,10 +78,6 @@ def _facts(chunks: Callable[[JobObject], Iterable[str]], allowed: Callable[[JobO
     return problem
 
 
-def _keys(chunks: Callable[[JobObject], Iterable[Chunk]]) -> Callable[[JobObject], Iterable[str]]:
-    return lambda job: (one.key for one in chunks(job))
-
-
 def _deletes(job: JobObject) -> bool:
     """Whether a job may delete old objects: to replace them, or from the place of a directory."""
     return (
@@ -137,14 +132,10 @@ def _extra_destinations(job: JobObject, place: Place) -> str | None:
     for one in job.options.places.extra:
         if not paths.can_be_a_file(one) or is_reserved(one):
             return f"{one!a} is not a data directory"
-        if any(_overlap(one, other) for other in met):
+        if any(paths.overlap(one, other) for other in met):
             return f"{one!a} overlaps the destination or another one"
         met.append(one)
     return None
-
-
-def _overlap(first: str, second: str) -> bool:
-    return first == second or paths.is_under(first, second) or paths.is_under(second, first)
 
 
 def _part_size(job: JobObject, _: Place) -> str | None:
@@ -179,7 +170,7 @@ def _also_overwrite(job: JobObject, place: Place) -> str | None:
     if job.options.places.also_overwrite and not job.options.mode.startswith("overwrite"):
         return f"a job of mode {job.options.mode!a} replaces no other dataset"
     for one in job.options.places.also_overwrite:
-        if has_dots(one) or not (not one or _overlap(one, place.destination)):
+        if has_dots(one) or not (not one or paths.overlap(one, place.destination)):
             return f"{one!a} lies neither below the destination nor above it"
     return None
 
@@ -217,6 +208,16 @@ def _begun_by(job: JobObject, _: Place) -> str | None:
     )
 
 
+def _chunks(name: str, who: str, allowed: Callable[[JobObject], bool], by: str) -> tuple[Row, ...]:
+    """Rows of chunks that only some jobs have."""
+    keys = _facts(lambda job: (one.key for one in getattr(job, name)), allowed)
+    return (
+        Row(f"{name}[].key", f"the job's own directory of facts; only {who} any", keys),
+        Row(f"{name}[].sha256", "the bytes that are read", by=f"transaction.facts.{by}"),
+        *same(SHOWN, f"{name}[].files", f"{name}[].bytes"),
+    )
+
+
 _ROWS: Final = (
     Row("jobId", "the job of the directory that it lies in", _job_id),
     Row("bucket", "the bucket that it was read from", _bucket),
@@ -246,19 +247,12 @@ _ROWS: Final = (
     Row(
         "chunks[].key",
         "the job's own directory of facts",
-        _facts(_keys(lambda job: job.chunks), lambda _: True),
+        _facts(lambda job: (one.key for one in job.chunks), lambda _: True),
     ),
     Row("chunks[].sha256", "the bytes that are read", by="transaction.facts.read_output"),
     Row("chunks[].files", "`files`, as a sum"),
     Row("chunks[].bytes", "`bytes`, as a sum"),
-    Row(
-        "deletions[].key",
-        "the job's own directory of facts; only a mode that replaces, or a committer that renames, has any",
-        _facts(_keys(lambda job: job.deletions), _deletes),
-    ),
-    Row("deletions[].sha256", "the bytes that are read", by="transaction.facts.read_old"),
-    Row("deletions[].files", "nothing: only shown"),
-    Row("deletions[].bytes", "nothing: only shown"),
+    *_chunks("deletions", "a mode that replaces, or a committer that renames, has", _deletes, "read_old"),
     Row("partitions[]", "directories below the destination; only modes of partitions have any", _partitions),
     Row("pointer.jobId", "a job id, not the job's own", _pointer),
     Row("pointer.etag", "nothing: only compared with the pointer"),
@@ -300,22 +294,8 @@ _ROWS: Final = (
         "another job; only mode `overwrite` has any, or one that names its partitions",
         _restores,
     ),
-    Row(
-        "restored[].key",
-        "the job's own directory of facts; only a rollback has any",
-        _facts(_keys(lambda job: job.restored), lambda job: job.options.rollback.job is not None),
-    ),
-    Row("restored[].sha256", "the bytes that are read", by="transaction.facts.read_restored"),
-    Row("restored[].files", "nothing: only shown"),
-    Row("restored[].bytes", "nothing: only shown"),
-    Row(
-        "hidden[].key",
-        "the job's own directory of facts; only modes that name what they replace have any",
-        _facts(_keys(lambda job: job.hidden), _hides),
-    ),
-    Row("hidden[].sha256", "the bytes that are read", by="transaction.facts.read_old"),
-    Row("hidden[].files", "nothing: only shown"),
-    Row("hidden[].bytes", "nothing: only shown"),
+    *_chunks("restored", "a rollback has", lambda job: job.options.rollback.job is not None, "read_restored"),
+    *_chunks("hidden", "modes that name what they replace have", _hides, "read_old"),
     Row("options.audit.rules[]", "nothing: only shown; with any, the job is not published unjudged"),
     Row("audit.verdicts[].rule", "nothing: only shown"),
     Row("audit.verdicts[].passed", "true or false; a failed one keeps the job from being published"),

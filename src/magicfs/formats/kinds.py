@@ -10,31 +10,26 @@ from magicfs.errors import FormatError
 from magicfs.formats import deletions
 from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.document import parse
-from magicfs.formats.footer import FOOTERS_FORMAT, FileFooters
-from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
-from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.formats.footer import FileFooters
+from magicfs.formats.job_location import JobLocation
+from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.formats.limits import MANIFEST_VALUE_LIMIT
 from magicfs.formats.log import (
-    LOG_FORMAT,
-    LOG_NAMES_FORMAT,
-    LOG_PART_FORMAT,
     Log,
     LoggedNames,
     LoggedPart,
 )
 from magicfs.formats.manifest import (
-    MANIFEST_FILES_FORMAT,
-    MANIFEST_FORMAT,
     MANIFEST_SIZE_LIMIT,
     Manifest,
     ManifestFiles,
 )
 from magicfs.formats.pending import PENDING_SUFFIX, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PENDINGSET_SUFFIX, PendingSet
-from magicfs.formats.pointer import POINTER_FORMAT, Pointer
-from magicfs.formats.registration import REGISTRATION_FORMAT, Registration
+from magicfs.formats.pointer import Pointer
+from magicfs.formats.registration import Registration
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_NAME, SuccessData
-from magicfs.formats.tag import TAG_FORMAT, Tag
+from magicfs.formats.tag import Tag
 from magicfs.formats.task_manifest import (
     TASK_MANIFEST_SIZE_LIMIT,
     TASK_MANIFEST_SUFFIX,
@@ -97,18 +92,18 @@ def _own(name: str, format_: str, read: Callable[[str, bytes], Content]) -> Kind
 
 
 _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
-    "manifest": (MANIFEST_FORMAT, Manifest.from_bytes),
-    "manifest files": (MANIFEST_FILES_FORMAT, ManifestFiles.from_bytes),
-    "pointer": (POINTER_FORMAT, Pointer.from_bytes),
-    "job": (JOB_FORMAT, JobObject.from_bytes),
+    "manifest": (Manifest.FORMAT, Manifest.from_bytes),
+    "manifest files": (ManifestFiles.FORMAT, ManifestFiles.from_bytes),
+    "pointer": (Pointer.FORMAT, Pointer.from_bytes),
+    "job": (JobObject.FORMAT, JobObject.from_bytes),
     "deletions": (DELETIONS_FORMAT, deletions.read),
-    "job location": (JOB_LOCATION_FORMAT, JobLocation.from_bytes),
-    "tag": (TAG_FORMAT, Tag.from_bytes),
-    "registration": (REGISTRATION_FORMAT, Registration.from_bytes),
-    "log": (LOG_FORMAT, Log.from_bytes),
-    "log part": (LOG_PART_FORMAT, LoggedPart.from_bytes),
-    "log names": (LOG_NAMES_FORMAT, LoggedNames.from_bytes),
-    "footers": (FOOTERS_FORMAT, FileFooters.from_bytes),
+    "job location": (JobLocation.FORMAT, JobLocation.from_bytes),
+    "tag": (Tag.FORMAT, Tag.from_bytes),
+    "registration": (Registration.FORMAT, Registration.from_bytes),
+    "log": (Log.FORMAT, Log.from_bytes),
+    "log part": (LoggedPart.FORMAT, LoggedPart.from_bytes),
+    "log names": (LoggedNames.FORMAT, LoggedNames.from_bytes),
+    "footers": (FileFooters.FORMAT, FileFooters.from_bytes),
 }
 
 KINDS: Final = (

@@ -11,19 +11,18 @@ Manifests form a chain, each naming the job published before it; the pointer nam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, cast, get_args
+from functools import partial
+from typing import ClassVar, Final, Literal, get_args
 
 from magicfs.formats.audit import Audit
-from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields, check_format, heading
+from magicfs.formats.document import parse, render
+from magicfs.formats.fields import Fields
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, MANIFEST_VALUE_LIMIT, within
 from magicfs.formats.log import LogFile
+from magicfs.formats.record import COUNT, FLAG, JOB, TEXT, Record, child, choice, each, member, record
 
 __all__ = [
     "FILES_IN_PART",
-    "MANIFEST_FILES_FORMAT",
-    "MANIFEST_FORMAT",
     "MANIFEST_SIZE_LIMIT",
     "FilesPart",
     "Footers",
@@ -34,8 +33,6 @@ __all__ = [
     "ManifestFiles",
 ]
 
-MANIFEST_FORMAT: Final = "magicfs.manifest/1"
-MANIFEST_FILES_FORMAT: Final = "magicfs.manifest-files/1"
 
 FILES_IN_PART: Final = 20_000
 """Most files of one part: some megabytes."""
@@ -43,121 +40,172 @@ FILES_IN_PART: Final = 20_000
 Hides = Literal["nothing", "all", "keys"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestFile:
+def _key(fields: Fields, key: str) -> str:
+    found = fields.required_text(key)
+    if any(element in {".", ".."} for element in found.split("/")):
+        raise fields.error(key, "a '.' or '..' element, which leads out of the destination")
+    return found
+
+
+@record
+class ManifestFile(Record):
     """One file of a job."""
 
-    key: str  # relative to the destination
-    size: int  # in bytes
-    etag: str  # as the store gave it, quotes included; empty if nobody saw it
-    version: str | None = None
-    """Under which id the bucket keeps it; None if it keeps no versions, and then the field is left out."""
-    checksum: str | None = None  # of the whole file, as ``algorithm:base64``
-    write_id: str | None = None  # the upload's, in the object's metadata; None if it has none
-    rows: int | None = None  # how many rows; None if nobody counted them, and then the field is left out
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    key: str = member(_key)  # relative to the destination
+    size: int = member(COUNT)  # in bytes
+    etag: str = member(Fields.text)  # as the store gave it, quotes included; empty if nobody saw it
+    checksum: str | None = member(Fields.nullable_text, default=None)
+    """Of the whole file, as ``algorithm:base64``."""
+    write_id: str | None = member(Fields.nullable_text, default=None)
+    """The upload's, in the object's metadata; None if it has none."""
+    version: str | None = member(TEXT, default=None, rare=True)
+    """Under which id the bucket keeps it; None if it keeps no versions."""
+    rows: int | None = member(COUNT, default=None, rare=True)  # None if nobody counted them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesPart:
+def _files(fields: Fields, key: str) -> tuple[ManifestFile, ...]:
+    files = []
+    places: dict[str, int] = {}
+    for place, one in enumerate(fields.objects(key)):
+        file = ManifestFile.from_fields(one)
+        if (first := places.setdefault(file.key, place)) != place:
+            raise one.error("key", f"the same as that of files[{first}]")
+        files.append(file)
+    return tuple(files)
+
+
+def _name(fields: Fields, key: str) -> str:
+    name = fields.required_text(key)
+    if "/" in name or name in {".", ".."}:
+        raise fields.error(key, "no name of a file in the directory of the job")
+    return name
+
+
+@record
+class FilesPart(Record):
     """Where a part of the files of a manifest is listed."""
 
-    name: str  # of the file, in the directory beside the manifest that is called as its job
-    sha256: str  # of its bytes
-    files: int
-    size: int  # bytes of these files
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    name: str = member(_name)  # of the file, in the directory beside the manifest that is called as its job
+    sha256: str = member(TEXT)  # of its bytes
+    files: int = member(COUNT)
+    size: int = member(COUNT)  # bytes of these files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestFiles:
+@record
+class ManifestFiles(Record):
     """A part of the files of a manifest."""
 
-    job_id: str
-    files: tuple[ManifestFile, ...]  # no two have the same key
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    FORMAT: ClassVar = "magicfs.manifest-files/1"
+
+    job_id: str = member(JOB)
+    files: tuple[ManifestFile, ...] = member(_files)  # no two have the same key
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = MANIFEST_SIZE_LIMIT) -> ManifestFiles:
         document = parse(path, raw, size_limit=size_limit, value_limit=MANIFEST_VALUE_LIMIT)
-        fields = Fields(path, document)
-        check_format(fields, MANIFEST_FILES_FORMAT)
-        return cls(job_id=fields.required_job_id(), files=_files(fields), unknown=fields.rest())
+        return cls.from_fields(Fields(path, document))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
-        document: dict[str, object] = {
-            "format": MANIFEST_FILES_FORMAT,
-            "jobId": self.job_id,
-            "files": [_document(file) for file in self.files],
-        }
-        raw = render(with_unknown(document, self.unknown))
         what = f"the list of {len(self.files):,} files of job {self.job_id}"
-        return within(
-            raw, MANIFEST_SIZE_LIMIT, what, "choose shorter names", value_limit=MANIFEST_VALUE_LIMIT
-        )
+        return _written(self, what, "choose shorter names")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptFiles:
+@record
+class KeptFiles(Record):
     """The replaced files that a job leaves where they are for a time."""
 
-    until_ms: int  # when the promise ends
-    lists: tuple[FilesPart, ...]
+    until_ms: int = member(COUNT)  # when the promise ends
+    lists: tuple[FilesPart, ...] = member(each(FilesPart))
     """Where they are listed, with their ETags: ``magicfs.deletions/1``."""
-    unknown: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footers:
+@record
+class Footers(Record):
     """What a manifest says of the footers of its files."""
 
-    rows: int | None  # of all files together; None if there is one whose rows are not known
-    schemas: tuple[str, ...]  # fingerprints of the schemas that the files have
-    lists: tuple[FilesPart, ...]
+    rows: int | None = member(COUNT, default=None, rare=True)
+    """Of all files together; None if there is one whose rows are not known."""
+    schemas: tuple[str, ...] = member(Fields.texts)  # fingerprints of the schemas that the files have
+    lists: tuple[FilesPart, ...] = member(each(FilesPart))
     """Where the footers are: ``magicfs.footers/1``."""
-    unknown: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+def _previous(fields: Fields, key: str) -> str | None:
+    found = fields.nullable_job_id(key)
+    if found is not None and found == fields.text("jobId"):
+        raise fields.error(key, "the job itself")
+    return found
+
+
+def _replaced(fields: Fields, key: str) -> str | None:
+    found, hides = fields.nullable_job_id(key), fields.text("hides")
+    if found is not None and hides != "all":
+        raise fields.error(key, f"named, although the job hides {hides}")
+    return found
+
+
+def _requires(fields: Fields, name: str) -> bool:
+    return name in fields.texts("requires")
+
+
+def _parts(fields: Fields, key: str) -> tuple[FilesPart, ...]:
+    parts = tuple(map(FilesPart.from_fields, fields.objects(key))) if _requires(fields, key) else None
+    if parts == ():
+        raise fields.error(key, "empty")
+    return parts or ()
+
+
+def _files_itself(fields: Fields, key: str) -> tuple[ManifestFile, ...]:
+    return () if _requires(fields, "parts") else _files(fields, key)
+
+
+def _log(fields: Fields, key: str) -> LogFile | None:
+    return LogFile.from_fields(fields.required_child(key)) if _requires(fields, key) else None
+
+
+@record
+class Manifest(Record):
     """A published job. A value; once the pointer leads to it, it never changes again."""
 
-    job_id: str
-    run_id: str | None = None
-    bucket: str  # where the destination lay
-    destination: str  # a key without a slash at its end; empty for a whole bucket
-    mode: str
+    FORMAT: ClassVar = "magicfs.manifest/1"
+    KNOWN: ClassVar = frozenset({"log", "parts"})
+
+    job_id: str = member(JOB)
+    run_id: str | None = member(Fields.nullable_text, default=None)
+    bucket: str = member(Fields.bucket)  # where the destination lay
+    destination: str = member(Fields.text)  # a key without a slash at its end; empty for a whole bucket
+    mode: str = member(TEXT)
     """The mode; ``adopt`` for files that are older than the chain, ``compact`` for a sum of older
     manifests.
     """
-    committed_ms: int  # when the job was published
-    previous: str | None = None  # the job published before it
-    hides: Hides = "nothing"
+    committed_ms: int = member(COUNT)  # when the job was published
+    previous: str | None = member(_previous, default=None)  # the job published before it
+    hides: Hides = member(partial(choice, get_args(Hides)), default="nothing", required=True)
     """``all`` hides what was there when the job looked, ``keys`` what ``deleted`` names."""
-    replaced: str | None = None  # with ``all``, the newest job that is hidden, all before it included
-    deleted: tuple[str, ...] = ()  # keys, relative to the destination, that no older manifest brings any more
-    partitions: tuple[str, ...] | None = None
+    replaced: str | None = member(_replaced, default=None)
+    """With ``all``, the newest job that is hidden, all before it included."""
+    deleted: tuple[str, ...] = member(Fields.texts, default=())
+    """Keys, relative to the destination, that no older manifest brings any more."""
+    partitions: tuple[str, ...] | None = member(Fields.texts, default=None)
     """Replaced ones, relative to the destination; None in other modes."""
-    older_files: bool = False
+    older_files: bool = member(FLAG, default=False)
     """Whether visible files were there that no manifest knows, when the chain began."""
-    files: tuple[ManifestFile, ...] = ()
-    """No two have the same key. Of one in parts those of its parts, or none if these were not read."""
-    parts: tuple[FilesPart, ...] = ()
+    parts: tuple[FilesPart, ...] = member(_parts, default=(), required=True, rare=True)
     """Where the files are listed, if they are not listed in the manifest itself."""
-    log: LogFile | None = None
+    files: tuple[ManifestFile, ...] = member(_files_itself, default=(), required=True)
+    """No two have the same key. Of one in parts those of its parts, or none if these were not read."""
+    log: LogFile | None = member(_log, default=None, required=True, rare=True)
     """Where the log is that tells of the jobs of older manifests, in one that sums them up; else None."""
-    object_settings: Mapping[str, str] = field(default_factory=dict)
-    """What all objects of the job bear, this one included; the field is left out if empty."""
-    kept: KeptFiles | None = None
-    """The replaced files that are kept; None if they were deleted, and then the field is left out."""
-    restores: str | None = None
-    """Of a rollback the job whose files it shows again; else None, and then the field is left out."""
-    footers: Footers | None = None
-    """Of a job that kept its files' footers; else None, and then the field is left out."""
-    audit: Audit | None = None
-    """What its audit said before it was published; None without one, and then the field is left out."""
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    object_settings: Mapping[str, str] = member(Fields.text_map, default_factory=dict, rare=True)
+    """What all objects of the job bear, this one included."""
+    kept: KeptFiles | None = member(child(KeptFiles), default=None, rare=True)
+    """The replaced files that are kept; None if they were deleted."""
+    restores: str | None = member(JOB, default=None, rare=True)
+    """Of a rollback the job whose files it shows again; else None."""
+    footers: Footers | None = member(child(Footers), default=None, rare=True)
+    """Of a job that kept its files' footers; else None."""
+    audit: Audit | None = member(child(Audit), default=None, rare=True)
+    """What its audit said before it was published; None without one."""
 
     @property
     def count(self) -> int:
@@ -174,192 +222,20 @@ class Manifest:
         document = parse(path, raw, size_limit=size_limit, value_limit=MANIFEST_VALUE_LIMIT)
         return cls.from_fields(Fields(path, document))
 
-    @classmethod
-    def from_fields(cls, fields: Fields) -> Manifest:
-        requires = check_format(fields, MANIFEST_FORMAT, {"log", "parts"})
-        log = LogFile.from_fields(fields.required_child("log")) if "log" in requires else None
-        parts = _parts(fields) if "parts" in requires else ()
-        hides, replaced = _hides(fields)
-        job, previous = fields.required_job_id(), fields.nullable_job_id("previous")
-        if job == previous:
-            raise fields.error("previous", "the job itself")
-        return cls(
-            job_id=job,
-            run_id=fields.nullable_text("runId"),
-            bucket=fields.bucket(),
-            destination=fields.text("destination"),
-            mode=fields.required_text("mode"),
-            committed_ms=fields.required_integer("committed", minimum=0),
-            previous=previous,
-            hides=hides,
-            replaced=replaced,
-            deleted=fields.texts("deleted"),
-            partitions=fields.texts("partitions") if fields.has("partitions") else None,
-            older_files=fields.flag("olderFiles", default=False),
-            files=() if parts else _files(fields),
-            parts=parts,
-            log=log,
-            object_settings=fields.text_map("objectSettings"),
-            kept=fields.optional("kept", _kept),
-            restores=fields.nullable_job_id("restores"),
-            footers=fields.optional("footers", _footers),
-            audit=fields.optional("audit", Audit.from_fields),
-            unknown=fields.rest(),
-        )
+    def needs(self) -> list[str]:
+        return [name for name, used in (("log", self.log), ("parts", self.parts)) if used]
+
+    def to_document(self) -> dict[str, object]:
+        document = Record.to_document(self)
+        if self.parts:
+            del document["files"]
+        return document
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
-        needs = [name for name, used in (("log", self.log), ("parts", self.parts)) if used]
-        document: dict[str, object] = {
-            **heading(MANIFEST_FORMAT, needs),
-            "jobId": self.job_id,
-            "runId": self.run_id,
-            "bucket": self.bucket,
-            "destination": self.destination,
-            "mode": self.mode,
-            "committed": self.committed_ms,
-            "previous": self.previous,
-            "hides": self.hides,
-            "replaced": self.replaced,
-            "deleted": self.deleted,
-            "partitions": self.partitions,
-            "olderFiles": self.older_files,
-        }
-        if self.parts:
-            document["parts"] = [_part_document(part) for part in self.parts]
-        else:
-            document["files"] = [_document(file) for file in self.files]
-        document |= self._special()
-        raw = render(with_unknown(document, self.unknown))
         what = f"the manifest of {len(self.files):,} files of job {self.job_id}"
-        advice = "publish fewer or larger files by each job"
-        return within(raw, MANIFEST_SIZE_LIMIT, what, advice, value_limit=MANIFEST_VALUE_LIMIT)
-
-    def _special(self) -> dict[str, object]:
-        """What only some manifests have; the fields of the others are left out."""
-        special = {
-            "log": self.log and self.log.to_document(),
-            "objectSettings": self.object_settings,
-            "kept": self.kept and _kept_document(self.kept),
-            "restores": self.restores,
-            "footers": self.footers and _footers_document(self.footers),
-            "audit": self.audit and self.audit.to_document(),
-        }
-        return {name: value for name, value in special.items() if value}
+        return _written(self, what, "publish fewer or larger files by each job")
 
 
-def _parts(fields: Fields) -> tuple[FilesPart, ...]:
-    parts = tuple(map(_part, fields.objects("parts")))
-    if not parts:
-        raise fields.error("parts", "empty")
-    return parts
-
-
-def _hides(fields: Fields) -> tuple[Hides, str | None]:
-    hides = fields.required_text("hides")
-    if hides not in get_args(Hides):
-        raise fields.error("hides", f"none of {', '.join(get_args(Hides))}")
-    replaced = fields.nullable_job_id("replaced")
-    if replaced is not None and hides != "all":
-        raise fields.error("replaced", f"named, although the job hides {hides}")
-    return cast("Hides", hides), replaced
-
-
-def _document(file: ManifestFile) -> dict[str, object]:
-    document: dict[str, object] = {
-        "key": file.key,
-        "size": file.size,
-        "etag": file.etag,
-        "checksum": file.checksum,
-        "writeId": file.write_id,
-    }
-    if file.version is not None:
-        document["version"] = file.version
-    if file.rows is not None:
-        document["rows"] = file.rows
-    return with_unknown(document, file.unknown)
-
-
-def _part_document(part: FilesPart) -> dict[str, object]:
-    document: dict[str, object] = {
-        "name": part.name,
-        "sha256": part.sha256,
-        "files": part.files,
-        "size": part.size,
-    }
-    return with_unknown(document, part.unknown)
-
-
-def _kept(fields: Fields) -> KeptFiles:
-    return KeptFiles(
-        until_ms=fields.required_integer("until", minimum=0),
-        lists=tuple(map(_part, fields.objects("lists"))),
-        unknown=fields.rest(),
-    )
-
-
-def _kept_document(kept: KeptFiles) -> dict[str, object]:
-    document: dict[str, object] = {
-        "until": kept.until_ms,
-        "lists": [_part_document(one) for one in kept.lists],
-    }
-    return with_unknown(document, kept.unknown)
-
-
-def _footers(fields: Fields) -> Footers:
-    return Footers(
-        rows=fields.required_integer("rows", minimum=0) if fields.has("rows") else None,
-        schemas=fields.texts("schemas"),
-        lists=tuple(map(_part, fields.objects("lists"))),
-        unknown=fields.rest(),
-    )
-
-
-def _footers_document(footers: Footers) -> dict[str, object]:
-    document: dict[str, object] = {} if footers.rows is None else {"rows": footers.rows}
-    document |= {"schemas": footers.schemas, "lists": [_part_document(one) for one in footers.lists]}
-    return with_unknown(document, footers.unknown)
-
-
-def _part(fields: Fields) -> FilesPart:
-    name = fields.required_text("name")
-    if "/" in name or name in {".", ".."}:
-        raise fields.error("name", "no name of a file in the directory of the job")
-    return FilesPart(
-        name=name,
-        sha256=fields.required_text("sha256"),
-        files=fields.required_integer("files", minimum=0),
-        size=fields.required_integer("size", minimum=0),
-        unknown=fields.rest(),
-    )
-
-
-def _files(fields: Fields) -> tuple[ManifestFile, ...]:
-    files = []
-    places: dict[str, int] = {}
-    for place, one in enumerate(fields.objects("files")):
-        key = one.required_text("key")
-        if (problem := _problem(key)) is not None:
-            raise one.error("key", problem)
-        if (first := places.setdefault(key, place)) != place:
-            raise one.error("key", f"the same as that of files[{first}]")
-        files.append(
-            ManifestFile(
-                key=key,
-                size=one.required_integer("size", minimum=0),
-                etag=one.text("etag"),
-                version=one.required_text("version") if one.has("version") else None,
-                checksum=one.nullable_text("checksum"),
-                write_id=one.nullable_text("writeId"),
-                rows=one.required_integer("rows", minimum=0) if one.has("rows") else None,
-                unknown=one.rest(),
-            )
-        )
-    return tuple(files)
-
-
-def _problem(key: str) -> str | None:
-    """Why nobody should look for a key below a destination."""
-    if any(element in {".", ".."} for element in key.split("/")):
-        return "a '.' or '..' element, which leads out of the destination"
-    return None
+def _written(one: Record, what: str, advice: str) -> bytes:
+    raw = render(one.to_document())
+    return within(raw, MANIFEST_SIZE_LIMIT, what, advice, value_limit=MANIFEST_VALUE_LIMIT)

@@ -231,7 +231,6 @@ def _metadata(pairs: Sequence[Mapping[int, Any]]) -> dict[str, str]:
 
 
 def _add(total: _Sum, leaf: _Leaf, chunk: Mapping[int, Any], *, is_ordered: bool, rows: int) -> None:
-    """Add the statistics of one row group."""
     if not rows:
         return
     column = chunk.get(3)

@@ -22,7 +22,6 @@ refuse a set with such an entry.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
@@ -33,6 +32,7 @@ from magicfs.formats.document import java_text, parse, render, with_unknown
 from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.limits import PENDING_SIZE_LIMIT, within
 from magicfs.formats.plain_pending import PENDING_VERSION, Body, Source, UploadedPart
+from magicfs.formats.record import read_sha256
 from magicfs.formats.statistics import Statistics
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
     "Source",
     "UploadedPart",
     "carried_by",
-    "checksum_in",
     "parts_of",
 ]
 
@@ -60,18 +59,12 @@ def carried_by(checksum: str | None) -> dict[str, str]:
     return {} if checksum is None else {CHECKSUM: checksum}
 
 
-def checksum_in(extra: Mapping[str, str]) -> str | None:
-    """The checksum in the extra data of a file; None if there is none."""
-    return extra.get(CHECKSUM)
-
-
 EtagFormat = Literal["string", "object"]
 """``string`` is read by Hadoop 3.1 to 3.4.1 and has no room for checksums, ``object`` by the later ones."""
 
 DEFAULT_ETAG_FORMAT: Final[EtagFormat] = "string"
 PENDING_SUFFIX: Final = ".pending"
 _ETAG_FORMATS: Final = get_args(EtagFormat)
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +159,7 @@ class Pending:
             source=source,
             extra_data=fields.text_map("extraData"),
             length=fields.required_integer("length", minimum=0),
-            statistics=Statistics.from_fields(fields.child("iostatistics")),
+            statistics=Statistics.at(fields, "iostatistics"),
             unknown=fields.rest(),
         )
 
@@ -239,10 +232,8 @@ def _body(fields: Fields) -> Body | None:
         if fields.has(name):
             raise fields.error(name, "stands beside a body: a file is an upload, a body or a rename")
     body = fields.child("body")
-    sha256 = body.required_text("sha256")
-    if not _SHA256.fullmatch(sha256):
-        raise body.error("sha256", "no SHA-256 in hexadecimal")
-    return Body(body.required_text("bundle"), body.required_integer("offset", minimum=0), sha256)
+    digest = read_sha256(body, "sha256")
+    return Body(body.required_text("bundle"), body.required_integer("offset", minimum=0), digest)
 
 
 def parts_of(fields: Fields) -> tuple[UploadedPart, ...]:

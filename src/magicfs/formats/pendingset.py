@@ -15,6 +15,7 @@ from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT, within
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat, Pending
+from magicfs.formats.record import first_twice
 from magicfs.formats.statistics import Statistics
 
 __all__ = ["PENDINGSET_SIZE_LIMIT", "PENDINGSET_SUFFIX", "PENDINGSET_VERSION", "PendingSet"]
@@ -36,7 +37,7 @@ class PendingSet:
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if (twice := _written_twice(self.commits)) is not None:
+        if (twice := first_twice(one.destination_key for one in self.commits)) is not None:
             key = self.commits[twice[1]].destination_key
             raise UsageError(
                 f"Destination {key!a} is written to by more than one pending commit; keep one of them"
@@ -68,7 +69,7 @@ class PendingSet:
         """Read the JSON object. Two commits with one destination key are a FormatError."""
         fields.version(PENDINGSET_VERSION)
         commits = tuple(Pending.from_fields(child) for child in fields.objects("commits"))
-        if (twice := _written_twice(commits)) is not None:
+        if (twice := first_twice(one.destination_key for one in commits)) is not None:
             first, second = twice
             raise fields.error(
                 f"commits[{second}].destinationKey",
@@ -78,7 +79,7 @@ class PendingSet:
         return cls(
             job_id=fields.text("jobId"),
             commits=commits,
-            statistics=Statistics.from_fields(fields.child("iostatistics")),
+            statistics=Statistics.at(fields, "iostatistics"),
             extra_data=fields.text_map("extraData"),
             unknown=fields.rest(),
         )
@@ -96,15 +97,3 @@ class PendingSet:
         what = f"the pending set of {len(self.commits):,} files of job {self.job_id}"
         advice = "write fewer or larger files in each task"
         return within(render(with_unknown(document, self.unknown)), PENDINGSET_SIZE_LIMIT, what, advice)
-
-
-def _written_twice(commits: tuple[Pending, ...]) -> tuple[int, int] | None:
-    """The places of the first two commits with one destination key."""
-    if len({commit.destination_key for commit in commits}) == len(commits):
-        return None
-    places: dict[str, int] = {}
-    for place, commit in enumerate(commits):
-        first = places.setdefault(commit.destination_key, place)
-        if first != place:
-            return first, place
-    return None

@@ -60,7 +60,7 @@ class PlainFile(NamedTuple):
     length: int
     created_ms: int
     job_id: str
-    attempt: str
+    task_id: str
     extra_data: Mapping[str, str]
     upload_id: str  # empty for a file with a body
     etags: tuple[str, ...]
@@ -72,7 +72,7 @@ class PlainSet(NamedTuple):
     """What a pending set says."""
 
     job_id: str
-    files: list[PlainFile]
+    commits: list[PlainFile]
     texts: list[str]  # the JSON of each commit, in one line
     statistics: Statistics
 
@@ -93,7 +93,7 @@ def read_plain(path: str, raw: bytes) -> PlainSet | None:
             return None
         fields = Fields(path, tail)
         fields.text_map("extraData")
-        return PlainSet(head[1], files, texts, Statistics.from_fields(fields.child("iostatistics")))
+        return PlainSet(head[1], files, texts, Statistics.at(fields, "iostatistics"))
     except (UnicodeDecodeError, FormatError):
         return None
 

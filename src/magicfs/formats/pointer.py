@@ -10,24 +10,23 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
 
-from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields, check_format, heading
+from magicfs.formats.document import parse, render
+from magicfs.formats.fields import Fields
 from magicfs.formats.limits import POINTER_SIZE_LIMIT, within
 from magicfs.formats.log import LogFile
+from magicfs.formats.record import COUNT, FLAG, JOB, TEXT, Record, child, each, member, record
 
 __all__ = [
-    "POINTER_FORMAT",
     "POINTER_SIZE_LIMIT",
     "RUNS_KEPT",
     "Keeping",
     "Pointer",
 ]
 
-POINTER_FORMAT: Final = "magicfs.pointer/1"
 
 RUNS_KEPT: Final = 1000
 """How many of the last published runs are written down."""
@@ -42,39 +41,72 @@ _LISTS_MAX: Final = 20_000
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+def _lists(fields: Fields, key: str) -> tuple[str, ...]:
+    found = fields.texts(key)
+    for place, one in enumerate(found):
+        if _SHA256.fullmatch(one) is None:
+            raise fields.error(f"{key}[{place}]", "no SHA-256 in hexadecimal digits")
+    return found
+
+
+@record
+class Keeping(Record):
     """A job whose replaced files are still there; its manifest names the lists of them."""
 
-    job_id: str
-    until_ms: int  # when its promise ends
-    expires: bool = False
+    job_id: str = member(JOB)
+    until_ms: int = member(COUNT)  # when its promise ends
+    expires: bool = member(FLAG, default=False)
     """Whether they are being deleted, or may be: nobody counts on them any more."""
-    lists: tuple[str, ...] = ()
+    lists: tuple[str, ...] = member(_lists, default=(), rare=True)
     """The SHA-256 of each of its lists, in order, so that nobody has to read the manifest for them; empty if
     only that knows them.
     """
-    unknown: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pointer:
+def _runs(fields: Fields, key: str) -> tuple[tuple[str, str], ...]:
+    runs: dict[str, str] = {}
+    for place, value in enumerate(fields.elements(key)):
+        name = f"{key}[{place}]"
+        if not isinstance(value, list) or [type(one) for one in value] != [str, str]:
+            raise fields.error(name, "expected a list of a run id and a job id")
+        run, job = value
+        if run in runs:
+            raise fields.error(name, "a run that is named before")
+        runs[run] = fields.job_id_at(name, job)
+    return tuple(runs.items())
+
+
+def _forgotten(fields: Fields, key: str) -> str:
+    found = fields.text(key)
+    try:
+        whole = found == _UNKNOWN or len(base64.b64decode(found, validate=True)) % _DIGEST_SIZE == 0
+    except (binascii.Error, ValueError):
+        whole = False
+    if not whole:
+        raise fields.error(key, "no digests of runs in base64")
+    return found
+
+
+@record
+class Pointer(Record):
     """The head of a destination's chain of manifests. A value: every move makes a new one."""
 
-    job_id: str  # the newest published job
-    nonce: str  # another one in every version, so that a writer recognises its own
-    changed_ms: int  # when it was moved
-    runs: tuple[tuple[str, str], ...] = ()
+    FORMAT: ClassVar = "magicfs.pointer/1"
+    KNOWN: ClassVar = frozenset({"keeping", "log"})
+
+    job_id: str = member(JOB)  # the newest published job
+    nonce: str = member(TEXT)  # another one in every version, so that a writer recognises its own
+    changed_ms: int = member(COUNT)  # when it was moved
+    runs: tuple[tuple[str, str], ...] = member(_runs, default=(), required=True)
     """Run id and job id of the last published jobs that had a run id, the newest last; no run twice."""
-    forgotten: str = ""
+    forgotten: str = member(_forgotten, default="", key="forgottenRuns", rare=True)
     """The runs before those: of each the first four bytes of the SHA-256 of its id, in base64; ``?`` if they
     are not known.
     """
-    keeping: tuple[Keeping, ...] = ()
+    keeping: tuple[Keeping, ...] = member(each(Keeping), default=(), rare=True)
     """The jobs whose replaced files are still there, in the order in which they were published."""
-    log: LogFile | None = None
+    log: LogFile | None = member(child(LogFile), default=None, rare=True)
     """Where the log is that tells of all jobs before those that ``runs`` and ``forgotten`` are about."""
-    unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def expiring(self) -> set[str]:
@@ -127,84 +159,22 @@ class Pointer:
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = POINTER_SIZE_LIMIT) -> Pointer:
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
-    @classmethod
-    def from_fields(cls, fields: Fields) -> Pointer:
-        check_format(fields, POINTER_FORMAT, {"keeping", "log"})
-        runs = tuple(_run(fields, place, one) for place, one in enumerate(fields.elements("runs")))
-        seen: set[str] = set()
-        for place, (run, _) in enumerate(runs):
-            if run in seen:
-                raise fields.error(f"runs[{place}]", "a run that is named before")
-            seen.add(run)
-        return cls(
-            job_id=fields.required_job_id(),
-            nonce=fields.required_text("nonce"),
-            changed_ms=fields.required_integer("changed", minimum=0),
-            runs=runs,
-            forgotten=_forgotten(fields),
-            keeping=tuple(map(_keeping, fields.optional_objects("keeping"))),
-            log=fields.optional("log", LogFile.from_fields),
-            unknown=fields.rest(),
-        )
+    def needs(self) -> list[str]:
+        return [name for name, used in (("keeping", self.keeping), ("log", self.log)) if used]
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
-        needs = [name for name, used in (("keeping", self.keeping), ("log", self.log)) if used]
-        document: dict[str, object] = {
-            **heading(POINTER_FORMAT, needs),
-            "jobId": self.job_id,
-            "nonce": self.nonce,
-            "changed": self.changed_ms,
-            "runs": self.runs,
-        }
-        if self.forgotten:
-            document["forgottenRuns"] = self.forgotten
-        if self.keeping:
-            document["keeping"] = _keeping_documents(self.keeping)
-        if self.log is not None:
-            document["log"] = self.log.to_document()
-        raw = render(with_unknown(document, self.unknown))
+        raw = render(replace(self, keeping=_short(self.keeping)).to_document())
         return within(raw, POINTER_SIZE_LIMIT, "the pointer of the manifests", "choose shorter names of runs")
 
 
-def _keeping(fields: Fields) -> Keeping:
-    return Keeping(
-        job_id=fields.required_job_id(),
-        until_ms=fields.required_integer("until", minimum=0),
-        expires=fields.flag("expires", default=False),
-        lists=_lists(fields),
-        unknown=fields.rest(),
-    )
-
-
-def _lists(fields: Fields) -> tuple[str, ...]:
-    found = fields.texts("lists")
-    for place, one in enumerate(found):
-        if _SHA256.fullmatch(one) is None:
-            raise fields.error(f"lists[{place}]", "no SHA-256 in hexadecimal digits")
-    return found
-
-
-def _keeping_documents(keeping: Sequence[Keeping]) -> list[dict[str, object]]:
-    documents, named = [], 0
+def _short(keeping: Iterable[Keeping]) -> tuple[Keeping, ...]:
+    """The same, with as many names of lists as a pointer may have."""
+    found, named = [], 0
     for one in keeping:
-        document: dict[str, object] = {"jobId": one.job_id, "until": one.until_ms, "expires": one.expires}
-        if one.lists and len(one.lists) <= min(_LISTS_OF_ONE_MAX, _LISTS_MAX - named):
-            document["lists"] = one.lists
-            named += len(one.lists)
-        documents.append(with_unknown(document, one.unknown))
-    return documents
-
-
-def _forgotten(fields: Fields) -> str:
-    found = fields.text("forgottenRuns")
-    try:
-        whole = found == _UNKNOWN or len(base64.b64decode(found, validate=True)) % _DIGEST_SIZE == 0
-    except (binascii.Error, ValueError):
-        whole = False
-    if not whole:
-        raise fields.error("forgottenRuns", "no digests of runs in base64")
-    return found
+        fits = len(one.lists) <= min(_LISTS_OF_ONE_MAX, _LISTS_MAX - named)
+        named += len(one.lists) if fits else 0
+        found.append(one if fits else replace(one, lists=()))
+    return tuple(found)
 
 
 def _kept_of(runs: tuple[tuple[str, str], ...]) -> int:
@@ -227,11 +197,3 @@ def _with(forgotten: str, runs: Iterable[str]) -> str:
 
 def _digest(run: str) -> bytes:
     return hashlib.sha256(run.encode()).digest()[:_DIGEST_SIZE]
-
-
-def _run(fields: Fields, place: int, value: Any) -> tuple[str, str]:
-    name = f"runs[{place}]"
-    if not isinstance(value, list) or [type(one) for one in value] != [str, str]:
-        raise fields.error(name, "expected a list of a run id and a job id")
-    run, job = value
-    return run, fields.job_id_at(name, job)

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
-from magicfs.formats.document import parse, render, shown, with_unknown
-from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.document import parse, render
+from magicfs.formats.fields import Fields
 from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT, within
+from magicfs.formats.record import JOB, TEXT, Record, member, record
 
-__all__ = ["NOTIFICATIONS", "REGISTRATION_FORMAT", "Registration", "differs", "metastore_of"]
+__all__ = ["Registration"]
 
-REGISTRATION_FORMAT: Final = "magicfs.registration/1"
-NOTIFICATIONS: Final = ("function", "openlineage", "webhook")
-"""Kinds of what is no catalog, but is to hear of a publication. Only its name is recorded, as the table."""
 _DIGITS: Final = 16
-_METASTORE_PORT: Final = 9083
-_TABLE_LENGTH_MAX: Final = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+@record
+class Registration(Record):
     """A value: it never changes, and goes once the table shows the job."""
 
-    job_id: str  # the job that is to be shown
-    catalog: str  # the kind of the catalog
-    table: str = ""  # its table; empty if it is the destination itself
-    options: Mapping[str, str] | None = None
+    FORMAT: ClassVar = "magicfs.registration/1"
+
+    job_id: str = member(JOB)  # the job that is to be shown
+    catalog: str = member(TEXT)  # the kind of the catalog
+    table: str = member(Fields.text, default="")  # its table; empty if it is the destination itself
+    options: Mapping[str, str] | None = member(Fields.text_map, default=None)
     """How the catalog is found again, without anything secret; None if only a program can tell, and then the
     field is null."""
-    line: str = ""  # what registers it, for people
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    line: str = member(Fields.text, default="")  # what registers it, for people
 
     @property
     def name(self) -> str:
@@ -44,124 +38,8 @@ class Registration:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> Registration:
-        fields = Fields(path, parse(path, raw, size_limit=REGISTRATION_SIZE_LIMIT))
-        check_format(fields, REGISTRATION_FORMAT)
-        return cls(
-            job_id=fields.required_job_id(),
-            catalog=fields.required_text("catalog"),
-            table=fields.text("table"),
-            options=fields.text_map("options") if fields.has("options") else None,
-            line=fields.text("line"),
-            unknown=fields.rest(),
-        )
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=REGISTRATION_SIZE_LIMIT)))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
-        document: dict[str, object] = {
-            "format": REGISTRATION_FORMAT,
-            "jobId": self.job_id,
-            "catalog": self.catalog,
-            "table": self.table,
-            "options": self.options,
-            "line": self.line,
-        }
-        raw = render(with_unknown(document, self.unknown))
-        return within(
-            raw, REGISTRATION_SIZE_LIMIT, f"what is told of table {self.table}", "choose shorter names"
-        )
-
-
-def metastore_of(uri: str) -> str | None:
-    """The address of a metastore as it is compared: ``thrift://host:port``; None for any other text."""
-    try:
-        at = urlsplit(uri)
-        host, port = at.hostname or "", at.port or _METASTORE_PORT
-    except ValueError:
-        return None
-    if at.scheme != "thrift" or not _HOST.fullmatch(host):
-        return None
-    if "@" in at.netloc or urlunsplit(at._replace(scheme="", netloc="")) not in {"", "/"}:
-        return None
-    return f"thrift://[{host}]:{port}" if ":" in host else f"thrift://{host}:{port}"
-
-
-def differs(one: Registration, name: str) -> tuple[str, str] | None:
-    """The first field that no job of magicfs could have written, and why; None if there is none.
-
-    ``name``: of its file. The field ``line`` is for people who read the file, and is never used.
-    """
-    kind = _KINDS.get(one.catalog)
-    if kind is None:
-        return "catalog", f"{shown(one.catalog)} is not a catalog that magicfs supports"
-    if len(one.table) > _TABLE_LENGTH_MAX or not one.table.isprintable():
-        return "table", f"{shown(one.table)} is not a table name"
-    if not kind.table.fullmatch(one.table):
-        return "table", f"{shown(one.table)} is not a table of {one.catalog}"
-    if (found := _differs_in_options(kind, one.options)) is not None:
-        return found
-    if name != one.name:
-        return "", f"says what the file {one.name} would say"
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What registrations of one kind of catalog can say."""
-
-    table: re.Pattern[str]
-    required: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
-    optional: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
-    may_lack_options: bool = True
-    """Whether there are catalogs of the kind that only the program with the connection finds again."""
-    must_lack_options: bool = False
-
-
-def _differs_in_options(kind: _Kind, options: Mapping[str, str] | None) -> tuple[str, str] | None:
-    if options is None:
-        return None if kind.may_lack_options else ("options", "null, although this catalog always has a name")
-    if kind.must_lack_options:
-        return "options", "not null, although only a program has the connection"
-    checks = {**kind.required, **kind.optional}
-    for option, value in options.items():
-        if option not in checks:
-            return "options", f"{shown(option)} is not an option of this catalog"
-        if not checks[option](value):
-            return f"options.{option}", f"{shown(value)} is not a value that magicfs writes there"
-    missing = kind.required.keys() - options.keys()
-    return (f"options.{min(missing)}", "missing") if missing else None
-
-
-def _is_flag(value: str) -> bool:
-    return value in {"true", "false"}
-
-
-def _is_hash(value: str) -> bool:
-    return re.fullmatch(r"[0-9a-f]{64}", value) is not None
-
-
-def _is_region(value: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9-]{1,63}", value) is not None
-
-
-def _is_metastore(value: str) -> bool:
-    return metastore_of(value) is not None
-
-
-def _is_name(value: str) -> bool:
-    return bool(value) and value.isprintable() and len(value) <= _TABLE_LENGTH_MAX
-
-
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
-_NO_TABLE: Final = re.compile("")
-_TABLE: Final = re.compile(".+")
-_TABLE_OF_DATABASE: Final = re.compile(r"[^.]+\..+")
-_KINDS: Final = {
-    "delta": _Kind(_NO_TABLE),
-    "symlink": _Kind(_NO_TABLE, may_lack_options=False),
-    "iceberg": _Kind(_TABLE, {"catalog": _is_name}, {"uriSha256": _is_hash}),
-    "glue": _Kind(
-        _TABLE_OF_DATABASE, {"exact": _is_flag, "endpointSha256": _is_hash}, {"region": _is_region}
-    ),
-    "hive": _Kind(_TABLE_OF_DATABASE, {"uri": _is_metastore, "exact": _is_flag}, may_lack_options=False),
-    "ducklake": _Kind(_TABLE_OF_DATABASE, must_lack_options=True),
-} | dict.fromkeys(NOTIFICATIONS, _Kind(re.compile(r"[A-Za-z0-9._:-]{1,128}"), must_lack_options=True))
+        what = f"the registration of table {self.table}"
+        return within(render(self.to_document()), REGISTRATION_SIZE_LIMIT, what, "choose shorter names")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 from magicfs.formats.document import with_unknown
@@ -72,11 +73,16 @@ class Statistics:
         return cls(
             counters=_combined((each.counters for each in known), _add_counters),
             gauges=_combined((each.gauges for each in known), _add),
-            minimums=_combined((each.minimums for each in known), _least),
-            maximums=_combined((each.maximums for each in known), _greatest),
+            minimums=_combined((each.minimums for each in known), partial(_extreme, min)),
+            maximums=_combined((each.maximums for each in known), partial(_extreme, max)),
             meanstatistics=_combined((each.meanstatistics for each in known), MeanStatistic.__add__),
             unknown=_combined((each.unknown for each in known), _first),
         )
+
+    @classmethod
+    def at(cls, fields: Fields, field: str) -> Statistics:
+        """Read the snapshot at a field, an empty one when absent."""
+        return cls.from_fields(fields.child(field))
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Statistics:
@@ -126,16 +132,10 @@ def _add_counters(left: int, right: int) -> int:
     return _add(max(left, 0), max(right, 0))
 
 
-def _least(left: int, right: int) -> int:
+def _extreme(choose: Callable[[int, int], int], left: int, right: int) -> int:
     if UNSET in (left, right):
         return right if left == UNSET else left
-    return min(left, right)
-
-
-def _greatest(left: int, right: int) -> int:
-    if UNSET in (left, right):
-        return right if left == UNSET else left
-    return max(left, right)
+    return choose(left, right)
 
 
 def _first(left: object, _right: object) -> object:

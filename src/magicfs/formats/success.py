@@ -8,14 +8,16 @@ is what we write; the manifest committer's is indented, in another order and wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from magicfs.errors import FormatError
-from magicfs.formats.document import java_text, parse, render, render_indented, shown, with_unknown
+from magicfs.formats.document import java_text, parse, render, render_indented, shown
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import SUCCESS_SIZE_LIMIT, within
+from magicfs.formats.record import FLAG, Record, member, record
 from magicfs.formats.statistics import Statistics
 from magicfs.version import __version__
 
@@ -41,28 +43,32 @@ MANIFEST_COMMITTERS: Final = frozenset(
 """What ``committer`` says in the files of a manifest committer: ours by its name, Hadoop's by its class."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuccessData:
+@record
+class SuccessData(Record):
     """How a job ended. A value, as ``Pending`` is."""
 
-    success: bool = True  # False in the report of a failed job
-    timestamp_ms: int = 0  # when it ended
-    date: str = ""  # the same as text: ``java.util.Date``'s from S3A, ISO 8601 from the manifest committer
-    hostname: str = ""  # where the job was committed
-    committer: str = ""  # a short name from S3A (``magic``), a class from the manifest committer
-    description: str | None = None  # the role of the one who wrote it
-    job_id: str = ""
-    job_id_source: str = ""  # where the job's id came from
-    metrics: Mapping[str, int] = field(default_factory=dict)  # counts of the whole process
-    diagnostics: Mapping[str, str] = field(default_factory=dict)  # free text by name
-    filenames: tuple[str, ...] = ()
+    success: bool = member(FLAG, default=True)  # False in the report of a failed job
+    timestamp_ms: int = member(partial(Fields.integer, minimum=0), default=0)  # when it ended
+    date: str = member(Fields.text, default="")
+    """The same as text: ``java.util.Date``'s from S3A, ISO 8601 from the manifest committer."""
+    hostname: str = member(Fields.text, default="")  # where the job was committed
+    committer: str = member(Fields.text, default="")
+    """A short name from S3A (``magic``), a class from the manifest committer."""
+    description: str | None = member(Fields.nullable_text, default=None)  # the role of the one who wrote it
+    job_id: str = member(Fields.text, default="")
+    job_id_source: str = member(Fields.text, default="")  # where the job's id came from
+    metrics: Mapping[str, int] = member(Fields.integer_map, default_factory=dict)
+    """Counts of the whole process."""
+    diagnostics: Mapping[str, str] = member(partial(Fields.text_map, null=""), default_factory=dict)
+    """Free text by name; one that is null reads as empty."""
+    filenames: tuple[str, ...] = member(Fields.texts, default=())
     """Some of the files: ``/`` and the raw key from S3A, URIs from the manifest committer. Only the first
     ``SUCCESS_MARKER_FILE_LIMIT`` are written.
     """
-    statistics: Statistics = field(default_factory=Statistics)  # of the job
-    state: str | None = None  # where a report says so
-    stage: str | None = None  # where a report says so
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    statistics: Statistics = member(Statistics.at, default_factory=Statistics, key="iostatistics")
+    """Of the job."""
+    state: str | None = member(Fields.nullable_text, default=None)  # where a report says so
+    stage: str | None = member(Fields.nullable_text, default=None)  # where a report says so
 
     @classmethod
     def of_job(
@@ -107,8 +113,7 @@ class SuccessData:
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     @classmethod
-    def from_fields(cls, fields: Fields) -> SuccessData:
-        """Read the JSON object. A diagnostic that is null reads as empty."""
+    def check(cls, fields: Fields) -> None:
         name = fields.nullable_text("name")
         if name is None:
             raise fields.error("name", "Incompatible file format: no 'name' field")
@@ -116,45 +121,14 @@ class SuccessData:
             raise fields.error(
                 "name", f"Incompatible file format: {shown(name)}, where {SUCCESS_NAME} is understood"
             )
-        return cls(
-            success=fields.flag("success", default=True),
-            timestamp_ms=fields.integer("timestamp", minimum=0),
-            date=fields.text("date"),
-            hostname=fields.text("hostname"),
-            committer=fields.text("committer"),
-            description=fields.nullable_text("description"),
-            job_id=fields.text("jobId"),
-            job_id_source=fields.text("jobIdSource"),
-            metrics=fields.integer_map("metrics"),
-            diagnostics=fields.text_map("diagnostics", null=""),
-            filenames=fields.texts("filenames"),
-            statistics=Statistics.from_fields(fields.child("iostatistics")),
-            state=fields.nullable_text("state"),
-            stage=fields.nullable_text("stage"),
-            unknown=fields.rest(),
-        )
+
+    def to_document(self) -> dict[str, object]:
+        """The JSON object as S3A writes it, fields in the order in which Hadoop emits them."""
+        few = replace(self, filenames=self.filenames[:SUCCESS_MARKER_FILE_LIMIT])
+        return {"name": SUCCESS_NAME, **Record.to_document(few)}
 
     def to_bytes(self) -> bytes:
-        """The whole file as S3A writes it, fields in the order in which Hadoop emits them."""
-        document: dict[str, object] = {
-            "name": SUCCESS_NAME,
-            "success": self.success,
-            "timestamp": self.timestamp_ms,
-            "date": self.date,
-            "hostname": self.hostname,
-            "committer": self.committer,
-            "description": self.description,
-            "jobId": self.job_id,
-            "jobIdSource": self.job_id_source,
-            "metrics": self.metrics,
-            "diagnostics": self.diagnostics,
-            "filenames": self.filenames[:SUCCESS_MARKER_FILE_LIMIT],
-            "iostatistics": self.statistics.to_document(),
-            "state": self.state,
-            "stage": self.stage,
-        }
-        what, advice = f"_SUCCESS of job {self.job_id}", "use fewer counters in its tasks"
-        return within(render(with_unknown(document, self.unknown)), SUCCESS_SIZE_LIMIT, what, advice)
+        return _small_enough(render(self.to_document()), self.job_id)
 
 
 def manifest_success(success: SuccessData) -> bytes:
@@ -162,25 +136,14 @@ def manifest_success(success: SuccessData) -> bytes:
 
     Fields stand in the order in which Hadoop emits them, without those that are None.
     """
-    document: dict[str, object] = {
-        "name": SUCCESS_NAME,
-        "timestamp": success.timestamp_ms,
-        "success": success.success,
-        "date": success.date,
-        "hostname": success.hostname,
-        "committer": success.committer,
-        "description": success.description,
-        "jobId": success.job_id,
-        "jobIdSource": success.job_id_source,
-        "metrics": dict(sorted(success.metrics.items())),
-        "diagnostics": dict(sorted(success.diagnostics.items())),
-        "filenames": success.filenames[:SUCCESS_MARKER_FILE_LIMIT],
-        "iostatistics": success.statistics.to_document(),
-        "state": success.state,
-        "stage": success.stage,
-    }
-    known = {name: value for name, value in document.items() if value is not None}
-    return _small_enough(render_indented(with_unknown(known, success.unknown)), success.job_id)
+    found = success.to_document()
+    document = {name: found.pop(name) for name in ("name", "timestamp")} | found
+    document["metrics"] = dict(sorted(success.metrics.items()))
+    document["diagnostics"] = dict(sorted(success.diagnostics.items()))
+    for name in ("description", "state", "stage"):
+        if document[name] is None:
+            del document[name]
+    return _small_enough(render_indented(document), success.job_id)
 
 
 def _small_enough(raw: bytes, job: str) -> bytes:

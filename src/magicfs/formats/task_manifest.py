@@ -7,14 +7,24 @@ Version 1. Paths are URIs, percent-encoded as ``formats.hadoop_uri`` says. They 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.formats.document import parse, render_indented, shown, with_unknown
+from magicfs.formats.document import parse, render_indented, shown
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import TASK_MANIFEST_SIZE_LIMIT, within
+from magicfs.formats.record import (
+    COUNT,
+    TEXT,
+    Record,
+    each,
+    first_twice,
+    member,
+    record,
+    short_record,
+)
 from magicfs.formats.statistics import Statistics
 
 __all__ = [
@@ -48,74 +58,61 @@ class EntryStatus(IntEnum):
         return cls(number) if number <= cls.CREATED_DIR else cls.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+@short_record
+class FileEntry(Record):
     """A file to be renamed."""
 
-    source: str  # URI of what the attempt wrote
-    destination: str  # URI of what it becomes
-    size: int  # in bytes
-    etag: str | None = None  # as the store gave it; None where it gives none
-    unknown: Mapping[str, object] = field(default_factory=dict)
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> FileEntry:
-        return cls(
-            source=fields.required_text("s"),
-            destination=fields.required_text("d"),
-            size=fields.required_integer("z", minimum=0),
-            etag=fields.nullable_text("e"),
-            unknown=fields.rest(),
-        )
-
-    def to_document(self) -> dict[str, object]:
-        """The entry, its ETag left out where there is none."""
-        document: dict[str, object] = {"s": self.source, "d": self.destination, "z": self.size}
-        if self.etag is not None:
-            document["e"] = self.etag
-        return with_unknown(document, self.unknown)
+    source: str = member(TEXT, key="s")  # URI of what the attempt wrote
+    destination: str = member(TEXT, key="d")  # URI of what it becomes
+    size: int = member(COUNT, key="z")  # in bytes
+    etag: str | None = member(Fields.nullable_text, default=None, key="e", rare=True)
+    """As the store gave it; None where it gives none."""
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryEntry:
+_NUMBER: Final = partial(Fields.integer, minimum=0)
+
+
+@short_record
+class DirectoryEntry(Record):
     """A directory that has to be there before files are renamed into it."""
 
-    path: str  # URI of the directory
-    status: int  # number of an ``EntryStatus``, kept as it was written
-    level: int  # how deep below the destination, from 1
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    path: str = member(TEXT, key="d")  # URI of the directory
+    status: int = member(_NUMBER, key="t")  # number of an ``EntryStatus``, kept as it was written
+    level: int = member(_NUMBER, key="l")  # how deep below the destination, from 1
 
-    @classmethod
-    def from_fields(cls, fields: Fields) -> DirectoryEntry:
-        return cls(
-            path=fields.required_text("d"),
-            status=fields.integer("t", minimum=0),
-            level=fields.integer("l", minimum=0),
-            unknown=fields.rest(),
+
+def _files(fields: Fields, key: str) -> tuple[FileEntry, ...]:
+    files = tuple(FileEntry.from_fields(one) for one in fields.objects(key))
+    if (twice := first_twice(file.destination for file in files)) is not None:
+        first, second = twice
+        raise fields.error(
+            f"{key}[{second}].d",
+            f"Destination {files[second].destination!a} is written to by more than one file, by "
+            f"{key}[{first}] too",
         )
-
-    def to_document(self) -> dict[str, object]:
-        return with_unknown({"d": self.path, "t": self.status, "l": self.level}, self.unknown)
+    return files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskManifest:
+@record
+class TaskManifest(Record):
     """What a task attempt persists so that the job can publish it. A value, as ``Pending`` is."""
 
-    job_id: str
-    job_attempt: int = 0
-    task_id: str
-    attempt_id: str  # that was committed
-    attempt_directory: str  # URI of what it wrote in
-    files: tuple[FileEntry, ...] = ()  # no two have the same destination; empty for a task that wrote nothing
-    directories: tuple[DirectoryEntry, ...] = ()
+    extra_data: Mapping[str, str] = member(Fields.text_map, default_factory=dict)
+    """Whatever its writer wants to keep."""
+    job_id: str = member(Fields.text)
+    job_attempt: int = member(_NUMBER, default=0, key="jobAttemptNumber")
+    task_id: str = member(Fields.text, key="taskID")
+    attempt_id: str = member(Fields.text, key="taskAttemptID")  # that was committed
+    attempt_directory: str = member(Fields.text, key="taskAttemptDir")  # URI of what it wrote in
+    files: tuple[FileEntry, ...] = member(_files, default=(), required=True)
+    """No two have the same destination; empty for a task that wrote nothing."""
+    directories: tuple[DirectoryEntry, ...] = member(each(DirectoryEntry), default=())
     """Those below the destination that the files need, parents before children."""
-    statistics: Statistics = field(default_factory=Statistics)  # what the task counted
-    extra_data: Mapping[str, str] = field(default_factory=dict)  # whatever its writer wants to keep
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    statistics: Statistics = member(Statistics.at, default_factory=Statistics, key="iostatistics")
+    """What the task counted."""
 
     def __post_init__(self) -> None:
-        if (twice := _written_twice(self.files)) is not None:
+        if (twice := first_twice(file.destination for file in self.files)) is not None:
             raise UsageError(
                 f"Destination {self.files[twice[1]].destination!a} is written to by more than one file of "
                 f"task {self.task_id}; keep one of them"
@@ -130,59 +127,17 @@ class TaskManifest:
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     @classmethod
-    def from_fields(cls, fields: Fields) -> TaskManifest:
-        """Read the JSON object. A manifest without ``type`` or ``version`` is accepted, as by Hadoop."""
+    def check(cls, fields: Fields) -> None:
+        """Raise FormatError for another format. One without ``type`` or ``version`` passes, as in Hadoop."""
         if fields.has("type") and (found := fields.text("type")) != TASK_MANIFEST_TYPE:
             raise fields.error("type", f"Wrong type: {shown(found)}")
         fields.version(TASK_MANIFEST_VERSION)
-        files = tuple(FileEntry.from_fields(child) for child in fields.objects("files"))
-        if (twice := _written_twice(files)) is not None:
-            first, second = twice
-            raise fields.error(
-                f"files[{second}].d",
-                f"Destination {files[second].destination!a} is written to by more than one file, by "
-                f"files[{first}] too",
-            )
-        directories = fields.optional_objects("directories")
-        return cls(
-            job_id=fields.text("jobId"),
-            job_attempt=fields.integer("jobAttemptNumber", minimum=0),
-            task_id=fields.text("taskID"),
-            attempt_id=fields.text("taskAttemptID"),
-            attempt_directory=fields.text("taskAttemptDir"),
-            files=files,
-            directories=tuple(DirectoryEntry.from_fields(child) for child in directories),
-            statistics=Statistics.from_fields(fields.child("iostatistics")),
-            extra_data=fields.text_map("extraData"),
-            unknown=fields.rest(),
-        )
 
     def to_bytes(self) -> bytes:
         """The whole file, fields in the order in which Hadoop emits them."""
-        document: dict[str, object] = {
-            "extraData": self.extra_data,
-            "type": TASK_MANIFEST_TYPE,
-            "version": TASK_MANIFEST_VERSION,
-            "jobId": self.job_id,
-            "jobAttemptNumber": self.job_attempt,
-            "taskID": self.task_id,
-            "taskAttemptID": self.attempt_id,
-            "taskAttemptDir": self.attempt_directory,
-            "files": [file.to_document() for file in self.files],
-            "directories": [directory.to_document() for directory in self.directories],
-            "iostatistics": self.statistics.to_document(),
-        }
-        raw = render_indented(with_unknown(document, self.unknown))
+        known = Record.to_document(self)
+        head = {"extraData": known.pop("extraData"), "type": TASK_MANIFEST_TYPE}
+        raw = render_indented({**head, "version": TASK_MANIFEST_VERSION, **known})
         what = f"the manifest of {len(self.files):,} files of task {self.task_id}"
         advice = "write fewer or larger files in each task"
         return within(raw, TASK_MANIFEST_SIZE_LIMIT, what, advice)
-
-
-def _written_twice(files: tuple[FileEntry, ...]) -> tuple[int, int] | None:
-    """The places of the first two files with one destination."""
-    places: dict[str, int] = {}
-    for place, file in enumerate(files):
-        first = places.setdefault(file.destination, place)
-        if first != place:
-            return first, place
-    return None

@@ -23,7 +23,7 @@ from magicfs.hadoop.job import HadoopJob, context_begun, marker_of
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
-from magicfs.protocol.magic import MAGIC, PENDING
+from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.other_datasets import layout_of
 from magicfs.protocol.paths import Location
 from magicfs.report import ForeignJob
@@ -97,8 +97,7 @@ async def _examined(
     keys = [one.key for one in work]
     fates = await fates_of_sets(engine, layout, keys, there)
     files = TaskOutput()
-    pending = [key for key in keys if key.endswith(PENDING)]
-    await read_pending(engine, pending, engine.store.bucket, ("",), files)
+    await read_pending(engine, keys, engine.store.bucket, ("",), files)
     ids = {one.upload_id for one in [*files.pendings, *await _in_sets(engine, layout, keys)]}
     seen = ForeignJob("magic", uploads=len(ids & there.ids), problem=problem)
     modified = max(one.modified or 0.0 for one in work)

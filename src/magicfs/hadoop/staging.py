@@ -15,8 +15,7 @@ from typing import Any, Final
 from fsspec.core import url_to_fs
 
 from magicfs.committers.registry import StagingOptions
-from magicfs.committers.staging.cluster import ClusterSets
-from magicfs.committers.staging.cluster_files import ClusterFiles, ClusterLayout
+from magicfs.committers.staging.cluster import ClusterFiles, ClusterLayout, ClusterSets
 from magicfs.datasets.connection import was_published
 from magicfs.datasets.finders import Cluster
 from magicfs.engine import Engine

@@ -46,7 +46,6 @@ class _Handler(FSSpecHandler):  # type: ignore[misc]  # published without types
         self._open.clear()
 
     def open_output_stream(self, path: str, metadata: Any) -> Any:  # noqa: ARG002 - as pyarrow calls it
-        """A file to write."""
         entry = shared_with_threads(_Entry(self.fs.open(path, mode="wb"), self._open))
         stream = pa.BufferedOutputStream(pa.PythonFile(entry, mode="w"), _BUFFER_BYTES)
         self._open[entry] = stream
@@ -62,7 +61,6 @@ class _Entry:
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no more."""
         return self._file is None or self._file.closed
 
     def write(self, data: Any) -> int:
@@ -76,7 +74,6 @@ class _Entry:
         return 0 if self._file is None else int(self._file.tell())
 
     def flush(self) -> None:
-        """Pass on."""
         if self._file is not None:
             self._file.flush()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
@@ -79,8 +79,8 @@ def check_hadoop(spec: JobSpec) -> None:
     """Raise UsageError for what a job commit by the Hadoop that the job names would lose."""
     if spec.hadoop is None:
         return
-    for name, why in _reasons(spec).items():
-        if why:
+    for name, is_asked, why in _reasons(spec.options):
+        if is_asked:
             instead = "use tracking='store', or leave hadoop out" if name == "tracking" else ""
             raise UsageError(f"{_begin(spec)}{why}; {instead or f'leave {name} or hadoop out'}")
 
@@ -109,25 +109,17 @@ def _begin(spec: JobSpec) -> str:
     return f"hadoop={spec.hadoop!r} lets a JVM of Hadoop commit the job, and "
 
 
-def _reasons(spec: JobSpec) -> dict[str, str]:
-    """By argument what a JVM's job commit would not do; empty where the job does not ask for it."""
-    return {
-        "tracking": "it cannot see uploads that are recorded only in a task's memory (tracking='memory')"
-        if spec.options.tracking == "memory"
-        else "",
-        "small_files": "it supports only uploads, not bodies of small files"
-        if spec.options.small_files
-        else "",
-        "mode": f"it replaces nothing, so mode={spec.options.mode!r} would leave the old files"
-        if spec.options.mode.startswith("overwrite")
-        else "",
-        "run_id": "it does not record run_id, so the same run would be published twice"
-        if spec.options.run_id is not None
-        else "",
-        "extra_destinations": "its job abort discards only uploads below the destination"
-        if spec.options.places.extra
-        else "",
-    }
+def _reasons(asked: JobOptions) -> Iterator[tuple[str, bool, str]]:
+    """Arguments, whether the job asks for them, and what a JVM's job commit would not do."""
+    in_memory = "it cannot see uploads that are recorded only in a task's memory (tracking='memory')"
+    yield "tracking", asked.tracking == "memory", in_memory
+    yield "small_files", bool(asked.small_files), "it supports only uploads, not bodies of small files"
+    replaces = f"it replaces nothing, so mode={asked.mode!r} would leave the old files"
+    yield "mode", asked.mode.startswith("overwrite"), replaces
+    twice = "it does not record run_id, so the same run would be published twice"
+    yield "run_id", asked.run_id is not None, twice
+    elsewhere = "its job abort discards only uploads below the destination"
+    yield "extra_destinations", bool(asked.places.extra), elsewhere
 
 
 RUN_ID_MAX: Final = 1024
@@ -416,8 +408,7 @@ def given_options(given: Mapping[str, object] | None, committer: str) -> _Given:
             raise _no_option(name, committer, {*GIVEN, *OWN, *rest})
         if value is not None:
             found[0][name] = value
-    if asked:
-        _check_values(asked)
+    _check_values(asked)
     check_choice("audit_failure", own["audit_failure"], get_args(OnFailure))
     options = kind(**{name: value for name, value in rest.items() if value is not None})
     committer_info(committer, options)

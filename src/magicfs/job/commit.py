@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from magicfs.committers.registry import committer_info, committers
@@ -36,7 +35,6 @@ from magicfs.transaction.extension import EXTENSIONS
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    from magicfs.committers.base import Committer
     from magicfs.formats.audit import OnFailure
     from magicfs.transaction.record import IsCurrentDriver
 
@@ -285,48 +283,6 @@ NOT_PICKLED = frozenset(
 """What a ``Job`` leaves to the process that made it."""
 
 
-@dataclass(frozen=True)
-class _Order:
-    """What to commit, and how."""
-
-    spec: JobSpec
-    found: JobSetup
-    commits: list[TaskCommit] | None
-    tasks: int | None
-    is_current_driver: IsCurrentDriver | None
-    meter: Meter | None
-    warnings: Callable[[], tuple[str, ...]]
-
-    async def run(self, committer: Committer) -> JobReport:
-        spec, meter = self.spec, self.meter
-        if (before := self.found.published) is not None:
-            await committer.abort_job((), self.found.driver)
-            return JobReport.before(before, spec.location.url, spec.options.committer, spec.options.mode)
-        try:
-            report = await committer.commit_job(
-                self.commits, self.found.driver, self.tasks, is_current_driver=self.is_current_driver
-            )
-        except CommitUnfinished as error:
-            error.report = self._told(error.report)
-            raise
-        except MagicError as error:
-            if meter is not None and (trouble := meter.trouble):
-                error.add_note(trouble)
-            raise
-        return self._told(report)
-
-    def _told(self, report: JobReport) -> JobReport:
-        spec, meter = self.spec, self.meter
-        troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
-        figures = () if report.published_before else _figures(self.commits)
-        warnings = (*report.warnings, *troubles, *self.warnings())
-        full = replace(report, warnings=warnings, task_figures=figures)
-        asked = {"run": spec.options.run_id, "mode": spec.options.mode}
-        done = {name: getattr(full, name) for name in ("rows", "files", "bytes", "seconds")}
-        watchers.happened("published", url=spec.location.url, job=spec.job, **asked, **done)
-        return full
-
-
 def commit_call(
     spec: JobSpec,
     found: JobSetup,
@@ -336,23 +292,50 @@ def commit_call(
     progress: ProgressCallback | None,
     is_current_driver: IsCurrentDriver | None,
     warnings: Callable[[], tuple[str, ...]],
-    audit: tuple[tuple[GivenRule, ...], OnFailure] = ((), "quarantine"),
+    audit: tuple[tuple[GivenRule, ...], OnFailure],
 ) -> Call[JobReport]:
     """The call that commits a job. ``warnings`` are asked for once it is published."""
     from magicfs.committers.driven import DrivenCommitter
 
     meter = Meter(progress, commits) if progress is not None else None
     committer = spec.make_committer(meter)
+    asked = spec.options
     if audit[0]:
-        check_footers(True, spec.options.committer)
+        check_footers(True, asked.committer)
         check_known(audit[0], spec.file_checks)
         assert isinstance(committer, DrivenCommitter)
         committer.given = (registered.load(EXTENSIONS, _AUDIT)(*audit),)
-    order = _Order(spec, found, commits, tasks, is_current_driver, meter, warnings)
+
+    async def run() -> JobReport:
+        if (before := found.published) is not None:
+            await committer.abort_job((), found.driver)
+            return JobReport.before(before, spec.location.url, asked.committer, asked.mode)
+        try:
+            report = await committer.commit_job(
+                commits, found.driver, tasks, is_current_driver=is_current_driver
+            )
+        except CommitUnfinished as error:
+            error.report = told(error.report)
+            raise
+        except MagicError as error:
+            if meter is not None and (trouble := meter.trouble):
+                error.add_note(trouble)
+            raise
+        return told(report)
+
+    def told(report: JobReport) -> JobReport:
+        troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
+        figures = () if report.published_before else _figures(commits)
+        full = replace(report, warnings=(*report.warnings, *troubles, *warnings()), task_figures=figures)
+        done = {name: getattr(full, name) for name in ("rows", "files", "bytes", "seconds")}
+        job = {"url": spec.location.url, "job": spec.job, "run": asked.run_id, "mode": asked.mode}
+        watchers.happened("published", **job, **done)
+        return full
+
     # Only a job object has a commit point, before which nothing is visible.
     return Call(
         spec.loop,
-        partial(order.run, committer),
+        run,
         whole=not isinstance(committer, DrivenCommitter),
         waiting=f"job {spec.job} can no longer be stopped, waiting for it to finish; interrupt again to stop "
         "waiting",

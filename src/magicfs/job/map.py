@@ -7,14 +7,16 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, Future
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, cast
+from weakref import WeakKeyDictionary
 
 from magicfs.errors import CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.commit import NoBar
-from magicfs.job.pools import Pools, Submits
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
 from magicfs.protocol import ids
@@ -22,7 +24,68 @@ from magicfs.protocol.ids import TaskId
 from magicfs.runtime.interrupt import result_of, run_on
 from magicfs.runtime.twins import awaitable
 
-__all__ = ["Maps", "run_tasks"]
+__all__ = ["Maps", "Pools", "Submits", "run_tasks"]
+
+
+class Submits(Protocol):
+    """What runs calls elsewhere: a process pool, a client of Dask, and whatever else has ``submit``."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Run a call; what is returned has ``result()`` and ``cancel()``, as a ``Future`` has."""
+
+
+class Pools:
+    """An executor of the caller, or executors that this makes and shuts down.
+
+    Args:
+        executor: One, which stays the caller's; or what makes one.
+    """
+
+    def __init__(self, executor: Submits | Callable[[], Submits]) -> None:
+        self._make = None if hasattr(executor, "submit") else executor
+        self._current = None if self._make is not None else cast("Submits", executor)
+        self._made_by: WeakKeyDictionary[Future[Any], Submits] = WeakKeyDictionary()
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ends.__exit__(kind, error, trace)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run a call on the executor that is in use."""
+        if self._make is None:
+            assert self._current is not None
+            future: Future[Any] = self._current.submit(function, *arguments)
+            return future
+        executor = self._current or self._made(self._make)
+        try:
+            future = executor.submit(function, *arguments)
+        except BrokenExecutor:  # by another call, which has not been looked at yet
+            executor = self._made(self._make)
+            future = executor.submit(function, *arguments)
+        self._made_by[future] = executor
+        return future
+
+    def _made(self, make: Callable[[], Submits]) -> Submits:
+        made = make()
+        # One that holds processes or connections is a context manager.
+        self._current = self._ends.enter_context(cast("Any", made)) if hasattr(made, "__exit__") else made
+        return self._current
+
+    def replace_broken(self, future: Future[Any]) -> bool:
+        """Whether a call may be made again after its executor broke: on a new one, if this may make one.
+
+        All calls of one that is broken come here; the first has it replaced.
+        """
+        if self._make is None:
+            return False
+        if self._made_by.get(future) is self._current:
+            self._current = None
+        return True
 
 
 class _Job(Protocol):
@@ -105,7 +168,7 @@ def run_tasks(
     *,
     executor: Submits | Callable[[], Submits],
     retries: int,
-    bar: NoBar | None = None,
+    bar: NoBar,
 ) -> list[TaskCommit]:
     """Run every task, each failed one again in a new attempt, and return the winners' commits, by task.
 
@@ -130,12 +193,10 @@ def run_tasks(
             # The last argument is there for executors that take equal calls for one, as Dask's does: they
             # would answer the second attempt with the first one's error.
             future = pools.submit(run, Task(spec, name), function, secrets.token_hex(6))
-            if bar is not None:
-                future.add_done_callback(partial(_show, bar))
+            future.add_done_callback(partial(_show, bar))
             return future
 
-        if bar is not None:
-            bar.tasks_total = len(names)
+        bar.tasks_total = len(names)
 
         waiting: deque[tuple[TaskId, _Future, int]] = deque()
         try:

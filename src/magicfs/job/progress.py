@@ -54,7 +54,6 @@ class Meter(_SafeCallback):
         self._bytes = 0
 
     def __call__(self, event: Event) -> None:
-        """Count a step, and report it."""
         if not isinstance(event.step, Complete | Rename) or event.outcome is not Outcome.DONE:
             return
         self._files += 1
@@ -73,7 +72,6 @@ class UploadMeter(_SafeCallback):
         self._bytes = 0
 
     def __call__(self, event: Event) -> None:
-        """Count a part, and report it."""
         part = event.step
         if isinstance(part, SentPart):
             self._files += part.last

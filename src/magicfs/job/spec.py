@@ -128,7 +128,7 @@ def keys_of(
                 "their work or manifests"
             )
         for other in (location.key, *keys):
-            if _overlap(place.key, other):
+            if paths.overlap(place.key, other):
                 raise UsageError(
                     f"extra destination {url!r} overlaps {location.bucket}/{other}; name only directories "
                     "that are not inside each other or the destination"
@@ -150,10 +150,6 @@ def place_in(url: str, location: Location, extra: Sequence[str]) -> tuple[int, s
                 return number, paths.relative_to(place.key, one)
     known = ", ".join(f"{location.scheme}://{location.bucket}/{one}" for one in extra) or "none"
     raise UsageError(f"{url!r} is not in an extra destination of the job; it was set up with {known}")
-
-
-def _overlap(first: str, second: str) -> bool:
-    return first == second or paths.is_under(first, second) or paths.is_under(second, first)
 
 
 def choose_committer(
@@ -253,12 +249,10 @@ class JobSpec:
 
     @property
     def work_layout(self) -> WorkLayout:
-        """Where the job's tasks keep their work."""
         return WorkLayout(self.location.key, self.job, self.attempt, self.options.hadoop.layout)
 
     @property
     def context(self) -> JobContext:
-        """The facts that the committer works from."""
         return JobContext(
             url=self.location.url,
             layout=self.work_layout,
@@ -363,7 +357,6 @@ class JobSpec:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop on which the store works."""
         return resolve.loop_of(self.wrapped())
 
     def store(self) -> Store:

@@ -6,7 +6,7 @@
     DEST/_magicfs/<job>.json     a manifest: names the job published before it
 
 A job is published for readers of manifests when the pointer is moved to it: they see exactly the old files
-before, and exactly the new ones after. ``magicfs.manifests.view`` says what they see.
+before, and exactly the new ones after. ``View`` says what they see.
 
 Where the store does not honour If-Match, pointer and manifests are numbered (``magicfs.stores.register``).
 """
@@ -17,9 +17,9 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 from uuid import uuid4
 
@@ -32,10 +32,9 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.gate import Place, admit
-from magicfs.formats.manifest import Manifest
+from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.formats.pointer import Pointer
 from magicfs.manifests.parts import with_files
-from magicfs.manifests.view import ADOPT, COMPACT, View, view_of
 from magicfs.protocol import ids, paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.stores.conditions import Conditions
@@ -405,3 +404,68 @@ def pointer_of(store: Store, destination: str, entry: Entry) -> Pointer:
     """What the object of a pointer says. Raises FormatError if it is malformed or inconsistent."""
     path = f"{store.bucket}/{entry.key}"
     return admit("pointer", Pointer.from_bytes(path, entry.body), Place(path, store.bucket, destination))
+
+
+ADOPT: Final = "adopt"
+"""The mode in manifests of files that are older than the chain."""
+
+COMPACT: Final = "compact"
+"""The mode in manifests that sum older ones up; their job ids begin with it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a reader of the chain sees.
+
+    Walking back from the pointer, a reader takes every file that it meets, except that
+
+    * ``hides="all"`` hides the job that ``replaced`` names, and all before it. Jobs that joined the chain
+      after the replacing job had looked, and before it joined itself, stay visible. Files older than the
+      chain are hidden.
+    * ``hides="keys"`` hides the keys in ``deleted`` from all older manifests.
+    * of two files with one key the newer counts.
+    * ``mode="compact"`` is a compaction manifest: it lists what the chain right below it shows, and hides all
+      of that. A reader takes its files and stops. A reader skips it only if a newer job replaced files older
+      than one of the jobs in it; then it reads the manifests below one by one.
+    """
+
+    head: Manifest
+    files: Mapping[str, ManifestFile]
+    """Every file by its key, relative to the destination, the newest job's first."""
+    older_files: bool  # whether there may be files beside these that no manifest knows
+
+    @property
+    def newest_job(self) -> str:
+        """The job that was published last; a sum of older manifests is none."""
+        head = self.head
+        return head.previous if head.mode == COMPACT and head.previous is not None else head.job_id
+
+
+async def view_of(manifests: AsyncIterable[Manifest]) -> View | None:
+    """What a chain shows, given the newest manifest first; those that it hides are not asked for.
+
+    Raises FormatError if the chain is broken.
+    """
+    head: Manifest | None = None
+    files: dict[str, ManifestFile] = {}
+    hidden: set[str] = set()
+    ends: set[str] = set()
+    settled = older_files = False
+    async for manifest in manifests:
+        if manifest.job_id in ends:
+            break
+        head = head or manifest
+        is_sum = manifest.mode == COMPACT
+        if is_sum and ends:
+            continue
+        for file in manifest.files:
+            if file.key not in hidden:
+                files.setdefault(file.key, file)
+        settled = settled or (manifest.hides == "all" and not is_sum) or manifest.mode == ADOPT
+        older_files = older_files or (manifest.older_files and not settled)
+        if is_sum:
+            break
+        hidden.update(manifest.deleted)
+        if manifest.replaced is not None:
+            ends.add(manifest.replaced)
+    return None if head is None else View(head, files, older_files)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import ManifestFile
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import drained
-from magicfs.stores.port import ObjectInfo, Store
-from magicfs.stores.version_port import VersionStore
+from magicfs.stores.port import ObjectInfo
+from magicfs.stores.register import found_at
 
-__all__ = ["Comparison", "Named", "compare", "has_version", "is_file"]
+__all__ = ["Comparison", "Named", "compare", "is_file"]
 
 
 class Named(Protocol):
@@ -66,30 +65,16 @@ async def compare(engine: Engine, destination: str, files: Mapping[str, Manifest
             doubtful.append((info.key, file))
     missing = list(left)
 
-    async def look(one: tuple[str, ManifestFile]) -> bool:
+    async def look(one: tuple[str, ManifestFile]) -> None:
         key, file = one
-        try:
-            info = await engine.store.head(key)
-        except ObjectNotFound:
+        info = await found_at(engine.store, key)
+        if info is None:
             missing.append(file.key)
-            return True
-        if not is_file(info, file):
+        elif not is_file(info, file):
             altered.append(file.key)
-        return True
 
     await drained(doubtful, look, engine.concurrency)
     return Comparison(tuple(sorted(missing)), tuple(sorted(altered)), dict(sorted(foreign.items())))
-
-
-async def has_version(store: Store, key: str, version: str) -> bool:
-    """Whether a bucket still has a version of an object."""
-    if not store.capabilities.versions:
-        return False
-    try:
-        await cast("VersionStore", store).versions().head(key, version)
-    except ObjectNotFound:
-        return False
-    return True
 
 
 def is_file(info: ObjectInfo, file: Named) -> bool:

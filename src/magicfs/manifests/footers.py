@@ -70,23 +70,16 @@ async def footers_of_files(
     Files without rows have none. The manifests are asked for until all others have been found.
     """
     found: dict[str, Footer] = {}
-    wanted = {key for key, one in files.items() if one.rows is not None}
+    wanted = {key: _identity(one) for key, one in files.items() if one.rows is not None}
     async for manifest in manifests:
         if not wanted:
             break
-        if manifest.footers is None or not manifest.footers.lists:
+        if manifest.footers is None:
             continue
-        same = {
-            one.key
-            for one in manifest.files
-            if one.key in wanted and _identity(one) == _identity(files[one.key])
-        }
-        if not same:
-            continue
-        held = await footers_of(store, destination, manifest)
-        met = same & held.keys()
-        found |= {key: held[key] for key in met}
-        wanted -= met
+        if same := {one.key for one in manifest.files if wanted.get(one.key) == _identity(one)}:
+            held = await footers_of(store, destination, manifest)
+            found |= {key: held[key] for key in same & held.keys()}
+            wanted = {key: identity for key, identity in wanted.items() if key not in found}
     return found
 
 
@@ -103,7 +96,6 @@ class _Count:
         self.schemas: set[str] = set()
 
     def over(self, files: Iterable[FileOfFooter]) -> Iterator[tuple[str, int, Footer]]:
-        """The files that have a footer."""
         for key, size, footer in files:
             if footer is None:
                 self.without += 1

@@ -122,7 +122,6 @@ def _lying(destination: str, job: str, old: OldObject) -> OldObject:
 
 
 async def _listed(store: Store, destination: str, job: str, lists: Iterable[FilesPart]) -> list[OldObject]:
-    """What the lists of a job name."""
     found: list[OldObject] = []
     parts = read_lists(store, destination, job, lists, size_limit=DELETIONS_SIZE_LIMIT)
     async with aclosing(parts) as read:

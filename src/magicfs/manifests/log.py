@@ -18,7 +18,7 @@ from magicfs.errors import FormatError
 from magicfs.formats.log import Log, LoggedJob, LogPart
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pointer import Pointer
-from magicfs.manifests import chain, log_names
+from magicfs.manifests import chain, log_files
 from magicfs.manifests.chain import COMPACT
 from magicfs.manifests.log_files import AT_ONCE, At, named_twice, read_log, read_part, whose
 from magicfs.runtime.parallel import in_order
@@ -31,13 +31,13 @@ __all__ = [
     "is_published",
     "job_at",
     "job_of_run",
+    "job_of_run_by",
     "logged",
     "newest_first",
     "past_of",
     "publications",
     "read_past",
 ]
-
 
 _T = TypeVar("_T")
 
@@ -74,18 +74,6 @@ async def past_of(store: Store, destination: str, conditions: Conditions, pointe
                 raise
             pointer = again[0]
     return Past(pointer, None)
-
-
-async def job_of_run(
-    store: Store, destination: str, conditions: Conditions, past: Past, run: str
-) -> str | None:
-    """The job that published a run, as far as the log tells.
-
-    Raises FormatError if the log is broken.
-    """
-    return await _steadily(
-        store, destination, conditions, past, lambda log: log_names.job_of_run(store, destination, log, run)
-    )
 
 
 async def _steadily(
@@ -208,7 +196,7 @@ async def is_published(
     if past is None:
         return False
     if await _steadily(
-        store, destination, conditions, past, lambda log: log_names.is_job(store, destination, log, job)
+        store, destination, conditions, past, lambda log: log_files.is_job(store, destination, log, job)
     ):
         return True
     async with aclosing(above(store, destination, conditions, past)) as manifests:
@@ -249,3 +237,39 @@ async def job_at(
             return None, min(moments, default=oldest_ms)
         found = await read_part(store, destination, part)
         jobs, parts = found.jobs, found.parts
+
+
+async def job_of_run(store: Store, destination: str, conditions: Conditions, run_id: str) -> str | None:
+    """The job that published a run; None if none has.
+
+    Raises FormatError if the chain, as far as it is read, or the log is broken.
+    """
+    seen = await chain.read_pointer(store, destination, conditions)
+    return None if seen is None else await job_of_run_by(store, destination, conditions, seen[0], run_id)
+
+
+async def job_of_run_by(
+    store: Store, destination: str, conditions: Conditions, pointer: Pointer, run_id: str
+) -> str | None:
+    """The same, by a pointer that was just read.
+
+    It names the last runs. Of those before the last sum the log tells. Only if it may have forgotten one
+    since, the manifests down to that sum are read.
+    """
+    job = pointer.job_of_run(run_id)
+    forgotten = pointer.may_have_forgotten(run_id)
+    if job is not None or not (forgotten or pointer.log):
+        return job
+    past = await past_of(store, destination, conditions, pointer)
+    if forgotten:
+        async with aclosing(above(store, destination, conditions, past)) as manifests:
+            async for manifest in manifests:
+                if manifest.run_id == run_id:
+                    return manifest.job_id
+    return await _steadily(
+        store,
+        destination,
+        conditions,
+        past,
+        lambda log: log_files.job_of_run(store, destination, log, run_id),
+    )

@@ -12,23 +12,19 @@ directory is no job's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import aclosing
 from typing import Final
 
-from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT
 from magicfs.formats.registration import Registration
-from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
 
-__all__ = ["all_registrations", "path_of", "remove", "shown_by", "write"]
+__all__ = ["all_registrations", "path_of", "remove", "write"]
 
 _DIRECTORY: Final = ".catalogs"
-_WALK_MAX: Final = 1000
 
 
 async def write(store: Store, destination: str, registrations: Iterable[Registration]) -> None:
@@ -45,13 +41,12 @@ async def all_registrations(store: Store, destination: str) -> dict[str, Registr
     keys = [info.key async for info in store.list(_prefix(destination))]
     found: dict[str, Registration] = {}
 
-    async def read(key: str) -> bool:
+    async def read(key: str) -> None:
         try:
             raw = await store.get(key, size_max=REGISTRATION_SIZE_LIMIT + 1)
         except ObjectNotFound:
-            return True  # done meanwhile
+            return  # done meanwhile
         found[key] = Registration.from_bytes(f"{store.bucket}/{key}", raw)
-        return True
 
     await drained(keys, read, 8)
     return {key.removeprefix(_prefix(destination)): found[key] for key in sorted(found)}
@@ -68,30 +63,6 @@ async def remove(store: Store, destination: str, registrations: Sequence[Registr
 def path_of(store: Store, destination: str, name: str) -> str:
     """Where the file of a registration is, as errors and reports show it."""
     return f"{store.bucket}/{_key(destination, name)}"
-
-
-async def shown_by(
-    engine: Engine, destination: str, registrations: Sequence[Registration], newest: str
-) -> list[Registration]:
-    """Those whose jobs a table shows that was brought to a publication: this one, and those below it.
-
-    One that stands below a sum, or very far down, is not met.
-    """
-    left = {one.job_id for one in registrations}
-    met: set[str] = set()
-    if left and not left <= {newest}:
-        below = chain.chain(
-            engine.store, destination, chain.READING, start=newest, hidden="readable", files=False
-        )
-        async with aclosing(below) as manifests:
-            count = 0
-            async for manifest in manifests:
-                met.add(manifest.job_id)
-                count += 1
-                if left <= met or count == _WALK_MAX:
-                    break
-    met.add(newest)
-    return [one for one in registrations if one.job_id in met]
 
 
 def _prefix(destination: str) -> str:

@@ -10,11 +10,8 @@ A job's id never begins with a dot, so the directory is no job's.
 from __future__ import annotations
 
 import re
-import time
 from typing import Final
-from uuid import uuid4
 
-from magicfs.errors import ObjectExists, PreconditionFailed, Unavailable, UsageError
 from magicfs.formats.gate import Place, admit
 from magicfs.formats.tag import Tag
 from magicfs.protocol import paths
@@ -23,103 +20,35 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
 
-__all__ = ["all_tags", "check_name", "read_tag", "remove_tag", "set_tag"]
+__all__ = ["NUMBERED", "TAGS", "can_be_a_name", "read_entry", "read_tag", "register_of"]
 
-_TAGS: Final = ".tags"
+TAGS: Final = ".tags"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-_NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
-_TRIES: Final = 20
+NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
 
 
-def check_name(name: str) -> str:
-    """Raise UsageError for a name that no tag can have."""
-    if not _NAME.fullmatch(name) or _NUMBERED.search(name):
-        raise UsageError(
-            f"{name!r} cannot be the name of a tag; use at most 100 letters, digits, '.', '_' and '-', not "
-            "beginning with '.', nor ending with a dot and five to nine digits"
-        )
-    return name
+def can_be_a_name(name: str) -> bool:
+    """Whether a tag may have a name."""
+    return _NAME.fullmatch(name) is not None and NUMBERED.search(name) is None
 
 
 async def read_tag(store: Store, destination: str, name: str, conditions: Conditions) -> Tag | None:
     """A tag; None if there is none of this name, or none can have it."""
-    if not _NAME.fullmatch(name) or _NUMBERED.search(name):
+    if not can_be_a_name(name):
         return None
-    found = await _read(store, destination, _register(store, destination, name, conditions), name)
+    found = await read_entry(store, destination, register_of(store, destination, name, conditions), name)
     return None if found is None else found[0]
 
 
-async def all_tags(store: Store, destination: str, conditions: Conditions) -> list[Tag]:
-    """All tags, sorted by their names."""
-    prefix = paths.prefix_of(paths.join(destination, MANIFESTS, _TAGS))
-    stems = [info.key.removeprefix(prefix).removesuffix(".json") async for info in store.list(prefix)]
-    names = {_NUMBERED.sub("", stem) for stem in stems}
-    found = [await read_tag(store, destination, name, conditions) for name in sorted(names)]
-    return [one for one in found if one is not None]
+def register_of(store: Store, destination: str, name: str, conditions: Conditions) -> Register:
+    """Where a tag is."""
+    return Register(store, paths.join(destination, MANIFESTS, TAGS, f"{name}.json"), conditions)
 
 
-async def set_tag(
-    store: Store,
-    destination: str,
-    conditions: Conditions,
-    name: str,
-    job: str,
-    *,
-    move: bool,
-    keeps: str = "",
-) -> None:
-    """Let a tag name a job. A second call changes nothing.
-
-    ``keeps``: under which id the pointer names the files that the tag keeps.
-
-    Raises UsageError if it names another job and ``move`` is not given, Unavailable if others moved it all
-    the time.
-    """
-    register = _register(store, destination, name, conditions)
-    for _ in range(_TRIES):
-        found = await _read(store, destination, register, name)
-        if found is not None:
-            same = found[0].job_id == job
-            if same and keeps in ("", found[0].keeps):
-                return
-            if not (same or move):
-                raise UsageError(
-                    f"tag {name!r} already names job {found[0].job_id}; nothing was changed; choose another "
-                    "name, or pass move=True (--move)"
-                )
-        now = int(time.time() * 1000)
-        tag = Tag(name=name, job_id=job, nonce=uuid4().hex, created_ms=now, keeps=keeps)
-        try:
-            if found is None:
-                await register.create(tag.to_bytes())
-            else:
-                await register.swap(found[1], tag.to_bytes())
-        except (ObjectExists, PreconditionFailed):
-            continue
-        return
-    raise Unavailable("tag", f"{store.bucket}/{register.key}", "others changed it each time; call again")
-
-
-async def remove_tag(store: Store, destination: str, conditions: Conditions, name: str) -> bool:
-    """Remove a tag; False if there is none. The publication stays."""
-    register = _register(store, destination, name, conditions)
-    for _ in range(_TRIES):
-        found = await _read(store, destination, register, name)
-        if found is None:
-            return False
-        try:
-            await register.remove(found[1])
-        except PreconditionFailed:
-            continue
-        return True
-    raise Unavailable("untag", f"{store.bucket}/{register.key}", "others changed it each time; call again")
-
-
-def _register(store: Store, destination: str, name: str, conditions: Conditions) -> Register:
-    return Register(store, paths.join(destination, MANIFESTS, _TAGS, f"{name}.json"), conditions)
-
-
-async def _read(store: Store, destination: str, register: Register, name: str) -> tuple[Tag, Entry] | None:
+async def read_entry(
+    store: Store, destination: str, register: Register, name: str
+) -> tuple[Tag, Entry] | None:
+    """A tag, and the version of it that was read; None if there is none."""
     entry = await register.read()
     if entry is None:
         return None

@@ -8,9 +8,10 @@ from os import PathLike
 from typing import Literal, Unpack
 
 from magicfs.catalogs.catch_up import left, remove
+from magicfs.catalogs.recorded import NOTIFICATIONS
 from magicfs.datasets.connection import Destination, Way, open_destination
 from magicfs.errors import UsageError
-from magicfs.formats.registration import NOTIFICATIONS, Registration
+from magicfs.formats.registration import Registration
 from magicfs.notify.notifiers import Notifier, notifiers
 from magicfs.report import Report
 from magicfs.stores import resolve

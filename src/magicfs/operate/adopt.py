@@ -25,8 +25,8 @@ from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain, log
 from magicfs.manifests.chain import ADOPT, READING, View
 from magicfs.manifests.kept import kept_by, kept_of
-from magicfs.manifests.log_names import read_set
-from magicfs.manifests.restore import LostPointer, lost_pointer, point_to, problem_of, restore
+from magicfs.manifests.log_files import read_set
+from magicfs.operate.lost_pointer import LostPointer, lost_pointer, point_to, problem_of, restore
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location

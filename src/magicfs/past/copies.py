@@ -19,8 +19,7 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.filesystem.tracking import described
 from magicfs.filesystem.upload.stream import Taken, Uploaded
-from magicfs.formats.footer import Footer
-from magicfs.formats.footer_texts import once_each
+from magicfs.formats.footer import Footer, once_each
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
@@ -37,9 +36,9 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Part
 from magicfs.stores.version_port import VersionStore
 from magicfs.transaction import output as job_output
+from magicfs.transaction.attempt_output import StoreSets
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.sets import StoreSets
 
 __all__ = ["copied_files", "copy_what_is_gone"]
 

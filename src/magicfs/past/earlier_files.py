@@ -12,8 +12,9 @@ from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import READING
-from magicfs.manifests.comparison import compare, has_version
+from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import places_aside
+from magicfs.past.kept_versions import has_version
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
+from magicfs.formats.log import LoggedJob
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
@@ -28,7 +29,6 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import Choice, Look, look, naming
 from magicfs.transaction.record import JobRecord
-from magicfs.transaction.taken_back import in_effect
 
 __all__ = ["NO_FILES", "Effects", "Files", "log_effects", "of_drop", "of_rollback", "partition_names"]
 
@@ -240,7 +240,7 @@ async def _taken_back(engine: Engine, location: Location, context: JobContext) -
     found = []
     async with (
         aclosing(publications(engine, location)) as jobs,
-        aclosing(in_effect(jobs)) as effective,
+        aclosing(_in_effect(jobs)) as effective,
     ):
         async for one in effective:
             if one.job_id == context.options.rollback.job:
@@ -274,3 +274,12 @@ async def _brought(engine: Engine, location: Location, keys: Iterable[str]) -> t
                 wanted.remove(one.job_id)
                 found.append(as_publication(one))
     return tuple(found)
+
+
+async def _in_effect(jobs: AsyncIterable[LoggedJob]) -> AsyncGenerator[LoggedJob]:
+    """Of publications, the newest first, those that no rollback of everything has taken back."""
+    leads_to: str | None = None
+    async for one in jobs:
+        if leads_to in {None, one.job_id}:
+            leads_to = one.restores if one.mode == "overwrite" else None
+            yield one

@@ -36,11 +36,11 @@ from magicfs.formats.deletions import OldObject
 from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
-from magicfs.manifests.comparison import has_version
 from magicfs.manifests.kept import identity, kept_by
 from magicfs.past import aside, kept_versions
 from magicfs.past.held import Staying, held, remove_lists, rule_of
 from magicfs.past.keeping import TRIES, change_keeping, pause
+from magicfs.past.kept_versions import has_version
 from magicfs.past.retention import Keep
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import CHANGES_FILES

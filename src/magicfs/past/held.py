@@ -29,12 +29,14 @@ from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_options import JobOptions, Rollback
 from magicfs.formats.manifest import KeptFiles, ManifestFile
 from magicfs.formats.pointer import Keeping, Pointer
-from magicfs.manifests import chain, kept, tags
+from magicfs.manifests import chain, kept
 from magicfs.manifests.chain import READING
-from magicfs.manifests.comparison import compare, has_version
+from magicfs.manifests.comparison import compare
 from magicfs.manifests.log import publications
 from magicfs.past.extension import files_gone, restored_files
 from magicfs.past.keeping import change_keeping
+from magicfs.past.kept_versions import has_version
+from magicfs.past.named import all_tags
 from magicfs.past.retention import Keep
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
@@ -97,7 +99,7 @@ async def held(
     """
     if not rules:
         return set()
-    named = await tags.all_tags(engine.store, location.key, READING)
+    named = await all_tags(engine.store, location.key, READING)
     by_tag = {one.keeps for one in named} & rules.keys()
     by_rule = _by_rule(rules, by_tag, keep)
     if not by_rule:

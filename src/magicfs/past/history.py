@@ -16,7 +16,7 @@ from magicfs.errors import UsageError
 from magicfs.formats.log import LoggedJob
 from magicfs.manifests import log
 from magicfs.manifests.chain import READING
-from magicfs.manifests.tags import all_tags
+from magicfs.past.named import all_tags
 from magicfs.protocol.paths import Location
 from magicfs.report import Report, html_table, human_bytes, text_table
 

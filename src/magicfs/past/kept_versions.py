@@ -11,15 +11,16 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import cast
 
 from magicfs.engine import Engine
-from magicfs.errors import PermissionDenied
+from magicfs.errors import ObjectNotFound, PermissionDenied
 from magicfs.formats.deletions import OldObject
 from magicfs.protocol import paths
 from magicfs.protocol.replacement import partitions_of
 from magicfs.runtime.parallel import gathered
+from magicfs.stores.port import Store
 from magicfs.stores.retrying import checked_again
 from magicfs.stores.version_port import VersionStore
 
-__all__ = ["delete", "delete_markers"]
+__all__ = ["delete", "delete_markers", "has_version"]
 
 
 async def delete(engine: Engine, objects: Sequence[OldObject], check: Callable[[], Awaitable[None]]) -> None:
@@ -79,3 +80,14 @@ async def _delete(
             await store.versions().delete(batch)
 
     await gathered(batches, delete, engine.concurrency)
+
+
+async def has_version(store: Store, key: str, version: str) -> bool:
+    """Whether a bucket still has a version of an object."""
+    if not store.capabilities.versions:
+        return False
+    try:
+        await cast("VersionStore", store).versions().head(key, version)
+    except ObjectNotFound:
+        return False
+    return True

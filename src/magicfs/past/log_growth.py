@@ -20,8 +20,17 @@ from magicfs.formats.log import Log, LogFile, LoggedJob, LoggedNames, LoggedPart
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.log import Past, above, logged
-from magicfs.manifests.log_files import AT_ONCE, NAMED_BY, At, file_of_names, key_of, whose
-from magicfs.manifests.log_names import Names, number_of, read_set
+from magicfs.manifests.log_files import (
+    AT_ONCE,
+    NAMED_BY,
+    At,
+    Names,
+    file_of_names,
+    key_of,
+    number_of,
+    read_set,
+    whose,
+)
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import gathered

@@ -12,6 +12,7 @@ from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.manifests import chain, tags
 from magicfs.manifests.chain import READING
+from magicfs.past import named
 from magicfs.past.held import hold, is_kept
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
@@ -31,14 +32,14 @@ def tag(
     **way: Unpack[Way],
 ) -> str:
     """See ``magicfs.Dataset.tag``."""
-    tags.check_name(name)
+    named.check_name(name)
     how = {"name": name, "as_of": as_of, "move": move, "keep": keep}
     return on_destination(set_tag, url, **way, **how)
 
 
 def untag(url: str | PathLike[str], name: str, **way: Unpack[Way]) -> bool:
     """See ``magicfs.Dataset.untag``."""
-    tags.check_name(name)
+    named.check_name(name)
     return on_destination(_remove, url, **way, name=name)
 
 
@@ -67,7 +68,7 @@ async def set_tag(
     store = engine.store
     conditions = await conditions_of(store, paths.join(location.key, MANIFESTS))
     keeps = await _held(engine, location, conditions, name, job, move=move) if keep else ""
-    await tags.set_tag(store, location.key, conditions, name, job, move=move, keeps=keeps)
+    await named.set_tag(store, location.key, conditions, name, job, move=move, keeps=keeps)
     return job
 
 
@@ -90,4 +91,4 @@ async def _held(
 
 async def _remove(engine: Engine, location: Location, *, name: str) -> bool:
     conditions = await conditions_of(engine.store, paths.join(location.key, MANIFESTS))
-    return await tags.remove_tag(engine.store, location.key, conditions, name)
+    return await named.remove_tag(engine.store, location.key, conditions, name)

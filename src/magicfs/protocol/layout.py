@@ -83,7 +83,6 @@ class WorkLayout:
 
     @property
     def job_object_key(self) -> str:
-        """The one object that says what state the job is in."""
         return f"{self.job_directory}/{JOB_OBJECT}"
 
     def is_job_object(self, key: str) -> bool:
@@ -128,7 +127,6 @@ class WorkLayout:
         return replace(self, destination=extra).job_directory + f"/{JOB_LOCATION}"
 
     def set_key(self, attempt: AttemptId) -> str:
-        """The pending set of a committed task attempt."""
         return f"{self.sets_directory}/{attempt}{PENDING_SET}"
 
     def hadoop_set_key(self, task: TaskId) -> str:

@@ -58,7 +58,6 @@ class Dialect:
         return cls() if layout is None else cls(plain=layout == MAGIC, job=layout != MAGIC)
 
     def is_magic(self, element: str) -> bool:
-        """Whether one element of a path is magic."""
         return (self.plain and element == MAGIC) or (self.job and element.startswith(MAGIC_JOB))
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "is_under",
     "is_visible",
     "join",
+    "overlap",
     "parents",
     "parse_path",
     "parse_url",
@@ -156,6 +157,11 @@ def is_under(key: str, directory: str) -> bool:
     """Whether a key lies inside a directory, the directory's own name not counted."""
     prefix = prefix_of(directory)
     return key.startswith(prefix) and len(key) > len(prefix)
+
+
+def overlap(first: str, second: str) -> bool:
+    """Whether two directories are one, or one of them lies in the other."""
+    return first == second or is_under(first, second) or is_under(second, first)
 
 
 def which_holds(key: str, directories: Iterable[str]) -> str | None:

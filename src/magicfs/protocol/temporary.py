@@ -50,7 +50,6 @@ class TemporaryLayout:
 
     @property
     def tasks_directory(self) -> str:
-        """Where task attempts write, each in a directory of its name."""
         return f"{self.attempt_directory()}/tasks"
 
     def task_attempt_directory(self, attempt: AttemptId) -> str:
@@ -59,7 +58,6 @@ class TemporaryLayout:
 
     @property
     def manifests_directory(self) -> str:
-        """Where the manifests of committed task attempts are."""
         return f"{self.attempt_directory()}/manifests"
 
     def manifest_key(self, attempt: AttemptId) -> str:

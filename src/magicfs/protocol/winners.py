@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from magicfs.errors import CommitFailed, ProtocolViolation
 from magicfs.protocol import modes, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
-__all__ = ["Attempt", "KeyCheck", "LateKeyCheck", "StoredSet", "check_attempts", "last_committed"]
+__all__ = ["Attempt", "KeyCheck", "StoredSet", "check_attempts", "last_committed"]
 
 _ARRAYS = 256
 # Few keys have an element that begins so: these alone are looked at more closely.
@@ -69,34 +68,9 @@ def last_committed(sets: Iterable[StoredSet]) -> list[StoredSet]:
     return [latest[task] for task in sorted(latest)]
 
 
-@dataclass(slots=True)
 class KeyCheck:
-    """Checks the destination keys of a job, one by one, in 16 bytes of memory each, and what Python adds."""
-
-    bucket: str
-    destination: str  # the directory that every key must lie under
-    extra: tuple[str, ...] = ()  # or one of these
-    _seen: set[bytes] = field(default_factory=set)
-
-    def add(self, bucket: str, key: str, source: str) -> None:
-        """Check one more key.
-
-        Raises CommitFailed if it lies outside the destination, or another task writes it too. Nothing was
-        published.
-        """
-        if bucket != self.bucket or paths.which_holds(key, (self.destination, *self.extra)) is None:
-            raise _outside(bucket, key, source, self.bucket, (self.destination, *self.extra))
-        if _ODD.search(key) is not None:
-            _refuse_odd(key, source, (self.destination, *self.extra))
-        digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
-        if digest in self._seen:
-            raise _written_twice(key, source)
-        self._seen.add(digest)
-
-
-class LateKeyCheck:
-    """The same for keys that can be drawn again, in 8 bytes of memory each: whether two tasks write one is
-    found in the end.
+    """Checks the destination keys of a job, which can be drawn again, in 8 bytes of memory each: whether two
+    tasks write one is found in the end.
     """
 
     def __init__(self, bucket: str, destination: str, extra: tuple[str, ...] = ()) -> None:

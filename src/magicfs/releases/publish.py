@@ -28,8 +28,8 @@ from magicfs.errors import (
 )
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
-from magicfs.manifests.tags import check_name
 from magicfs.past.keeping import TRIES, pause
+from magicfs.past.named import check_name
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location

@@ -277,7 +277,7 @@ _Result = TypeVar("_Result")
 
 async def drained(
     items: Iterable[_Item] | AsyncIterable[_Item],
-    work: Callable[[_Item], Awaitable[bool]],
+    work: Callable[[_Item], Awaitable[bool | None]],
     concurrency: int | Slots,
 ) -> None:
     """Apply ``work`` to items as they come, at most ``concurrency`` at once, or as many as there are slots.
@@ -286,20 +286,20 @@ async def drained(
     in flight; then raises the first exception, others attached to it as notes. Only a caller that is itself
     cancelled cancels what is in flight, and nothing runs on behind its back.
     """
-    running: set[asyncio.Future[bool]] = set()
+    running: set[asyncio.Future[bool | None]] = set()
     errors: list[BaseException] = []
     source = aiter(items) if isinstance(items, AsyncIterable) else _one_by_one(items)
     slots = asyncio.Semaphore(concurrency) if isinstance(concurrency, int) else concurrency
     stopped = False
 
-    def ended(future: asyncio.Future[bool]) -> None:
+    def ended(future: asyncio.Future[bool | None]) -> None:
         nonlocal stopped
         running.discard(future)
         slots.release()
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if error is not None:
             errors.append(error)
-        stopped = stopped or error is not None or not future.result()
+        stopped = stopped or error is not None or future.result() is False
 
     try:
         while True:
@@ -344,10 +344,9 @@ async def gathered(
     """The same for work that has a result; returns the results in the order of the items."""
     results: dict[int, _Result] = {}
 
-    async def one(numbered: tuple[int, _Item]) -> bool:
+    async def one(numbered: tuple[int, _Item]) -> None:
         number, item = numbered
         results[number] = await work(item)
-        return True
 
     await drained(_numbered(items), one, concurrency)
     return [results[number] for number in range(len(results))]

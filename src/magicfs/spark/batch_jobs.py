@@ -24,7 +24,7 @@ from magicfs.job.job import Job
 from magicfs.job.spec import JobSpec, location_of
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
-from magicfs.manifests.runs import job_of_run_by
+from magicfs.manifests.log import job_of_run_by
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import Wish

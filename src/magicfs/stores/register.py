@@ -36,7 +36,7 @@ from magicfs.runtime.parallel import at_once
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 
-__all__ = ["DIGEST", "KEPT", "Entry", "Register", "is_there"]
+__all__ = ["DIGEST", "KEPT", "Entry", "Register", "found_at", "is_there"]
 
 KEPT: Final = 64
 """How many of the newest numbered versions of a lasting register are kept; the first is kept always."""
@@ -332,13 +332,17 @@ class Register:
         return PreconditionFailed(operation, self._shown(key), "there is another version, or none")
 
 
+async def found_at(store: Store, key: str) -> ObjectInfo | None:
+    """What a HEAD of a key shows; None if there is no object."""
+    try:
+        return await store.head(key)
+    except ObjectNotFound:
+        return None
+
+
 async def is_there(store: Store, key: str) -> bool:
     """Whether there is an object at a key. One HEAD."""
-    try:
-        await store.head(key)
-    except ObjectNotFound:
-        return False
-    return True
+    return await found_at(store, key) is not None
 
 
 def _is_digest_of(info: ObjectInfo, body: bytes | None) -> bool:

@@ -29,16 +29,16 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import Period, kept_for
-from magicfs.protocol.rewriting import Group, groups_of
 from magicfs.report import JobReport, Report
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve
+from magicfs.tables.rewriting import Group, groups_of
 from magicfs.transaction import output as job_output
+from magicfs.transaction.attempt_output import StoreSets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import Choice, naming
-from magicfs.transaction.sets import StoreSets
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -93,7 +93,6 @@ class JobContext:
 
     @property
     def job(self) -> JobId:
-        """The job."""
         return self.layout.job
 
     @property
@@ -113,7 +112,6 @@ class JobContext:
 
     @property
     def is_replacing(self) -> bool:
-        """Whether the mode deletes what is there."""
         return self.options.mode.startswith("overwrite") or self.options.mode in REMOVALS
 
     @property

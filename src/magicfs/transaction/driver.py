@@ -25,7 +25,6 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.job_object import JobObject
-from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.success import SuccessData
 from magicfs.manifests import chain
@@ -35,7 +34,7 @@ from magicfs.report import JobReport, job_report
 from magicfs.runtime.interrupt import held
 from magicfs.runtime.parallel import raise_first
 from magicfs.stores.conditions import Conditions
-from magicfs.transaction import jvm_commit, late_driver, outcome, publish, setup
+from magicfs.transaction import late_driver, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.extension import Extension, Prepared, extensions_of
@@ -84,7 +83,7 @@ async def ended_elsewhere(
     engine: Engine, context: JobContext, record: JobRecord, started: float, expected: Committed | None
 ) -> JobReport:
     """Of a job that another process has ended. Raises CommitDenied if it was not published, or not whole."""
-    success = await jvm_commit.seen(engine, context.layout.destination, context.job)
+    success = await late_driver.seen_of_jvm(engine, context.layout.destination, context.job)
     if success is not None:
         return await adopted_report(engine, context, success, expected, started)
     manifests = await late_driver.manifests_of(engine, context, record)
@@ -111,7 +110,7 @@ async def adopted_report(
     engine: Engine, context: JobContext, success: SuccessData, expected: Committed | None, started: float
 ) -> JobReport:
     """Of a job that a JVM has committed, once it has a manifest."""
-    found = await jvm_commit.adopt(engine, context, success, expected)
+    found = await late_driver.adopt_of_jvm(engine, context, success, expected)
     shown = late_driver.published_by_manifests([found.manifest])
     sizes = [one.size for one in found.manifest.files]
     return _report(
@@ -389,10 +388,8 @@ class JobTransaction:
         """See ``Committer.abort_job``; ``given`` says whether any commits were handed over."""
         record, version = await self._read(self._cleanup)
         if version is None:
-            if given and await self._manifest(self._cleanup, record) is not None:
-                raise outcome.published(self.context)
-            if given and await self._seen_of_jvm() is not None:
-                raise outcome.published_by_jvm(self.context.url, self.context.job)
+            if given:
+                await self._refuse_if_published(record)
             await self._sweep_ended(record, pendings)
             return
         check_driver(self.context, version, driver)
@@ -448,8 +445,13 @@ class JobTransaction:
         swept.problems += await remove_work(self._cleanup, self.context)
         raise_first([*swept.problems, *([swept.unlisted] if swept.unlisted else [])])
 
-    async def _manifest(self, engine: Engine, record: JobRecord) -> Manifest | None:
-        return await chain.read(engine.store, self._destination, self.context.job, record.conditions)
+    async def _refuse_if_published(self, record: JobRecord) -> None:
+        """Raise ProtocolViolation if a job that has ended was published, by us or by a JVM."""
+        store = self._cleanup.store
+        if await chain.read(store, self._destination, self.context.job, record.conditions) is not None:
+            raise outcome.published(self.context)
+        if await self._seen_of_jvm() is not None:
+            raise outcome.published_by_jvm(self.context.url, self.context.job)
 
     async def _seen_of_jvm(self) -> SuccessData | None:
-        return await jvm_commit.seen(self.engine, self._destination, self.context.job)
+        return await late_driver.seen_of_jvm(self.engine, self._destination, self.context.job)

@@ -25,7 +25,7 @@ from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Publication, Put
 from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import at_once, raise_first
-from magicfs.transaction import facts, in_place, outcome, publish, revert
+from magicfs.transaction import facts, outcome, publish, revert
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import Settling, extensions_of, warnings_at_end
 from magicfs.transaction.outcome import JobEnd, JobOutcome
@@ -131,7 +131,7 @@ class Executor:
         except ObjectNotFound as error:
             await self._still_there(version, error)
             raise JobMoved(f"job {self.context.job} was changed by another process meanwhile") from error
-        no_way_back = await in_place.no_way_back(
+        no_way_back = await revert.no_way_back(
             self.cleaner, self.context, version.job, output, dry_run=dry_run
         )
         if no_way_back is not None:
@@ -175,7 +175,7 @@ class Executor:
 
         result = await self._run(output, comes_first, verify=verify)
         if result.ok and last and not job.irreversible:
-            result = await in_place.looked_at(self.engine, self.context, output, last)
+            result = await revert.looked_at(self.engine, self.context, output, last)
         if result.ok and (last or output.bundles):
             if not job.irreversible:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
@@ -219,7 +219,7 @@ class Executor:
                     raise JobMoved(f"job {self.context.job} was changed meanwhile") from undecided.error
             raise outcome.undecided_file(self.context, undecided, output.files, lists) from undecided.error
         first = result.failures[0].error
-        no_way_back = await in_place.no_way_back(self.cleaner, self.context, version.job, output)
+        no_way_back = await revert.no_way_back(self.cleaner, self.context, version.job, output)
         if no_way_back is not None:
             raise outcome.stuck(self.context, no_way_back, first, lists) from first
         self._done.failure, self._done.lists = first, lists

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from magicfs.engine import Engine
@@ -27,9 +28,9 @@ from magicfs.protocol.steps import Complete, Publication
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import RIGHTS_OF
 from magicfs.transaction import output as job_output
+from magicfs.transaction.attempt_output import READ_AHEAD, read_some_ahead
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.sets import READ_AHEAD, read_some_ahead
 
 __all__ = [
     "CHUNK_LENGTH",
@@ -53,6 +54,7 @@ _PARTS_MAX = 400_000
 """Most parts of all files of one chunk: so many with checksums fit into a pending set that can be read."""
 
 _Item = TypeVar("_Item")
+_Written = tuple[Chunk, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,6 @@ class Written:
 
     chunks: tuple[Chunk, ...]
     output: JobOutput  # the files in them
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    chunk: Chunk
-    raw: bytes
 
 
 async def write_output(
@@ -120,12 +116,12 @@ async def copy_success(engine: Engine, context: JobContext, nonce: str) -> OldSu
     try:
         etag = (await store.head(key)).etag
         raw = await store.get(key, size_max=SUCCESS_SIZE_LIMIT)
-        copy = _chunk(context, nonce, "_SUCCESS", raw, 1, len(raw))
+        copy, _ = _chunk(context, nonce, "_SUCCESS", raw, 1, len(raw))
         # A local store looks at the marker once more, for its rights.
-        await store.put(copy.chunk.key, raw, metadata=rights_of(engine, key))
+        await store.put(copy.key, raw, metadata=rights_of(engine, key))
     except ObjectNotFound:
         return None
-    return OldSuccess(copy.chunk.key, copy.chunk.sha256, etag)
+    return OldSuccess(copy.key, copy.sha256, etag)
 
 
 def rights_of(engine: Engine, key: str) -> dict[str, str] | None:
@@ -193,21 +189,21 @@ async def read_success(engine: Engine, context: JobContext, job: JobObject) -> b
     if old is None:
         return None
     chunk = Chunk(old.key, old.sha256, 1, 0)
-    return await _read_one(engine, context, chunk, SUCCESS_SIZE_LIMIT)
+    return _unaltered(engine, context, chunk, await _get(engine, context, chunk, SUCCESS_SIZE_LIMIT + 1))
 
 
 def _chunk(context: JobContext, nonce: str, name: str, raw: bytes, files: int, size: int) -> _Written:
     key = f"{context.layout.facts_directory(nonce)}/{name}"
-    return _Written(Chunk(key, hashlib.sha256(raw).hexdigest(), files, size), raw)
+    return Chunk(key, hashlib.sha256(raw).hexdigest(), files, size), raw
 
 
 async def _write(engine: Engine, written: Iterator[_Written]) -> tuple[Chunk, ...]:
     chunks: list[Chunk] = []
 
-    async def put(one: _Written) -> bool:
-        await engine.store.put(one.chunk.key, one.raw)
-        chunks.append(one.chunk)
-        return True
+    async def put(one: _Written) -> None:
+        chunk, raw = one
+        await engine.store.put(chunk.key, raw)
+        chunks.append(chunk)
 
     await drained(written, put, min(engine.concurrency, READ_AHEAD))
     return tuple(sorted(chunks, key=lambda chunk: chunk.key))
@@ -217,17 +213,10 @@ async def _read(
     engine: Engine, context: JobContext, chunks: Sequence[Chunk], size_limit: int
 ) -> AsyncGenerator[tuple[Chunk, bytes]]:
     """The chunks in their order, each checked; a few are read ahead."""
-
-    async def get(chunk: Chunk, size_max: int) -> bytes:
-        return await _get(engine, context, chunk, size_max)
-
+    get = partial(_get, engine, context)
     async with aclosing(read_some_ahead(engine, chunks, get, size_limit)) as read:
         async for chunk, raw in read:
             yield chunk, _unaltered(engine, context, chunk, raw)
-
-
-async def _read_one(engine: Engine, context: JobContext, chunk: Chunk, size_limit: int) -> bytes:
-    return _unaltered(engine, context, chunk, await _get(engine, context, chunk, size_limit + 1))
 
 
 async def _get(engine: Engine, context: JobContext, chunk: Chunk, size_max: int) -> bytes:

@@ -44,7 +44,7 @@ from magicfs.protocol.replacement import Replacement
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions, remembered
 from magicfs.stores.port import Store
-from magicfs.stores.register import Register
+from magicfs.stores.register import Register, is_there
 from magicfs.transaction.context import FoundJob, JobContext
 from magicfs.transaction.record import location_at
 
@@ -61,7 +61,7 @@ __all__ = [
     "read_unfinished",
     "refuse_at_setup",
     "unfinished_among",
-    "url_of",
+    "url_at",
 ]
 
 
@@ -74,11 +74,7 @@ async def is_kept_by_magicfs(store: Store, directory: str, key: str) -> bool:
     log = mark.rpartition("/")[0]
     if key.rstrip("/") != log and not paths.is_under(key, log):
         return False
-    try:
-        await store.head(mark)
-    except ObjectNotFound:
-        return False
-    return True
+    return await is_there(store, mark)
 
 
 _SHOWN = 3
@@ -194,12 +190,8 @@ def described(one: OtherJob) -> str:
     return told
 
 
-def url_of(context: JobContext, one: OtherJob) -> str:
-    """The URL of a job's destination, which lies in the bucket of this one's."""
-    return _url(context, one.layout.destination)
-
-
-def _url(context: JobContext, directory: str) -> str:
+def url_at(context: JobContext, directory: str) -> str:
+    """The URL of a directory in the bucket of a job's destination."""
     location = paths.parse_url(context.url)
     return Location(location.scheme, location.bucket, directory).url
 
@@ -219,7 +211,7 @@ class _Look:
         ``ended_too``: a job that has ended since is in the way, for its files may have been listed half.
         """
 
-        async def look(other: Other) -> bool:
+        async def look(other: Other) -> None:
             if other.layout is not None:
                 await self._job_below(other, ended_too=ended_too)
             elif other.kind == "work":
@@ -229,7 +221,6 @@ class _Look:
                 )
             else:
                 self._dataset(other.directory, f"{other.what}, as {other.key} shows")
-            return True
 
         await drained(others, look, self._engine.concurrency)
 
@@ -239,33 +230,25 @@ class _Look:
         one = await (read_unfinished if other.kind == "job" else follow)(self._engine, layout)
         if one is not None:
             self._job(one)
-        elif ended_too and not await self._is_stale(other):
+        # A location that is still there says that its job has ended long ago.
+        elif ended_too and not await is_there(self._engine.store, other.key):
             self.found.jobs.append(f"job {layout.job} at {self._url(other.directory)} has just ended")
-
-    async def _is_stale(self, other: Other) -> bool:
-        """Whether the location of a job is still there, although the job has ended."""
-        try:
-            await self._engine.store.head(other.key)
-        except ObjectNotFound:
-            return False
-        return True
 
     async def among(self, directories: Sequence[str]) -> None:
         """List each directory in which something young lies: whoever has it is in the way."""
 
-        async def look(directory: str) -> bool:
+        async def look(directory: str) -> None:
             names = await self._jobs(directory, whatever=True)
             if f"{paths.prefix_of(directory)}{MANIFESTS}/" in names:
                 self._dataset(directory, "another dataset")
             await self._tables(directory, names)
-            return True
 
         await drained(directories, look, self._engine.concurrency)
 
     async def above(self, parents: Sequence[str], *, manifests: bool) -> None:
         """List each parent. ``manifests``: whether to ask a dataset's manifests for files in the scope."""
 
-        async def look(parent: str) -> bool:
+        async def look(parent: str) -> None:
             try:
                 await self._parent(parent, manifests=manifests)
             except (PermissionDenied, Unsupported) as error:
@@ -273,7 +256,6 @@ class _Look:
                     f"{self._url(parent)} may be another dataset, and these credentials cannot list it: "
                     f"{error}"
                 )
-            return True
 
         await drained(parents, look, self._engine.concurrency)
 
@@ -369,7 +351,7 @@ class _Look:
         self.found.to_recover.append(place)
 
     def _url(self, directory: str) -> str:
-        return _url(self._context, directory)
+        return url_at(self._context, directory)
 
 
 _JOB = "job-"
@@ -445,11 +427,11 @@ async def unfinished_among(
         places += [one async for one in engine.store.list_directories(shared + _JOB)]
     found: list[OtherJob] = []
 
-    async def look(place: str) -> bool:
+    async def look(place: str) -> None:
         magic, _, job = place.removeprefix(prefix).rstrip("/").partition("/")
         layout = layout_of(directory, magic, job)
         if layout is not None and layout.job == but:
-            return True
+            return
         one = None if layout is None else await read_unfinished(engine, layout)
         if one is None and layout is not None and visitors:
             one = await follow(engine, layout)
@@ -457,7 +439,6 @@ async def unfinished_among(
             found.append(one)
         elif gone is not None:
             gone.append(place)
-        return True
 
     await drained(places, look, engine.concurrency)
     return sorted(found, key=lambda one: (one.job.created_ms if one.job else 0, one.job_id))

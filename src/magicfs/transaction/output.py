@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -12,10 +12,9 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.formats.audit import Audit, Said, said_in
 from magicfs.formats.fields import LONG_MAX
-from magicfs.formats.footer import Footer
-from magicfs.formats.footer_texts import footers_in
+from magicfs.formats.footer import Footer, footers_in
 from magicfs.formats.manifest import ManifestFile
-from magicfs.formats.pending import Pending, checksum_in
+from magicfs.formats.pending import CHECKSUM, Pending
 from magicfs.formats.plain_set import extra_data_of, pending_of
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
@@ -24,10 +23,10 @@ from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.steps import Abort, Complete, Publication, Put, Rename
 from magicfs.protocol.temporary import RENAMING
-from magicfs.protocol.winners import Attempt, LateKeyCheck, check_attempts, last_committed
+from magicfs.protocol.winners import Attempt, KeyCheck, check_attempts, last_committed
 from magicfs.transaction import spool
+from magicfs.transaction.attempt_output import StoreSets, TaskSets
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.sets import StoreSets, TaskSets
 from magicfs.transaction.spool import SetFiles, TakenFiles
 from magicfs.transaction.task_manifests import TaskManifests
 
@@ -148,7 +147,7 @@ class JobOutput:
         """The checksum that its task made of each file, in the same order; None where there is none."""
         if not self.with_checksum:
             return repeat(None, self.files)
-        return map(checksum_in, map(extra_data_of, self.texts()))
+        return (extra.get(CHECKSUM) for extra in map(extra_data_of, self.texts()))
 
     def said(self) -> Iterator[Said]:
         """What checks of its content have said of each file in its task, in the same order."""
@@ -160,12 +159,10 @@ class JobOutput:
             yield from steps
 
     def steps_by_set(self, *, if_absent: bool = False) -> Iterator[tuple[str, Sequence[Publication]]]:
-        """The name of every set, and the steps of its files."""
         for number, name in enumerate(self.names):
             yield name, self._taken.steps(number, if_absent=if_absent)
 
     def final_keys(self) -> Iterator[str]:
-        """Where every file will be."""
         return chain.from_iterable(map(self._taken.keys, range(len(self.names))))
 
     def restored_keys(self, destination: str) -> Iterator[str]:
@@ -253,21 +250,19 @@ async def load_commits(
     check_attempts(context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
     chosen = sorted(commits, key=lambda c: c.task_id)
     stored = sets.read_ahead([_set_key(context, sets, c) for c in chosen if c.content is None])
-    read_set = _reading(sets)
-
-    async def found() -> AsyncIterator[tuple[str, bytes, _Read]]:
-        async with aclosing(stored):
-            for commit in chosen:
-                if commit.content is None:
-                    yield *(await anext(stored)), read_set
-                    continue
-                name = f"commit of task {commit.task_id}"
-                try:
-                    yield name, unpack(name, commit.content), spool.read
-                except FormatError as error:
-                    raise _malformed(error) from error
-
-    return await _checked(engine, context, found())
+    taking, read_set = Taking(engine, context), _reading(sets)
+    async with aclosing(stored):
+        for commit in chosen:
+            if commit.content is None:
+                taking.take(*await anext(stored), read_set)
+                continue
+            name = f"commit of task {commit.task_id}"
+            try:
+                raw = unpack(name, commit.content)
+            except FormatError as error:
+                raise _malformed(error) from error
+            taking.take(name, raw)
+    return taking.finish()
 
 
 async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None = None) -> JobOutput:
@@ -312,15 +307,6 @@ def checked(engine: Engine, context: JobContext, sets: Iterable[_Named]) -> JobO
     return taking.finish()
 
 
-async def _checked(
-    engine: Engine, context: JobContext, sets: AsyncIterator[tuple[str, bytes, _Read]]
-) -> JobOutput:
-    taking = Taking(engine, context)
-    async for name, raw, read_set in sets:
-        taking.take(name, raw, read_set)
-    return taking.finish()
-
-
 class Taking:
     """Takes pending sets in, one by one, and checks them."""
 
@@ -357,17 +343,16 @@ class Taking:
         return output
 
 
-def _keys_of(engine: Engine, context: JobContext) -> LateKeyCheck:
-    return LateKeyCheck(engine.store.bucket, context.layout.destination, context.options.places.extra)
+def _keys_of(engine: Engine, context: JobContext) -> KeyCheck:
+    return KeyCheck(engine.store.bucket, context.layout.destination, context.options.places.extra)
 
 
-def _check(name: str, files: SetFiles, context: JobContext, keys: LateKeyCheck) -> None:
-    for job in files.jobs:
-        if job not in {"", context.job}:
-            raise CommitFailed(
-                f"{name} belongs to job {job}, not {context.job}; nothing was published; "
-                "remove it or commit the other job"
-            )
+def _check(name: str, files: SetFiles, context: JobContext, keys: KeyCheck) -> None:
+    if others := files.jobs - {"", context.job}:
+        raise CommitFailed(
+            f"{name} belongs to job {min(others)}, not {context.job}; nothing was published; "
+            "remove it or commit the other job"
+        )
     keys.add(zip(files.buckets, [step.key for step in files.steps], strict=True), name)
     renames, work = context.options.committer in RENAMING, paths.prefix_of(context.temporary.job_directory)
     for step in files.steps:

@@ -21,7 +21,7 @@ from magicfs.formats.job_object import JobObject, SeenPointer
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import Seen, chain, read, read_pointer, view_of
 from magicfs.manifests.comparison import is_file
-from magicfs.manifests.runs import job_of_run_by
+from magicfs.manifests.log import job_of_run_by
 from magicfs.protocol import modes, paths
 from magicfs.protocol.job_state import SHOWS_NOTHING
 from magicfs.protocol.modes import lies_in
@@ -36,6 +36,7 @@ from magicfs.protocol.replacement import (
 from magicfs.protocol.temporary import RENAMING
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions
+from magicfs.stores.register import found_at
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import KEEPS, extensions_of
@@ -57,9 +58,7 @@ __all__ = [
     "older_files_are_there",
     "partitions",
     "planner_of",
-    "refuse_any",
     "refuse_data",
-    "refuse_equal",
     "seen_by",
     "whole",
 ]
@@ -85,31 +84,12 @@ async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str
     """Raise OutputExists if data is there in any of the partitions; None looks at all of the destination."""
     destination = context.layout.destination
 
-    async def look(partition: str) -> bool:
+    async def look(partition: str) -> None:
         async for info in engine.store.list(paths.prefix_of(paths.join(destination, partition))):
             if modes.is_data(info.key, destination):
                 raise _output_exists(context, info.key)
-        return True
 
     await drained([""] if partitions is None else partitions, look, engine.concurrency)
-
-
-def refuse_any(context: JobContext, old: Iterable[OldFile]) -> None:
-    """Raise OutputExists if some listed objects are data."""
-    destination = context.layout.destination
-    there = next((one.key for one in old if modes.is_data(one.key, destination)), None)
-    if there is not None:
-        raise _output_exists(context, there)
-
-
-def refuse_equal(context: JobContext, equal_keys: Sequence[str]) -> None:
-    """Raise OutputExists if names of an appending job are taken."""
-    if equal_keys and not context.renames.overwrites:
-        raise OutputExists(
-            f"{len(equal_keys)} files of job {context.job} have names that are taken, such as "
-            f"{equal_keys[0]}, and mode='append' replaces nothing; nothing was changed; use "
-            "unique_names=True, other names, or mode='overwrite'"
-        )
 
 
 async def older_files_are_there(
@@ -193,10 +173,9 @@ async def partitions(engine: Engine, destination: str, chosen: Sequence[str], fo
     """List partitions beside each other, and take what they hold in by their order."""
     listed: dict[str, list[OldFile]] = {}
 
-    async def look(partition: str) -> bool:
+    async def look(partition: str) -> None:
         objects = engine.store.list(paths.prefix_of(paths.join(destination, partition)))
         listed[partition] = [OldFile(one.key, one.etag, one.size, one.modified) async for one in objects]
-        return True
 
     await drained(chosen, look, engine.concurrency)
     for partition in chosen:
@@ -225,6 +204,11 @@ class Look:
     record: JobRecord
     output: JobOutput
     seen: Seen | None = None
+
+    @property
+    def parts(self) -> tuple[Engine, JobContext, JobRecord, JobOutput]:
+        """All but the pointer."""
+        return self.engine, self.context, self.record, self.output
 
     @property
     def destination(self) -> str:
@@ -272,8 +256,13 @@ class Planner:
         """Of what is announced: take out of what the listing has shown in the scope what is not replaced."""
 
     def refuse(self, plan: Replacement) -> None:
-        """Refuse to publish onto what is there."""
-        refuse_equal(self.look.context, plan.equal_keys)
+        context, taken = self.look.context, plan.equal_keys
+        if taken and not context.renames.overwrites:
+            raise OutputExists(
+                f"{len(taken)} files of job {context.job} have names that are taken, such as "
+                f"{taken[0]}, and mode='append' replaces nothing; nothing was changed; use "
+                "unique_names=True, other names, or mode='overwrite'"
+            )
 
     def _scope(self, *, whole: bool, partitions: Partitions = None) -> Scope:
         destination = self.look.context.layout.destination
@@ -296,7 +285,9 @@ class _Error(Planner):
         return self._scope(whole=partitions is None, partitions=partitions)
 
     def refuse(self, plan: Replacement) -> None:
-        refuse_any(self.look.context, plan.deleted)
+        data = (one.key for one in plan.deleted if modes.is_data(one.key, self.look.destination))
+        if (there := next(data, None)) is not None:
+            raise _output_exists(self.look.context, there)
 
 
 class Overwrite(Planner):
@@ -370,12 +361,8 @@ class OverwritePartitions(Overwrite):
         if manifest is None:
             return {}
         shown = await look.shown()
-        is_outside = partial(_is_outside, self._touched)
-        return {one.key: one for one in manifest.files if shown.get(one.key) == one and is_outside(one.key)}
-
-
-def _is_outside(partitions: tuple[str, ...], key: str) -> bool:
-    return not lies_in(key, partitions)
+        ours = (one for one in manifest.files if shown.get(one.key) == one)
+        return {one.key: one for one in ours if not lies_in(one.key, self._touched)}
 
 
 class _Named(Overwrite):
@@ -410,17 +397,16 @@ class _Named(Overwrite):
         doubtful = plan.take_only(as_old(self._chosen))
         bucket = self.look.engine.store.bucket
 
-        async def look(one: OldFile) -> bool:
-            try:
-                info = await self.look.engine.store.head(one.key)
-            except ObjectNotFound:
-                return True  # it is deleted only if it is the one that was listed
-            if not is_file(info, self._chosen[paths.relative_to(one.key, self.look.destination)]):
+        async def look(one: OldFile) -> None:
+            info = await found_at(self.look.engine.store, one.key)
+            # What is gone needs no look: it is deleted only if it is the one that was listed.
+            if info is not None and not is_file(
+                info, self._chosen[paths.relative_to(one.key, self.look.destination)]
+            ):
                 raise CommitDenied(
                     f"{bucket}/{one.key} was overwritten since it was published; nothing was changed; run "
                     f"magicfs verify {self.look.context.url}, and remove or restore altered files"
                 )
-            return True
 
         await drained(doubtful, look, self.look.engine.concurrency)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from functools import partial
 from json import JSONEncoder
 from typing import Any
 
@@ -22,7 +23,6 @@ from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
-    ObjectNotFound,
     PermissionDenied,
     Unavailable,
     UsageError,
@@ -36,9 +36,9 @@ from magicfs.manifests.chain import read_pointer
 from magicfs.manifests.parts import FILES_IN_MANIFEST
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import JobState
-from magicfs.protocol.replacement import Replacement
 from magicfs.protocol.steps import Publication, Rename
 from magicfs.runtime.parallel import at_once, drained, gathered
+from magicfs.stores.register import found_at
 from magicfs.transaction import facts, planning, visible
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import extensions_of
@@ -49,7 +49,7 @@ from magicfs.transaction.others import (
     described,
     find_unfinished_jobs,
     look_again,
-    url_of,
+    url_at,
 )
 from magicfs.transaction.outcome import undecided
 from magicfs.transaction.output import JobOutput
@@ -127,16 +127,8 @@ def _refuse_if_going(
 
 async def _free(engine: Engine, keys: Sequence[str]) -> list[str]:
     """Those of the keys that hold no object: of the others the store lists no uploads."""
-
-    async def look(key: str) -> str | None:
-        try:
-            await engine.store.head(key)
-        except ObjectNotFound:
-            return key
-        return None
-
-    found = set(await gathered(keys, look, engine.concurrency))
-    return [key for key in keys if key in found]
+    found = await gathered(keys, partial(found_at, engine.store), engine.concurrency)
+    return [key for key, info in zip(keys, found, strict=True) if info is None]
 
 
 async def listed(engine: Engine, context: JobContext) -> tuple[set[str], bool]:
@@ -259,10 +251,10 @@ async def prepare(
         _older_extra(engine, context, record),
         look(engine, context, record, output),
     )
-    await _leave_landed(engine, context, output, plan.replacement)
+    await _leave_landed(plan)
     changes = {**output.figures(), "chunks": chunks, "old_success": old_success, "older_extra": extra}
     if planner.announces:
-        version, plan = await _announced(engine, context, record, version, output, plan, warnings)
+        version, plan = await _announced(version, plan, warnings)
         for one in extensions_of(context.options.needs()):
             changes |= await one.before_commit_point(plan.planner.look) or {}
         return await _pass_commit_point(context, record, version, changes)
@@ -274,23 +266,16 @@ async def prepare(
     return await _pass_commit_point(context, record, version, changes)
 
 
-async def _announced(
-    engine: Engine,
-    context: JobContext,
-    record: JobRecord,
-    version: JobVersion,
-    output: JobOutput,
-    plan: Plan,
-    warnings: list[str],
-) -> tuple[JobVersion, Plan]:
+async def _announced(version: JobVersion, plan: Plan, warnings: list[str]) -> tuple[JobVersion, Plan]:
     """Announce a plan that nobody is in the way of: this one, or that of a later look."""
+    engine, context, record, output = plan.planner.look.parts
     since = version.entry.modified
     for attempt in range(_TRIES):
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             plan = await look(engine, context, record, output)
-            await _leave_landed(engine, context, output, plan.replacement)
-        version, in_the_way = await _announce_and_look(engine, context, record, version, output, plan, since)
+            await _leave_landed(plan)
+        version, in_the_way = await _announce_and_look(version, plan, since)
         if not in_the_way:
             warnings += [*in_the_way.warnings, *plan.warnings()]
             return version, plan
@@ -309,18 +294,13 @@ async def _announced(
 
 
 async def _announce_and_look(
-    engine: Engine,
-    context: JobContext,
-    record: JobRecord,
-    version: JobVersion,
-    output: JobOutput,
-    plan: Plan,
-    since: float | None,
+    version: JobVersion, plan: Plan, since: float | None
 ) -> tuple[JobVersion, InTheWay]:
     """Announce what will be replaced, then look for others; returns who or what is in the way.
 
     ``since``: when this commit began, or earlier, by the store's clock.
     """
+    engine, context, record, output = plan.planner.look.parts
     plan.planner.refuse(plan.replacement)
     nonce, partitions = new_token(), plan.replacement.scope.partitions
     named = [one.key for one in (*plan.deleted, *plan.hidden)] if context.names_replaced else []
@@ -335,7 +315,9 @@ async def _announce_and_look(
     )
     rivals = conflicting(others, context.job, partitions)
     in_the_way.jobs += [described(one) for one in rivals]
-    in_the_way.to_recover += [url_of(context, one) for one in rivals if one.visits is not None]
+    in_the_way.to_recover += [
+        url_at(context, one.layout.destination) for one in rivals if one.visits is not None
+    ]
     if not in_the_way and pointer != plan.pointer:
         in_the_way.jobs.append("another job was published in the meantime")
     return version, in_the_way
@@ -354,9 +336,8 @@ async def _others_and_pointer(
     """Who else is there, and then the pointer: a job that has ended in between has moved it."""
     destination = context.layout.destination
     others = await find_unfinished_jobs(engine, destination, visitors=True, but=context.job)
-    return others, seen_by(
-        await read_pointer(engine.store, destination, record.conditions, expected=expected)
-    )
+    seen = await read_pointer(engine.store, destination, record.conditions, expected=expected)
+    return others, seen_by(seen)
 
 
 async def _pass_commit_point(
@@ -379,24 +360,25 @@ async def _older_extra(engine: Engine, context: JobContext, record: JobRecord) -
     return tuple([key for key in context.options.places.extra if await has_older_files(key)])
 
 
-async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, found: Replacement) -> None:
+async def _leave_landed(plan: Plan) -> None:
     """Take the job's own files out of what is in its way: another driver has completed them and died, or its
     tasks have renamed them.
 
     Each is told by the write id that its upload was opened with, or as a rename is told.
     """
+    engine, context, _, output = plan.planner.look.parts
     if context.is_replacing:
         return
+    found = plan.replacement
     old = found.deleted if context.options.mode == "error" else ()
     taken = {*found.equal_keys, *(one.key for one in old)}
     steps = [step for step in output.steps() if step.key in taken] if taken else []
     landed: set[str] = set()
 
-    async def is_own(step: Publication) -> bool:
+    async def is_own(step: Publication) -> None:
         own = isinstance(step, Rename) and context.renames.at_task_commit and await is_there(engine, step)
         if own or await engine.has_landed(step):
             landed.add(step.key)
-        return True
 
     await drained(steps, is_own, engine.concurrency)
     found.leave(landed)

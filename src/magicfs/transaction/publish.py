@@ -34,6 +34,7 @@ from magicfs.protocol.job_state import CHANGES_FILES, JobState
 from magicfs.protocol.modes import is_hidden_output, is_replaced
 from magicfs.runtime.parallel import at_once, drained
 from magicfs.stores.conditions import Conditions, remove_matching
+from magicfs.stores.register import found_at
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import find_unfinished_jobs
@@ -61,10 +62,8 @@ _LOOKS: Final = 3
 
 async def seen_success(engine: Engine, context: JobContext) -> str | None:
     """The ETag of the ``_SUCCESS`` that is there; None if there is none."""
-    try:
-        return (await engine.store.head(context.layout.success_key)).etag
-    except ObjectNotFound:
-        return None
+    info = await found_at(engine.store, context.layout.success_key)
+    return None if info is None else info.etag
 
 
 async def hide_success(
@@ -297,14 +296,11 @@ async def _look_up(engine: Engine, output: JobOutput, etags: ETags) -> ETags:
     """The ETags of all files; those that are not known are looked at."""
     found = ETags(output.files)
 
-    async def look(one: tuple[int, str]) -> bool:
+    async def look(one: tuple[int, str]) -> None:
         place, key = one
-        try:
-            info = await engine.store.head(key)
-            found.put(place, object_id(info.etag, info.version))
-        except ObjectNotFound:
-            found.put(place, "")  # removed since by somebody; the manifest tells that it was here
-        return True
+        info = await found_at(engine.store, key)
+        # Empty of one that somebody has removed since; the manifest tells that it was here.
+        found.put(place, "" if info is None else object_id(info.etag, info.version))
 
     def unknown() -> Iterator[tuple[int, str]]:
         known = iter(etags) if etags.files else repeat(None)

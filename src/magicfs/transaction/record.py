@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import filterfalse
 from typing import Any, Final, get_args
 
 from magicfs.engine import Engine
@@ -88,9 +89,8 @@ async def put_locations(engine: Engine, context: JobContext) -> None:
     """Write a job's location into all extra destinations. A second call writes the same again."""
     raw = JobLocation(context.job, context.layout.destination).to_bytes()
 
-    async def one(key: str) -> bool:
+    async def one(key: str) -> None:
         await engine.store.put(key, raw)
-        return True
 
     await drained(location_keys(context), one, engine.concurrency)
 
@@ -107,15 +107,14 @@ async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobCo
     """
     theirs, confirmed = context.of(job), set(context.options.places.extra)
 
-    async def look(extra: str) -> bool:
+    async def look(extra: str) -> None:
         there = replace(theirs.layout, destination=extra)
         if await location_at(engine, there) == theirs.layout.destination:
             confirmed.add(extra)
-        return True
 
     named = job.options.places.extra
-    await drained([one for one in named if one not in confirmed], look, engine.concurrency)
-    unconfirmed = next((one for one in named if one not in confirmed), None)
+    await drained([*filterfalse(confirmed.__contains__, named)], look, engine.concurrency)
+    unconfirmed = next(filterfalse(confirmed.__contains__, named), None)
     acts = job.state not in SHOWS_NOTHING and job.state is not JobState.COMPLETED
     if unconfirmed is not None and acts and job.chunks:
         raise FormatError(
@@ -125,7 +124,7 @@ async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobCo
             f"{theirs.layout.job_location_key(unconfirmed)} there; nothing was changed; find out who "
             "wrote the job object, then restore that file, or remove the job by hand",
         )
-    return theirs.with_extra(one for one in named if one in confirmed)
+    return theirs.with_extra(filter(confirmed.__contains__, named))
 
 
 async def location_of(engine: Engine, directory: str, job: JobId) -> str | None:
@@ -183,12 +182,16 @@ class Silence:
         """Whether the record counts as unchanged still."""
         if self._heard is None:
             return False
-        return all(now - then < _HEARD_S for now, then in zip(_moment(), self._heard, strict=True))
+        return all(now - then < _HEARD_S for now, then in zip(self.moment(), self._heard, strict=True))
 
     @staticmethod
     def moment() -> tuple[float, float]:
-        """Now, by a clock that stops and one that goes on while the machine sleeps."""
-        return _moment()
+        """Seconds of the event loop's clock, and of one that goes on while the machine sleeps."""
+        try:
+            awake = asyncio.get_running_loop().time()
+        except RuntimeError:
+            awake = time.monotonic()
+        return awake, time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else awake
 
 
 class JobRecord:
@@ -245,7 +248,7 @@ class JobRecord:
             "state": state,
             "nonce": new_token(),
             "changed_ms": now_ms(),
-            "host": _host(),
+            "host": socket.gethostname(),
             "numbered_versions": self._register.numbers(version.entry),
             **changes,
         }
@@ -347,7 +350,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         partitions=context.partitions,
         created_ms=now_ms(),
         changed_ms=now_ms(),
-        host=_host(),
+        host=socket.gethostname(),
         object_settings=object_settings.of_store(engine.store),
     )
 
@@ -367,19 +370,6 @@ def new_token() -> str:
 def now_ms() -> int:
     """Milliseconds since the epoch."""
     return int(time.time() * 1000)
-
-
-def _moment() -> tuple[float, float]:
-    """Seconds of the event loop's clock, and of one that goes on while the machine sleeps."""
-    try:
-        awake = asyncio.get_running_loop().time()
-    except RuntimeError:
-        awake = time.monotonic()
-    return awake, time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else awake
-
-
-def _host() -> str:
-    return socket.gethostname()
 
 
 def _check_size(job: JobObject) -> None:

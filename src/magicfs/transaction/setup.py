@@ -12,7 +12,6 @@ from magicfs.errors import (
     CommitDenied,
     MagicError,
     ObjectExists,
-    ObjectNotFound,
     OutputExists,
     PermissionDenied,
     StoreError,
@@ -329,9 +328,7 @@ async def _refuse_table(engine: Engine, directory: str, place: str) -> None:
 
 async def _refuse_file(engine: Engine, directory: str) -> None:
     store = engine.store
-    try:
-        await store.head(directory)
-    except ObjectNotFound:
+    if not await is_there(store, directory):
         return
     there = await tree_of(store).look(directory)
     if there is None or there.kind == "directory":  # behind a symbolic link

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from magicfs.filesystem.tracking import write_id_of
-from magicfs.formats.footer_texts import check_carried
+from magicfs.formats.footer import check_carried
 from magicfs.formats.pending import CHECKSUM, Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import PlainFile, PlainSet, read_plain, text_of
@@ -151,35 +151,27 @@ class SetFiles(NamedTuple):
 
 def read(path: str, raw: bytes) -> SetFiles:
     """Read a pending set. Raises FormatError if it is malformed."""
-    plain = read_plain(path, raw)
-    return of_set(PendingSet.from_bytes(path, raw), path) if plain is None else _of_plain(plain, path)
+    if (plain := read_plain(path, raw)) is None:
+        return of_set(PendingSet.from_bytes(path, raw), path)
+    return _set_files(path, plain, plain.texts, list(map(plain_step, plain.commits)))
 
 
 def of_set(one: PendingSet, path: str) -> SetFiles:
     """The files of a set that was read field by field. FormatError if one says too much of itself."""
-    files = one.commits
+    return _set_files(path, one, list(map(text_of, one.commits)), list(map(step_of, one.commits)))
+
+
+def _set_files(
+    path: str, one: PendingSet | PlainSet, texts: Sequence[str], steps: Sequence[Publication]
+) -> SetFiles:
+    files: Sequence[Pending | PlainFile] = one.commits
     return SetFiles(
-        [text_of(file) for file in files],
-        [step_of(file) for file in files],
+        texts,
+        steps,
         [file.created_ms for file in files],
         [file.bucket for file in files],
         {one.job_id, *[file.job_id for file in files]},
         {file.task_id for file in files},
-        sum([check_carried(path, file.extra_data) for file in files]),
-        sum([CHECKSUM in file.extra_data for file in files]),
-        one.statistics,
-    )
-
-
-def _of_plain(one: PlainSet, path: str) -> SetFiles:
-    files = one.files
-    return SetFiles(
-        one.texts,
-        [plain_step(file) for file in files],
-        [file.created_ms for file in files],
-        [file.bucket for file in files],
-        {one.job_id, *[file.job_id for file in files]},
-        {file.attempt for file in files},
         sum([check_carried(path, file.extra_data) for file in files]),
         sum([CHECKSUM in file.extra_data for file in files]),
         one.statistics,
@@ -202,7 +194,6 @@ class TakenFiles:
         self._packed = Spool()
 
     def append(self, texts: Sequence[str], steps: Sequence[Publication]) -> None:
-        """Take the files of one more set in."""
         self._files += len(steps)
         self._characters += sum(map(len, texts))
         if self._files <= FILES_HELD and self._characters <= CHARACTERS_HELD:
@@ -212,13 +203,11 @@ class TakenFiles:
             self._packed.append(pack_steps(steps))
 
     def texts(self, number: int) -> Sequence[str]:
-        """The JSON of the files of a set."""
         if number < len(self._held):
             return self._held[number][0]
         return unpack_texts(self._packed.read(2 * (number - len(self._held))))
 
     def keys(self, number: int) -> Iterable[str]:
-        """Where the files of a set will be."""
         if number < len(self._held):
             return (step.key for step in self._held[number][1])
         return unpack_keys(self._packed.read(2 * (number - len(self._held)) + 1))
@@ -296,7 +285,6 @@ class Spool:
         return len(self._ends) - 1
 
     def append(self, raw: bytes) -> int:
-        """Keep one more; returns its number."""
         self._memory.append(raw)
         self._ends.append(self._ends[-1] + len(raw))
         if self._ends[-1] - self._ends[self._spilled] > self._memory_bytes_max and hasattr(os, "pwrite"):
@@ -304,7 +292,6 @@ class Spool:
         return len(self) - 1
 
     def read(self, number: int) -> bytes:
-        """One of them."""
         if number >= self._spilled:
             return self._memory[number - self._spilled]
         assert self._file is not None

@@ -31,12 +31,17 @@ from magicfs.stores.conditions import is_probe, remove_matching
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction import facts
-from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
+from magicfs.transaction.attempt_output import (
+    TaskOutput,
+    delete_keys,
+    problems_of,
+    read_pending,
+    read_some_ahead,
+)
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, location_keys
-from magicfs.transaction.sets import read_some_ahead
 from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = [
@@ -69,8 +74,7 @@ async def delete_sources(engine: Engine, steps: Iterable[object]) -> list[MagicE
         while keys := tuple(islice(sources, size)):
             yield Delete(keys)
 
-    result = await engine.run(Batch("delete", deletes()), stop_on_failure=False)
-    return [one.error for one in result.failures if isinstance(one.error, MagicError)]
+    return problems_of(await engine.run(Batch("delete", deletes()), stop_on_failure=False))
 
 
 async def delete_obstacles(engine: Engine, keys: Collection[str]) -> None:
@@ -181,10 +185,9 @@ async def keep_manifests(engine: Engine, context: JobContext) -> str | None:
     return None
 
 
-async def _delete(tree: Tree, directory: str) -> bool:
+async def _delete(tree: Tree, directory: str) -> None:
     with suppress(StoreError):  # it is tried again with all that is there
         await tree.delete_tree(directory)
-    return True
 
 
 async def _attempts(tree: Tree, directory: str) -> AsyncIterator[str]:
@@ -211,12 +214,12 @@ async def delete_records(engine: Engine, context: JobContext, output: JobOutput)
         return []
     bucket, ended, problems = engine.store.bucket, list[str](), list[MagicError]()
 
-    async def look(known: Pending) -> bool:
+    async def look(known: Pending) -> None:
         key = (known.filename or "").removeprefix(f"{bucket}/")
         if not key.endswith(PENDING) or not _is_of(
             key.removesuffix(PENDING), context.options.places.own_path or ""
         ):
-            return True
+            return
         try:
             raw = await engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
             if Pending.from_bytes(f"{bucket}/{key}", raw).upload_id == known.upload_id:
@@ -225,7 +228,6 @@ async def delete_records(engine: Engine, context: JobContext, output: JobOutput)
             pass
         except StoreError as error:
             problems.append(error)
-        return True
 
     await drained(output.pendings(), look, engine.concurrency)
     return [*problems, *await delete_keys(engine, sorted(ended))]
@@ -402,7 +404,7 @@ async def _abort(engine: Engine, uploads: set[_Upload], swept: Swept) -> int:
     result = await engine.run(Batch("sweep", steps), stop_on_failure=False)
     settled.update(step.upload_id for step in steps)
     swept.aborted += result.done
-    swept.problems += [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    swept.problems += problems_of(result)
     return result.done
 
 
@@ -414,7 +416,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
     if context.options.places.own_path is not None:
         return set()
     bucket, output = engine.store.bucket, TaskOutput()
-    await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, ("",), output)
+    await read_pending(engine, keys, bucket, ("",), output)
     found = list(output.pendings)
 
     async def get(key: str, size_max: int) -> bytes:

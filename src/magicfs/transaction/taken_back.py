@@ -7,7 +7,7 @@ replaces stays in effect: the run has done its work.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from magicfs.formats.log import LoggedJob
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain, log
 from magicfs.manifests.chain import View
-from magicfs.manifests.runs import job_of_run_by
+from magicfs.manifests.log import job_of_run_by
 from magicfs.protocol.final_names import copied_key
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.modes import lies_in
@@ -24,18 +24,9 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 
-__all__ = ["in_effect", "run_in_effect"]
+__all__ = ["run_in_effect"]
 
 _AT_ONCE = 8
-
-
-async def in_effect(jobs: AsyncIterable[LoggedJob]) -> AsyncGenerator[LoggedJob]:
-    """Of publications, the newest first, those that no rollback of everything has taken back."""
-    leads_to: str | None = None
-    async for one in jobs:
-        if leads_to in {None, one.job_id}:
-            leads_to = one.restores if one.mode == "overwrite" else None
-            yield one
 
 
 async def run_in_effect(store: Store, destination: str, conditions: Conditions, run_id: str) -> str | None:
@@ -82,8 +73,9 @@ async def _is_in_effect(store: Store, destination: str, conditions: Conditions, 
     manifest = await chain.read(store, destination, job, conditions)
     if manifest is None or since[-1].job_id != job:
         return True
-    keys = [one.key for one in manifest.files]
-    if any(_stays(key, job, since) for key in keys) or (not keys and _stays(None, job, since)):
+    # Of a job without files there is only itself.
+    keys: list[str | None] = [one.key for one in manifest.files]
+    if any(_stays(key, job, since) for key in keys or [None]):
         return True
     view = await chain.view(store, destination, conditions)
     shown = view.files if view is not None else {}

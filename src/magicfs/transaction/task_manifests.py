@@ -38,9 +38,9 @@ from magicfs.protocol.modes import is_reserved
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.protocol.winners import StoredSet
 from magicfs.stores.trees.objects import tree_of
+from magicfs.transaction.attempt_output import ATTEMPT, TaskSets, foreign_set, read_some_ahead
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import read_record
-from magicfs.transaction.sets import ATTEMPT, foreign_set, read_some_ahead
 
 __all__ = ["Places", "TaskManifests"]
 
@@ -55,7 +55,6 @@ class Places:
 
     @property
     def destination(self) -> str:
-        """The destination directory."""
         return self.layout.destination
 
     def task_of(self, name: str) -> TaskId | None:
@@ -104,14 +103,15 @@ class Places:
         return key
 
 
-class TaskManifests:
-    """See ``magicfs.transaction.sets.TaskSets`` for the contract. ``obstacles`` are keys that the manifests
-    that were read need as directories, and at which their tasks saw files.
+class TaskManifests(TaskSets):
+    """See ``magicfs.transaction.attempt_output.TaskSets`` for the contract.
+
+    ``obstacles`` are keys that the manifests that were read need as directories, and at which their tasks saw
+    files.
     """
 
     def __init__(self, engine: Engine, context: JobContext) -> None:
-        self._engine = engine
-        self._context = context
+        super().__init__(engine, context)
         self._tree = tree_of(engine.store)
         place = paths.parse_url(context.url)
         self.places: Places = Places(place.scheme, engine.store.bucket, context.temporary)
@@ -178,14 +178,14 @@ class TaskManifests:
             entry = await self._tree.look(key)
             if entry is None or entry.kind != "file":
                 return None
-        manifest = await self._read(key, task)
+        manifest = await self._manifest(key, task)
         if manifest is None:
             return None
         if manifest.attempt_id != attempt:
             raise FormatError(self.where(key), "taskAttemptID", f"is {manifest.attempt_id!a}, not {attempt}")
         return self.commit_of(manifest, key)
 
-    async def _read(self, key: str, task: TaskId) -> TaskManifest | None:
+    async def _manifest(self, key: str, task: TaskId) -> TaskManifest | None:
         try:
             raw = await self._tree.read(key, size_max=TASK_MANIFEST_SIZE_LIMIT + 1)
         except ObjectNotFound:
@@ -199,7 +199,7 @@ class TaskManifests:
 
     async def claimed(self, task: TaskId) -> TaskManifest | None:
         """The manifest of the attempt that commits a task, of whichever job attempt; None if none does."""
-        return await self._read(self._context.temporary.claim_key(task), task)
+        return await self._manifest(self._context.temporary.claim_key(task), task)
 
     async def claim(self, manifest: TaskManifest) -> TaskManifest:
         """Persist the manifest of an attempt, unless another attempt of its task has; returns the one that
@@ -237,7 +237,7 @@ class TaskManifests:
             layout = replace(self._context.temporary, attempt=number)
             found += await self._listed(layout.manifests_directory)
         for one in await self.claims():
-            manifest = await self._read(one.key, one.task)
+            manifest = await self._manifest(one.key, one.task)
             if manifest is not None and manifest.job_attempt < self._context.layout.attempt:
                 found.append(one)
         return found
@@ -254,17 +254,13 @@ class TaskManifests:
         return found
 
     def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
-        async def read(key: str, size_max: int) -> bytes:
-            try:
-                return await self._engine.store.get(key, size_max=size_max)
-            except ObjectNotFound as error:
-                raise CommitFailed(
-                    f"the manifest {self.where(key)} is gone: its attempt was aborted, job "
-                    f"{self._context.job} has ended, or somebody removed it; nothing was published; run the "
-                    "task again"
-                ) from error
+        return read_some_ahead(self._engine, keys, self._read, TASK_MANIFEST_SIZE_LIMIT)
 
-        return read_some_ahead(self._engine, keys, read, TASK_MANIFEST_SIZE_LIMIT)
+    def _gone(self, where: str) -> CommitFailed:
+        return CommitFailed(
+            f"the manifest {where} is gone: its attempt was aborted, job {self._context.job} has ended, or "
+            "somebody removed it; nothing was published; run the task again"
+        )
 
     def parsed(self, name: str, raw: bytes) -> PendingSet:
         return self.set_of(name, TaskManifest.from_bytes(name, raw))
@@ -298,16 +294,10 @@ class TaskManifests:
             length=entry.size,
         )
 
-    def where(self, key: str) -> str:
-        return f"{self._engine.store.bucket}/{key}"
-
     def key_of(self, commit: TaskCommit) -> str | None:
         key, job = commit.set_key, self._context.temporary.job_directory
         named = key is not None and paths.is_under(key, job) and key.endswith(TASK_MANIFEST_SUFFIX)
         return key if named else None
-
-    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: ARG002
-        return stored.key
 
     # -- errors ----------------------------------------------------------------------------------------
 

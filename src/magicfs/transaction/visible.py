@@ -33,6 +33,7 @@ from magicfs.protocol.steps import Batch, Publication, Put, Rename
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
+from magicfs.stores.register import found_at
 from magicfs.stores.tree_port import Entry, Tree
 from magicfs.stores.trees.objects import tree_of
 from magicfs.transaction.context import JobContext
@@ -104,15 +105,11 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput)
     """Raise CommitFailed if bundles of a job are gone, or too short; nothing was published. One HEAD each."""
     gone: list[str] = []
 
-    async def look(bundle: tuple[str, int]) -> bool:
+    async def look(bundle: tuple[str, int]) -> None:
         key, size = bundle
-        try:
-            there = (await engine.store.head(key)).size >= size
-        except ObjectNotFound:
-            there = False
-        if not there:
+        info = await found_at(engine.store, key)
+        if info is None or info.size < size:
             gone.append(f"{engine.store.bucket}/{key}")
-        return True
 
     await drained(output.bundles.items(), look, engine.concurrency)
     if gone:
@@ -195,11 +192,8 @@ class _Copying(_Moving):
 
     async def _found(self, step: Rename) -> str | None:
         """The ETag of what lies at the key, if it can be the file."""
-        try:
-            info = await self._engine.store.head(step.key)
-        except ObjectNotFound:
-            return None
-        return info.etag if info.size == step.length else None
+        info = await found_at(self._engine.store, step.key)
+        return info.etag if info is not None and info.size == step.length else None
 
 
 _AT_ONCE: Final = 1000
@@ -222,7 +216,6 @@ class Pace:
         return _AT_ONCE if not self.per_second else min(_AT_ONCE, max(1, self.per_second // 10))
 
     async def wait(self, many: int) -> None:
-        """Wait until so many may begin."""
         if not self.per_second:
             return
         now = asyncio.get_running_loop().time()
@@ -306,13 +299,12 @@ class _Renaming(_Moving):
         absent = await self._absent(group)
         there: dict[int, Entry | None] = {}
 
-        async def look(one: tuple[int, Rename]) -> bool:
+        async def look(one: tuple[int, Rename]) -> None:
             number, step = one
             try:
                 there[number] = await self._tree.look(step.key)
             except StoreError as error:
                 self._failed(step, _outcome(error), error)
-            return True
 
         looked = [one for one in group if _parent(one[1]) not in absent]
         await drained(looked, look, self._engine.concurrency)
@@ -333,11 +325,10 @@ class _Renaming(_Moving):
         """Directories that are not there, of those that several files go to: none of these is looked at."""
         parents, absent = Counter(_parent(step) for _, step in group), set[str]()
 
-        async def look(parent: str) -> bool:
+        async def look(parent: str) -> None:
             with suppress(StoreError):  # each of its files is looked at, and told of
                 if await self._tree.look(parent) is None:
                     absent.add(parent)
-            return True
 
         several = [one for one, files in parents.items() if one and files > 1]
         await drained(several, look, self._engine.concurrency)

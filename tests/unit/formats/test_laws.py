@@ -37,11 +37,10 @@ from magicfs.formats.deletions import (
 )
 from magicfs.formats.document import member
 from magicfs.formats.fields import LONG_MAX
-from magicfs.formats.footer import FOOTERS_FORMAT, Field, FileFooters, Footer, Schema, Values
+from magicfs.formats.footer import Field, FileFooters, Footer, Schema, Values
 from magicfs.formats.hadoop_uri import encode
-from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
+from magicfs.formats.job_location import JobLocation
 from magicfs.formats.job_object import (
-    JOB_FORMAT,
     Chunk,
     JobObject,
     OldSuccess,
@@ -51,9 +50,6 @@ from magicfs.formats.job_options import Audits, Collected, Hadoop, JobOptions, K
 from magicfs.formats.kinds import KINDS, detect, load
 from magicfs.formats.log import (
     LEVEL_MAX,
-    LOG_FORMAT,
-    LOG_NAMES_FORMAT,
-    LOG_PART_FORMAT,
     Log,
     LogFile,
     LoggedJob,
@@ -63,8 +59,6 @@ from magicfs.formats.log import (
     LogPart,
 )
 from magicfs.formats.manifest import (
-    MANIFEST_FILES_FORMAT,
-    MANIFEST_FORMAT,
     FilesPart,
     Footers,
     KeptFiles,
@@ -75,15 +69,14 @@ from magicfs.formats.manifest import (
 from magicfs.formats.pending import Body, EtagFormat, Pending, Source, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import (
-    POINTER_FORMAT,
     Keeping,
     Pointer,
 )
-from magicfs.formats.registration import REGISTRATION_FORMAT, Registration
+from magicfs.formats.registration import Registration
 from magicfs.formats.rows import MOMENT_MAX_MS
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData, manifest_success
-from magicfs.formats.tag import TAG_FORMAT, Tag
+from magicfs.formats.tag import Tag
 from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.job_state import JobState
@@ -763,7 +756,7 @@ SUCCESS = Format(
 )
 PUBLISHED = Format(
     kind="manifest",
-    own=MANIFEST_FORMAT,
+    own=Manifest.FORMAT,
     golden="magicfs_manifest_1.json",
     value=MANIFEST,
     read=Manifest.from_bytes,
@@ -790,7 +783,7 @@ PUBLISHED = Format(
 )
 TAG_FORM = Format(
     kind="tag",
-    own=TAG_FORMAT,
+    own=Tag.FORMAT,
     golden="magicfs_tag_1.json",
     value=TAG,
     read=Tag.from_bytes,
@@ -804,7 +797,7 @@ TAG_FORM = Format(
 
 STATE = Format(
     kind="job",
-    own=JOB_FORMAT,
+    own=JobObject.FORMAT,
     golden="magicfs_job_1.json",
     value=JOB,
     read=JobObject.from_bytes,
@@ -975,7 +968,7 @@ FORMATS = [
     ),
     Format(
         kind="footers",
-        own=FOOTERS_FORMAT,
+        own=FileFooters.FORMAT,
         golden="magicfs_footers_1.json",
         value=FOOTERS,
         read=FileFooters.from_bytes,
@@ -1003,7 +996,7 @@ FORMATS = [
     ),
     Format(
         kind="manifest files",
-        own=MANIFEST_FILES_FORMAT,
+        own=ManifestFiles.FORMAT,
         golden="magicfs_manifest-files_1.json",
         value=MANIFEST_FILES,
         read=ManifestFiles.from_bytes,
@@ -1021,7 +1014,7 @@ FORMATS = [
     ),
     Format(
         kind="pointer",
-        own=POINTER_FORMAT,
+        own=Pointer.FORMAT,
         golden="magicfs_pointer_1.json",
         value=POINTER,
         read=Pointer.from_bytes,
@@ -1048,7 +1041,7 @@ FORMATS = [
     ),
     Format(
         kind="pointer",
-        own=POINTER_FORMAT,
+        own=Pointer.FORMAT,
         golden="magicfs_pointer_1_keeping.json",
         value=KEEPING_POINTER,
         read=Pointer.from_bytes,
@@ -1061,7 +1054,7 @@ FORMATS = [
     ),
     Format(
         kind="pointer",
-        own=POINTER_FORMAT,
+        own=Pointer.FORMAT,
         golden="magicfs_pointer_1_lists.json",
         value=POINTER_OF_LISTS,
         read=Pointer.from_bytes,
@@ -1085,7 +1078,7 @@ FORMATS = [
     ),
     Format(
         kind="pointer",
-        own=POINTER_FORMAT,
+        own=Pointer.FORMAT,
         golden="magicfs_pointer_1_log.json",
         value=LOGGED_POINTER,
         read=Pointer.from_bytes,
@@ -1097,7 +1090,7 @@ FORMATS = [
     ),
     Format(
         kind="log",
-        own=LOG_FORMAT,
+        own=Log.FORMAT,
         golden="magicfs_log_1.json",
         value=LOG,
         read=Log.from_bytes,
@@ -1131,7 +1124,7 @@ FORMATS = [
     ),
     Format(
         kind="log part",
-        own=LOG_PART_FORMAT,
+        own=LoggedPart.FORMAT,
         golden="magicfs_log-part_1.json",
         value=LOG_PART,
         read=LoggedPart.from_bytes,
@@ -1144,7 +1137,7 @@ FORMATS = [
     ),
     Format(
         kind="log part",
-        own=LOG_PART_FORMAT,
+        own=LoggedPart.FORMAT,
         golden="magicfs_log-part_1_of_parts.json",
         value=LOG_PART_OF_PARTS,
         read=LoggedPart.from_bytes,
@@ -1161,7 +1154,7 @@ FORMATS = [
     ),
     Format(
         kind="log names",
-        own=LOG_NAMES_FORMAT,
+        own=LoggedNames.FORMAT,
         golden="magicfs_log-names_1.json",
         value=LOG_NAMES,
         read=LoggedNames.from_bytes,
@@ -1181,7 +1174,7 @@ FORMATS = [
     ),
     Format(
         kind="registration",
-        own=REGISTRATION_FORMAT,
+        own=Registration.FORMAT,
         golden="magicfs_registration_1.json",
         value=REGISTRATION,
         read=Registration.from_bytes,
@@ -1318,7 +1311,7 @@ FORMATS = [
     ),
     Format(
         kind="job location",
-        own=JOB_LOCATION_FORMAT,
+        own=JobLocation.FORMAT,
         golden="magicfs_job-location_1.json",
         value=JOB_LOCATION,
         read=JobLocation.from_bytes,
@@ -1327,7 +1320,6 @@ FORMATS = [
         required=("format", "jobId"),
         refused={"jobId": _NO_JOB},
         text="destination",
-        forgets=True,
     ),
     Format(
         kind=None,

@@ -225,7 +225,6 @@ def in_the_way(key: str, wanted: str, there: str = "file") -> CommitFailed:
 
 
 def _refuse_file_and_directory(output: JobOutput) -> None:
-    """Raise CommitFailed if a file has the name of a directory that another needs."""
     parents: set[str] = set()
     for key in output.final_keys():
         parent = key.rpartition("/")[0]

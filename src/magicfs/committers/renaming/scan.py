@@ -85,7 +85,6 @@ class Found:
     depth: int = 0
 
     def manifest(self, context: JobContext, attempt: AttemptId, counters: Counters | None) -> TaskManifest:
-        """All of it, as the task's manifest."""
         return TaskManifest(
             job_id=context.job,
             job_attempt=context.layout.attempt,

@@ -3,21 +3,21 @@
 The algorithm is Hadoop's ``FileOutputCommitter``, version 1, which its staging committers wrap: a task commit
 writes its set and renames a copy of it to the committed task, so of several attempts the last one that
 committed counts (HADOOP-17258). The attempt's own set stays until the job has ended, so that a commit that an
-engine accepted leads to that very attempt, whoever came later. ``cluster_files`` has the layout.
+engine accepted leads to that very attempt, whoever came later. ``ClusterLayout`` has the places.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from secrets import token_hex
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fsspec.core import url_to_fs
 
 from magicfs.committers.registry import StagingOptions
-from magicfs.committers.staging.cluster_files import ClusterFiles, ClusterLayout
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, MagicError, StoreError, UsageError
 from magicfs.formats.pending import Pending
@@ -30,10 +30,124 @@ from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import StoredSet
 from magicfs.runtime.parallel import drained
 from magicfs.transaction import attempt_output
+from magicfs.transaction.attempt_output import Kept, TaskSets, foreign_set
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.sets import Kept, foreign_set, read_some_ahead
 
-__all__ = ["ClusterSets"]
+__all__ = ["ClusterFiles", "ClusterLayout", "ClusterSets"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLayout:
+    """The paths of one job below ``cluster_directory``.
+
+    ::
+
+        <user>/<job>/staging-uploads/_temporary/<N>/_temporary/<attempt>/<task>.pendingset   an attempt's set
+        <user>/<job>/staging-uploads/_temporary/<N>/_temporary/<attempt>/<task>              a copy of it
+        <user>/<job>/staging-uploads/_temporary/<N>/<task>                                   a committed task
+
+    That is the layout of Hadoop's staging committers, which wrap its ``FileOutputCommitter``; only the
+    attempt's own set is not there, for its copy is all that they write.
+    """
+
+    user: str
+    job: str
+
+    @property
+    def job_directory(self) -> str:
+        """Everything that the job writes there lies under here."""
+        return f"{self.user}/{self.job}"
+
+    @property
+    def uploads_directory(self) -> str:
+        """Hadoop's ``Paths.getStagingUploadsParentDirectory``."""
+        return f"{self.job_directory}/staging-uploads"
+
+    @property
+    def attempts_directory(self) -> str:
+        """What holds the directories of all job attempts."""
+        return f"{self.uploads_directory}/{TEMPORARY}"
+
+    def attempt_directory(self, number: int | str) -> str:
+        """A job attempt's directory (``FileOutputCommitter.getJobAttemptPath``)."""
+        return f"{self.attempts_directory}/{number}"
+
+    def work(self, number: int | str) -> str:
+        """What holds the directories of a job attempt's task attempts."""
+        return f"{self.attempt_directory(number)}/{TEMPORARY}"
+
+    def committed(self, number: int, task: TaskId) -> str:
+        """A committed task (``FileOutputCommitter.getCommittedTaskPath``)."""
+        return f"{self.attempt_directory(number)}/{task}"
+
+    def work_directory(self, number: int, attempt: AttemptId) -> str:
+        """What one attempt writes (``FileOutputCommitter.getTaskAttemptPath``)."""
+        return f"{self.work(number)}/{attempt}"
+
+    def own_set(self, number: int, attempt: AttemptId, task: TaskId) -> str:
+        """An attempt's set, which no other attempt replaces."""
+        return f"{self.work_directory(number, attempt)}/{task}{PENDING_SET}"
+
+    def copy(self, number: int, attempt: AttemptId, task: TaskId) -> str:
+        """What an attempt renames to the committed task."""
+        return f"{self.work_directory(number, attempt)}/{task}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFiles:
+    """Files below a directory of any fsspec filesystem; every error is the filesystem's own."""
+
+    fs: Any
+    directory: str  # as the filesystem takes it
+
+    def at(self, name: str) -> str:
+        """A name as the filesystem takes it."""
+        return f"{self.directory.rstrip('/')}/{name}"
+
+    def is_there(self, name: str) -> bool:
+        """Whether a file or directory is there; fsspec's own ``exists`` takes every error for a no."""
+        try:
+            self.fs.info(self.at(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def read(self, name: str, size_max: int = PENDINGSET_SIZE_LIMIT + 1) -> bytes:
+        """The content of a set, at most so many bytes."""
+        raw: bytes = self.fs.cat_file(self.at(name), start=0, end=size_max)
+        return raw
+
+    def write(self, name: str, raw: bytes) -> None:
+        """Write a file, in a directory that is there."""
+        self.fs.pipe_file(self.at(name), raw)
+
+    def move(self, name: str, to: str) -> None:
+        """Rename a file."""
+        self.fs.mv(self.at(name), self.at(to))
+
+    def names(self, directory: str) -> list[str]:
+        """The names in a directory, which need not be there."""
+        self.fs.invalidate_cache()
+        try:
+            listed = self.fs.ls(self.at(directory), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(str(path).rstrip("/").rpartition("/")[2] for path in listed)
+
+    def remove_empty(self, *directories: str) -> None:
+        """Remove directories, each if it is there; the first that is not empty stays, and all after it."""
+        for directory in directories:
+            if self.names(directory):
+                return  # not for rmdir to tell: pyarrow's filesystems delete what is in it, too
+            if self.is_there(directory):
+                self.fs.rmdir(self.at(directory))
+
+    def remove(self, directory: str) -> None:
+        """Remove a directory with all that is in it; one that is not there counts as removed."""
+        self.fs.invalidate_cache()
+        with suppress(FileNotFoundError):
+            self.fs.rm(self.at(directory), recursive=True)
+
 
 _T = TypeVar("_T")
 _HINT = (
@@ -41,15 +155,14 @@ _HINT = (
 )
 
 
-class ClusterSets:
-    """See ``magicfs.transaction.sets.TaskSets`` for the contract.
+class ClusterSets(TaskSets):
+    """See ``magicfs.transaction.attempt_output.TaskSets`` for the contract.
 
     The filesystem is used in threads, for most of fsspec's have no coroutines.
     """
 
     def __init__(self, engine: Engine, context: JobContext, options: StagingOptions) -> None:
-        self._engine = engine
-        self._context = context
+        super().__init__(engine, context)
         self._options = options
         self._number = context.layout.attempt
         self.layout: ClusterLayout = ClusterLayout(options.cluster_user, context.job)
@@ -124,8 +237,7 @@ class ClusterSets:
         await self._rename(task, attempt, stored)
         if stored != raw:
             pending_set = PendingSet.from_bytes(self.where(own), stored)
-        commit = TaskCommit.of(context.job, task, attempt, pending_set, own, context.options.inline_limit)
-        return Kept(commit, pending_set)
+        return Kept(self._commit_of(task, attempt, pending_set, own), pending_set)
 
     async def _rename(self, task: TaskId, attempt: AttemptId, stored: bytes) -> None:
         """Rename an attempt's copy to the committed task: the moment of the task commit."""
@@ -165,10 +277,7 @@ class ClusterSets:
         raw = await self._asked("get", own, lambda place: place.read(own) if place.is_there(own) else None)
         if raw is None:
             return None
-        stored = PendingSet.from_bytes(self.where(own), raw)
-        return TaskCommit.of(
-            self._context.job, task, attempt, stored, own, self._context.options.inline_limit
-        )
+        return self._commit_of(task, attempt, PendingSet.from_bytes(self.where(own), raw), own)
 
     # -- all tasks -------------------------------------------------------------------------------------
 
@@ -195,22 +304,19 @@ class ClusterSets:
                 raise foreign_set(self._context, self.where(key), error) from error
         return found
 
-    def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
-        return read_some_ahead(self._engine, keys, self._read, PENDINGSET_SIZE_LIMIT)
-
     async def _read(self, key: str, size_max: int = PENDINGSET_SIZE_LIMIT + 1) -> bytes:
         try:
             return await self._asked("get", key, lambda place: place.read(key, size_max))
         except StoreError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
-            raise CommitFailed(
-                f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
-                "somebody removed its directory; nothing was published; run the job again"
-            ) from error
+            raise self._gone(self.where(key)) from error
 
-    def parsed(self, name: str, raw: bytes) -> PendingSet:
-        return PendingSet.from_bytes(name, raw)
+    def _gone(self, where: str) -> CommitFailed:
+        return CommitFailed(
+            f"the pending set {where} is gone: job {self._context.job} has ended, or somebody removed its "
+            "directory; nothing was published; run the job again"
+        )
 
     def where(self, key: str) -> str:
         return f"{str(self._options.cluster_directory).rstrip('/')}/{key}"
@@ -238,7 +344,7 @@ class ClusterSets:
                         keys += [f"{work}/{attempt}/{name}" for name in place.names(f"{work}/{attempt}")]
             return [key for key in keys if key.endswith(PENDING_SET)]
 
-        async def one(key: str) -> bool:
+        async def one(key: str) -> None:
             with suppress(CommitFailed, FormatError):
                 stored = PendingSet.from_bytes(key, await self._read(key))
                 found.extend(
@@ -248,7 +354,6 @@ class ClusterSets:
                     and each.bucket == bucket
                     and paths.which_holds(each.destination_key, destinations) is not None
                 )
-            return True
 
         await drained(await self._asked("list", layout.job_directory, find), one, self._engine.concurrency)
         return found

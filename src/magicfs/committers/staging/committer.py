@@ -34,11 +34,11 @@ from magicfs.protocol.steps import Abort
 from magicfs.report import JobReport
 from magicfs.runtime.interrupt import hold
 from magicfs.runtime.parallel import raise_first
-from magicfs.transaction import attempt_output, sets
+from magicfs.transaction import attempt_output
+from magicfs.transaction.attempt_output import StoreSets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import refuse_data
-from magicfs.transaction.sets import StoreSets
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
 
@@ -184,7 +184,7 @@ class StagingCommitter(DrivenCommitter):
             await self._discard_after(error, attempt, uploads.opened)
             raise
         hold()  # from here on the set may be there, and count
-        pending_set = sets.merged(self.context, task, attempt, pendings, counters)
+        pending_set = attempt_output.merged(self.context, task, attempt, pendings, counters)
         if left_out := [name for output in found.values() for name in output.left_out]:
             _LOGGER.warning("task %s: %s; the first is %a", task, _left_out(len(left_out)), left_out[0])
             counted = pending_set.statistics + Statistics(counters={LEFT_OUT: len(left_out)})

@@ -43,36 +43,30 @@ class LocalOutput:
     left_out: list[str] = field(default_factory=list)  # hidden files, which no reader wants, by name
 
 
-def read_output(directory: str, others: Collection[str] = (), *, with_hidden: bool = False) -> LocalOutput:
-    """List an attempt's directory, whatever its depth, but for ``others``, which are names in it.
-
-    Without ``with_hidden`` files with hidden names are left out, as by Hadoop's ``StagingCommitter``; the
-    names of directories do not count, for ``HIDDEN_FILE_FILTER`` looks at a file's own name. A symbolic link
-    counts as the file that it leads to, if that lies in the directory, too; other links, directories behind
-    links and special files are problems, for leaving them out would lose data.
-    """
-    root = os.path.realpath(directory)
-    output = LocalOutput()
-    _read(root, others, output, with_hidden=with_hidden)
-    output.files.sort(key=lambda one: one.relative)
-    output.left_out.sort()
-    return output
-
-
 def read_all(
     directory: str, destinations: Sequence[str], *, with_hidden: bool = False
 ) -> dict[str, LocalOutput]:
     """What an attempt's directory holds for each of its job's destinations, the extra ones last."""
     main, *extra = destinations
     places = {one: local_extra(directory, number) for number, one in enumerate(extra)}
-    found = {main: _read_checked(directory, {Path(one).name for one in places.values()}, with_hidden)}
+    found = {main: read_output(directory, {Path(one).name for one in places.values()}, with_hidden)}
     there = {one: place for one, place in places.items() if Path(place).is_dir()}
-    return found | {one: _read_checked(place, (), with_hidden) for one, place in there.items()}
+    return found | {one: read_output(place, (), with_hidden) for one, place in there.items()}
 
 
-def _read_checked(directory: str, others: Collection[str], with_hidden: bool) -> LocalOutput:
-    """As ``read_output``; files that are open, or short because the disk is full, are problems, too."""
-    output = read_output(directory, others, with_hidden=with_hidden)
+def read_output(directory: str, others: Collection[str], with_hidden: bool) -> LocalOutput:
+    """List an attempt's directory, whatever its depth, but for ``others``, which are names in it.
+
+    Without ``with_hidden`` files with hidden names are left out, as by Hadoop's ``StagingCommitter``; the
+    names of directories do not count, for ``HIDDEN_FILE_FILTER`` looks at a file's own name. A symbolic link
+    counts as the file that it leads to, if that lies in the directory, too; other links, directories behind
+    links and special files are problems, for leaving them out would lose data. So are files that are open,
+    or short because the disk is full.
+    """
+    output = LocalOutput()
+    _read(os.path.realpath(directory), others, output, with_hidden=with_hidden)
+    output.files.sort(key=lambda one: one.relative)
+    output.left_out.sort()
     output.problems += [
         f"{name!a} is still open for writing; close every file before the task commits"
         for name in open_for_writing(directory, with_hidden=with_hidden)
