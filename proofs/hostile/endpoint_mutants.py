@@ -42,7 +42,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "only silence is timed",
         (
-            "s3.http.pool",
+            "s3.http.client",
             "elif one.busy_ticks * self._tick_s > one.patience_s + self._deadline_s(one.moved):",
             "elif False:",
         ),

@@ -66,7 +66,7 @@ def _run(words: Sequence[str]) -> int:
     elif arguments.version:
         write_line(f"magicfs {__version__}")
     elif arguments.completion:
-        from magicfs.cli.completion import script
+        from magicfs.cli.parser import script
 
         sys.stdout.write(script(arguments.completion, commands_of()))
     elif arguments.command is None:

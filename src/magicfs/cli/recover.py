@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from magicfs.cli import guests
-from magicfs.cli.cluster import add_cluster, parse_cluster
 from magicfs.cli.printing import (
     print_job_report,
     print_json,
@@ -16,7 +15,7 @@ from magicfs.cli.printing import (
     write_line,
 )
 from magicfs.cli.statuses import Status
-from magicfs.cli.storage import add_destination
+from magicfs.cli.storage import add_cluster, add_destination, parse_cluster
 from magicfs.errors import UsageError
 from magicfs.report import human_bytes
 

@@ -41,7 +41,7 @@ from magicfs.filesystem.job_settings import (
     refuse_if_lost,
     warn_if_ignored,
 )
-from magicfs.filesystem.threads import Coroutines
+from magicfs.filesystem.ordinary import Coroutines
 from magicfs.filesystem.tracking import name_in, settled
 from magicfs.formats.job_options import Hadoop, JobOptions, Tracking
 from magicfs.protocol import paths

@@ -11,7 +11,7 @@ from typing import Any
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import copying, in_hand, local_source, wrapped_files
+from magicfs.filesystem import in_hand, sources, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings, known_jobs
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
@@ -177,7 +177,7 @@ class Writing(Reading):
         if magic is None:
             self._at_once(rpath)
             return
-        source = await asyncio.to_thread(local_source.opened, lpath)
+        source = await asyncio.to_thread(sources.opened, lpath)
         if source is None:
             return
         options = file_options.of_writer(kwargs)
@@ -193,7 +193,7 @@ class Writing(Reading):
         if (held := await self._bytes_in_hand(path1)) is not None:
             if self._delayed(path2) is not None:
                 own = file_options.of_writer(kwargs)
-                kwargs = copying.options_of_copy(self._options_in_hand(path1), own)
+                kwargs = sources.options_of_copy(self._options_in_hand(path1), own)
             await self._pipe_file(path2, held, **kwargs)
             return
         await self._refuse_pending_async(path1, "copy")
@@ -203,10 +203,10 @@ class Writing(Reading):
             self._at_once(path2)
             await self.coroutines._cp_file(source, self._strip_protocol(path2), **kwargs)
             return
-        opened = await copying.open_source(self, source)
+        opened = await sources.open_source(self, source)
         if opened is None:
             return
-        options = copying.options_of_copy(opened.options, file_options.of_writer(kwargs))
+        options = sources.options_of_copy(opened.options, file_options.of_writer(kwargs))
         async with await self._start(magic, options) as file:
             while await file.write_from(opened.read_next):
                 pass

@@ -13,8 +13,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import drained
-from magicfs.stores.port import ObjectInfo, Store
-from magicfs.stores.version_port import VersionStore
+from magicfs.stores.port import ObjectInfo, Store, VersionStore
 
 __all__ = ["Comparison", "Named", "compare", "has_version", "is_file"]
 

@@ -1,13 +1,14 @@
 """What every answer of an endpoint has to keep to, whichever cloud it comes from.
 
 An endpoint, or who stands between, may send anything: bodies without end, documents of something else, and
-text that is meant for a terminal.
+text that is meant for a terminal. Exceptions of a store's client are raised as errors of the port.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -30,9 +31,11 @@ __all__ = [
     "root_of",
     "seconds_of",
     "too_large",
+    "translating",
     "whole",
     "words",
 ]
+
 
 DOCUMENT_BYTES_MAX: Final = 16 * 2**20
 """Most bytes of a document. A page of 1,000 encoded keys of 1,024 bytes has less than 4 MiB."""
@@ -155,3 +158,29 @@ def check_root(body: bytes, *names: str) -> None:
     if found is None or found[1].decode() not in names:
         shown = words(found[1].decode("latin-1")) if found else "nothing of the kind"
         raise Malformed(f"the answer must be a document {names[0]}, and it is {shown}")
+
+
+class translating:  # noqa: N801 - a context manager, made for every request: a generator takes thrice as long
+    """Raise what ``translate`` makes of exceptions within; one that it returns is raised as it is.
+
+    The exception is shown as the cause, unless ``translate`` has given another one.
+    """
+
+    __slots__ = ("_operation", "_path", "_translate")
+
+    def __init__(
+        self, translate: Callable[[Exception, str, str], Exception], operation: str, path: str
+    ) -> None:
+        self._translate = translate
+        self._operation = operation
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not isinstance(error, Exception):
+            return
+        known = self._translate(error, self._operation, self._path)
+        if known is not error:
+            raise known from known.__cause__ or error

@@ -23,7 +23,7 @@ from magicfs.protocol.readback import is_renamed
 from magicfs.protocol.steps import Batch
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions, remove_matching
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction import facts, sweep
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext

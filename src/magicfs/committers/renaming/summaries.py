@@ -13,7 +13,7 @@ from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.protocol import paths
 from magicfs.report import JobReport
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.publish import as_manifest_committer
 from magicfs.transaction.record import now_ms

@@ -19,8 +19,7 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.stores.answer_rules import Malformed, check_plain, check_root, words
-from magicfs.stores.translation import translating
+from magicfs.stores.answer_rules import Malformed, check_plain, check_root, translating, words
 
 __all__ = [
     "NO_CONTAINER",

@@ -34,7 +34,7 @@ _turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = wea
 
 
 class AzureFolders:
-    """See ``magicfs.stores.folder_port.Folders`` for the contract."""
+    """See ``magicfs.stores.tree_port.Folders`` for the contract."""
 
     def __init__(self, requests: AzureRequests) -> None:
         self._requests = requests

@@ -49,7 +49,7 @@ from magicfs.stores.azure.requests import (
 )
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
-from magicfs.stores.trees import folders as folder_tree
+from magicfs.stores.trees import prune
 
 __all__ = ["AzureStore"]
 
@@ -342,7 +342,7 @@ class AzureStore(AzureRequests):
     async def _prune(self, keys: Sequence[str]) -> None:
         """Leave no directories of a job's work where the account has some."""
         if any(MAGIC in key for key in keys) and await (folders := self.folders()).exist():
-            await folder_tree.prune(folders, keys)
+            await prune(folders, keys)
 
     async def _refuse_if_there(self, key: str) -> None:
         try:

@@ -84,7 +84,7 @@ _POLLS_MAX: Final = 1000
 
 
 class GcsFolders:
-    """See ``magicfs.stores.folder_port.Folders`` for the contract.
+    """See ``magicfs.stores.tree_port.Folders`` for the contract.
 
     The ETag of an object is made of its checksum: a move gives it another generation. An object that is
     equal to another in every byte has the same.

@@ -31,16 +31,16 @@ from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import port
 from magicfs.stores.answer_rules import REACH, WHOLE_BYTES_MAX, Malformed, number, seconds_of, whole, words
+from magicfs.stores.checksums import of_bytes
 from magicfs.stores.gcs import batch
 from magicfs.stores.gcs import errors as gcs_errors
 from magicfs.stores.gcs.client import GcsClient
 from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.gcs.folders import GcsFolders, layout_of
-from magicfs.stores.gcs.upkeep import GcsUpkeep
-from magicfs.stores.gcs.uploads import HEADERS, GcsUploads, crc32c_of
+from magicfs.stores.gcs.uploads import HEADERS, GcsUpkeep, GcsUploads
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
-from magicfs.stores.trees import folders as folder_tree
+from magicfs.stores.trees import prune
 
 if TYPE_CHECKING:
     from gcsfs.core import GCSFileSystem
@@ -294,7 +294,7 @@ class GcsStore:
         if any(MAGIC in key for key in keys):
             layout = await layout_of(self._client, self.bucket, operation)
             if layout.is_hierarchical:
-                await folder_tree.prune(self.folders(), keys)
+                await prune(self.folders(), keys)
 
     async def _described(self, operation: str, key: str) -> ObjectInfo:
         fields = f"name,size,generation,timeCreated,metadata,{','.join(DESCRIPTION.values())}"
@@ -375,7 +375,7 @@ def _generation(etag: str) -> str:
 
 def _related(key: str, body: bytes, metadata: Mapping[str, str]) -> tuple[str, bytes]:
     """Content type and body of an insert: what the object bears, and its content."""
-    resource = {"name": key, "metadata": dict(metadata), "crc32c": crc32c_of(body)}
+    resource = {"name": key, "metadata": dict(metadata), "crc32c": of_bytes("CRC32C", body)}
     boundary = f"magicfs-{secrets.token_hex(16)}"
     head = (
         f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps(resource)}\r\n"

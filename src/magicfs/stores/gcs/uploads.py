@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from magicfs.errors import StoreError, Unavailable
 from magicfs.protocol.file_options import METADATA
-from magicfs.stores.answer_rules import Malformed, root_of, seconds_of, words
+from magicfs.stores.answer_rules import Malformed, number, root_of, seconds_of, words
+from magicfs.stores.checksums import of_bytes
 from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.client import GcsClient
 from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.pages import Page
-from magicfs.stores.port import Part, PartBody, UploadInfo
+from magicfs.stores.port import Part, PartBody, Rule, UploadInfo, Written
 
-__all__ = ["HEADERS", "GcsUploads", "crc32c_of"]
+__all__ = ["HEADERS", "GcsUpkeep", "GcsUploads"]
+
 
 HEADERS = {
     "CacheControl": "Cache-Control",
@@ -51,7 +53,7 @@ class GcsUploads:
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         """Send a part with its checksum; the answer's must be the same."""
         content = body.getvalue() if isinstance(body, io.BytesIO) else bytes(body)
-        checksum = f"crc32c={crc32c_of(content)}"
+        checksum = f"crc32c={of_bytes('CRC32C', content)}"
         answer = await self._ask(
             "put_part",
             key,
@@ -132,13 +134,6 @@ class GcsUploads:
         return value
 
 
-def crc32c_of(content: bytes) -> str:
-    """The checksum as Google writes it: big-endian, base64."""
-    import google_crc32c
-
-    return base64.b64encode(google_crc32c.value(content).to_bytes(4, "big")).decode()
-
-
 def _text(element: Any, name: str) -> str:
     text: str = element.findtext(f"{{*}}{name}", "")
     if not text:
@@ -148,3 +143,52 @@ def _text(element: Any, name: str) -> str:
 
 def _seconds(moment: str) -> float:
     return seconds_of(moment) if moment else 0.0
+
+
+_PAGES_MAX: Final = 100
+_ASKED: Final = {"age", "matchesPrefix"}
+
+
+class GcsUpkeep:
+    """See ``magicfs.stores.port.Upkeep`` for the contract."""
+
+    def __init__(self, client: GcsClient, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    async def clock(self) -> float:
+        wanted = {"uploads": "", "max-uploads": "1"}
+        answer = await self._client.ask("clock", self._bucket, "GET", f"/{self._bucket}", params=wanted)
+        with errors.reading("clock", self._bucket):
+            return parsedate_to_datetime(answer.headers.get("Date", "")).timestamp()
+
+    async def written(self, key: str, upload_id: str) -> Written:
+        path, target = f"{self._bucket}/{key}", f"/{self._bucket}/{quote(key, safe='')}"
+        size, last, position = 0, None, ""
+        for _ in range(_PAGES_MAX):
+            wanted = {"uploadId": upload_id, **({"part-number-marker": position} if position else {})}
+            answer = await self._client.ask("written", path, "GET", target, params=wanted)
+            with errors.reading("written", path):
+                root = root_of(answer.content, "ListPartsResult")
+                for part in root.iterfind("{*}Part"):
+                    size += number(part.findtext("{*}Size"), "size")
+                    last = max(last or 0.0, seconds_of(part.findtext("{*}LastModified", "")))
+                if root.findtext("{*}IsTruncated") != "true":
+                    return Written(size, last)
+                before, position = position, root.findtext("{*}NextPartNumberMarker", "")
+                if position in {"", before}:
+                    raise Malformed("a page of the listing repeats an earlier one")
+        raise StoreError("written", path, "its parts have no end")
+
+    async def rules(self) -> tuple[Rule, ...]:
+        target = f"/storage/v1/b/{quote(self._bucket)}"
+        answer = await self._client.ask("rules", self._bucket, "GET", target)
+        answered = errors.document(answer, "rules", self._bucket, "storage#bucket")
+        found = []
+        with errors.reading("rules", self._bucket):
+            for rule in (answered.get("lifecycle") or {}).get("rule", ()):
+                action, asked = rule["action"]["type"], rule["condition"]
+                if action == "AbortIncompleteMultipartUpload" and "age" in asked and not {*asked} - _ASKED:
+                    days = number(str(asked["age"]), "age")
+                    found += [Rule(days, str(one)) for one in asked.get("matchesPrefix") or [""]]
+        return tuple(found)

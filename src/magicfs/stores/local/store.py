@@ -44,11 +44,10 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores.local import errors, files, listing, removal, uploads
+from magicfs.stores.local import errors, files, listing, uploads
 from magicfs.stores.local import parts as local_parts
 from magicfs.stores.local.listing import calls_below
-from magicfs.stores.local.parts import OpenUpload, WrongPartsError
-from magicfs.stores.local.placed import PlacedFile
+from magicfs.stores.local.parts import OpenUpload, PlacedFile, WrongPartsError
 from magicfs.stores.local.tree import LocalTree
 from magicfs.stores.object_settings import PlacedPart
 from magicfs.stores.port import (
@@ -298,7 +297,7 @@ class LocalStore:
         await run("delete", keys[0] if keys else "", self._delete, keys)
 
     def _delete(self, keys: Sequence[str]) -> None:
-        removal.remove_all(self._root, keys, self._place)
+        files.remove_all(self._root, keys, self._place)
 
     async def delete_matching(self, key: str, etag: str) -> None:
         await self._run("delete_matching", key, self._delete_matching, key, etag)
@@ -307,7 +306,7 @@ class LocalStore:
         with contextlib.suppress(ObjectNotFound):
             if self._head("delete_matching", key).etag != etag:
                 raise PreconditionFailed("delete_matching", self._place(key), "another object is there")
-            removal.remove(self._root, key)
+            files.remove(self._root, key)
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]

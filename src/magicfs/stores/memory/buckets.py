@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from magicfs.stores.port import ObjectInfo
-from magicfs.stores.upkeep_port import Rule
-from magicfs.stores.version_port import UNVERSIONED, Version
+from magicfs.stores.port import UNVERSIONED, ObjectInfo, Rule, Version
 
 __all__ = ["Bucket", "Held", "HeldUpload", "Objects", "Versioning"]
 

@@ -27,11 +27,22 @@ from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import checksums, port
 from magicfs.stores.memory.buckets import Bucket, Held, HeldUpload, Versioning
-from magicfs.stores.memory.versions import MemoryVersions
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
-from magicfs.stores.upkeep_port import Rule, Written
+from magicfs.stores.port import (
+    Body,
+    Capabilities,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Rule,
+    Update,
+    UploadInfo,
+    Version,
+    Written,
+)
 
 __all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
+
 
 _numbers = itertools.count(1)
 
@@ -242,10 +253,8 @@ class MemoryStore:
         held = self._object("checksums", key)
         if held.info.etag != etag:
             raise PreconditionFailed("checksums", self.path(key), f"no object of ETag {etag} is there")
-        told = {name: checksums.running(name) for name in self.capabilities.checksums.of_uploads}
-        for one in told.values():
-            one.update(memoryview(held.body))
-        return {name: one.value() for name, one in told.items()}
+        known = self.capabilities.checksums.of_uploads
+        return {name: checksums.of_bytes(name, held.body) for name in known}
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         contents = self.contents("list", prefix)
@@ -345,8 +354,52 @@ class MemoryStore:
         return contents.put(key, Held(info, body))
 
 
+class MemoryVersions:
+    """The versions of one bucket of a ``World``; see ``magicfs.stores.port.Versions``."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def are_kept(self) -> bool:
+        return self._store.contents("versions_kept", "").keeping == "Enabled"
+
+    async def head(self, key: str, version: str) -> ObjectInfo:
+        return self._held("head_version", key, version).info
+
+    async def get_range(self, key: str, version: str, start: int, size: int) -> bytes:
+        return self._held("get_version", key, version).body[start : start + size]
+
+    async def copy_part(
+        self, key: str, upload_id: str, number: int, source: tuple[str, str], start: int, size: int
+    ) -> Part:
+        body = self._held("copy_part", *source).body[start : start + size]
+        return await self._store.put_part(key, upload_id, number, body)
+
+    async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
+        if len(versions) > self._store.capabilities.bulk_delete_max:
+            problem = f"{len(versions)} versions are too many for one request"
+            raise StoreError("delete_versions", self._store.path(versions[0][0]), problem)
+        contents = self._store.contents("delete_versions", versions[0][0] if versions else "")
+        for key, version in versions:
+            contents.forget(key, version)
+
+    async def list(self, prefix: str) -> AsyncIterator[Version]:
+        contents = self._store.contents("list_versions", prefix)
+        for key in sorted({*contents.versions, *contents.objects}):
+            if key.startswith(prefix):
+                for one in contents.shown(key):
+                    yield one
+
+    def _held(self, operation: str, key: str, version: str) -> Held:
+        contents = self._store.contents(operation, key)
+        found = contents.version(key, version) if version else contents.objects.get(key)
+        if found is None:
+            raise ObjectNotFound(operation, self._store.path(key), f"no such version: {version}")
+        return found
+
+
 class MemoryUpkeep:
-    """The upkeep of one bucket; see ``magicfs.stores.upkeep_port.Upkeep`` for the contract."""
+    """The upkeep of one bucket; see ``magicfs.stores.port.Upkeep`` for the contract."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store

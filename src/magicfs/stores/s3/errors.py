@@ -16,10 +16,9 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.stores.answer_rules import REACH, words
+from magicfs.stores.answer_rules import REACH, translating, words
 from magicfs.stores.object_settings import GIVE_CUSTOMER_KEY
 from magicfs.stores.s3.requests.answer import Refused
-from magicfs.stores.translation import translating
 
 __all__ = ["CONFLICT", "check_range", "code_of", "kind_of", "translate", "translated"]
 

@@ -28,7 +28,17 @@ from magicfs.stores import object_settings, port
 from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole, words
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.port import (
+    Body,
+    Capabilities,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Update,
+    UploadInfo,
+    Versions,
+)
 from magicfs.stores.register import is_there
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
@@ -40,7 +50,6 @@ from magicfs.stores.s3.requests.line import Engine, Line, line_to
 from magicfs.stores.s3.requests.own import OwnRequests
 from magicfs.stores.s3.upkeep import S3Upkeep
 from magicfs.stores.s3.versions import S3Versions, described, seconds, version_in
-from magicfs.stores.version_port import Versions
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem

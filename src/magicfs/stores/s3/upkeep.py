@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from magicfs.errors import StoreError
 from magicfs.stores.answer_rules import Malformed, number
+from magicfs.stores.port import Rule, Written
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.copy import Requests
 from magicfs.stores.s3.requests.answer import moment
 from magicfs.stores.s3.versions import seconds
-from magicfs.stores.upkeep_port import Rule, Written
 
 __all__ = ["S3Upkeep"]
 
@@ -20,7 +20,7 @@ _PAGES_MAX: Final = 100
 
 
 class S3Upkeep:
-    """See ``magicfs.stores.upkeep_port.Upkeep`` for the contract."""
+    """See ``magicfs.stores.port.Upkeep`` for the contract."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests

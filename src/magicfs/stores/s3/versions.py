@@ -11,11 +11,10 @@ from magicfs.errors import ObjectNotFound, StoreError, Unavailable, Unsupported
 from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.stores.answer_rules import Malformed, is_moment, words
 from magicfs.stores.pages import Listing, Page, Pages
-from magicfs.stores.port import ObjectInfo, Part
+from magicfs.stores.port import UNVERSIONED, ObjectInfo, Part, Version
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.copy import Requests
-from magicfs.stores.version_port import UNVERSIONED, Version
 
 __all__ = ["S3Versions", "described", "seconds", "version_in"]
 
@@ -23,7 +22,7 @@ _GONE: Final = frozenset({"NoSuchVersion", "NoSuchKey", "404"})
 
 
 class S3Versions:
-    """The versions of one bucket; see ``magicfs.stores.version_port.Versions`` for the contract.
+    """The versions of one bucket; see ``magicfs.stores.port.Versions`` for the contract.
 
     ``defaults`` is what the store sends with every request.
     """

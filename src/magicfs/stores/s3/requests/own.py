@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from magicfs.runtime import watchers
-from magicfs.stores import object_settings
+from magicfs.stores import checksums, object_settings
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, WORK_S
 from magicfs.stores.port import Body, PartBody
+from magicfs.stores.s3.checksums import USUAL, header_of, is_as_told
 from magicfs.stores.s3.http import Answer
 from magicfs.stores.s3.requests import answer as answers
 from magicfs.stores.s3.requests.answer import Malformed, Refused
-from magicfs.stores.s3.requests.checksum import USUAL, checksum, header_of, is_as_told
 from magicfs.stores.s3.requests.line import Line, counts
 from magicfs.stores.s3.requests.operation import KEY, Draft, Operation
 from magicfs.stores.s3.requests.route import Route
@@ -287,7 +287,7 @@ def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sums(body: Body, algorithm: str, is_hashed: bool) -> tuple[str, str]:
-    told = checksum(algorithm, body) if algorithm else ""
+    told = checksums.of_bytes(algorithm, body) if algorithm else ""
     if not is_hashed:
         return told, UNSIGNED_PAYLOAD
     return told, hashlib.sha256(body).hexdigest() if body else EMPTY_SHA256
