@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from magicfs.errors import StoreError
+from magicfs.errors import StoreError, Unavailable
 
 __all__ = [
     "DOCUMENT_BYTES_MAX",
@@ -25,9 +25,12 @@ __all__ = [
     "Malformed",
     "check_plain",
     "check_root",
+    "check_span",
     "deadline_s",
     "is_moment",
+    "kind_by",
     "number",
+    "refusal",
     "root_of",
     "seconds_of",
     "too_large",
@@ -56,6 +59,8 @@ _BYTES_PER_S: Final = 4096
 _TIMEOUTS: Final = 5
 _WORDS_MAX: Final = 500
 _YEAR_10000_S: Final = 253_402_300_800
+_TOO_MANY: Final = frozenset({"429", "503", "SlowDown", "Throttling", "ThrottlingException"})
+"""Codes and HTTP statuses by which services say that there are too many requests."""
 _NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 _ENCODED: Final = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([^\"']*)", re.ASCII)
 _ROOT: Final = re.compile(
@@ -106,6 +111,21 @@ def is_moment(seconds: float) -> bool:
     return 0 <= seconds < _YEAR_10000_S
 
 
+def kind_by(known: Mapping[str, type[StoreError]], code: str, status: str) -> type[StoreError]:
+    """The error for a code of a service, and where the code is unknown for the HTTP status."""
+    return known.get(code) or known.get(status) or (Unavailable if status.startswith("5") else StoreError)
+
+
+def refusal(
+    kind: type[StoreError], operation: str, path: str, problem: str, hint: str, *answered: str
+) -> StoreError:
+    """An error of a kind; one that says that there are too many requests if that is what was answered."""
+    error = kind(operation, path, problem, hint=hint)
+    if isinstance(error, Unavailable) and not _TOO_MANY.isdisjoint(answered):
+        error.throttled = True
+    return error
+
+
 def deadline_s(silence_s: float, size: int) -> float:
     """How long a request of so many bytes may take, however little comes at a time.
 
@@ -142,6 +162,12 @@ def root_of(body: bytes, name: str = "") -> ET.Element:
     if name:
         check_root(content, name)
     return root
+
+
+def check_span(given: str, start: int) -> None:
+    """Raise ``Malformed`` unless a header ``Content-Range`` says that the bytes begin at a place."""
+    if not given.startswith(f"bytes {start}-"):
+        raise Malformed(f"the answer has {words(given)} but the bytes from {start} on were requested")
 
 
 def check_plain(body: bytes, tags_max: int = TAGS_MAX) -> None:

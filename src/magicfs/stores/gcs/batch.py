@@ -6,11 +6,10 @@ import re
 import secrets
 from collections.abc import Sequence
 from email import message_from_bytes
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from magicfs.errors import Unavailable
-from magicfs.stores.gcs import errors
-from magicfs.stores.gcs.client import GcsClient
+from magicfs.stores.gcs.client import GcsBucket
 from magicfs.stores.gcs.errors import Answer
 
 __all__ = ["CALLS_MAX", "delete"]
@@ -22,38 +21,32 @@ CALLS_MAX = 100
 """Calls that one request takes (Google's reference, "Batch requests")."""
 
 
-async def delete(
-    client: GcsClient, operation: str, bucket: str, objects: Sequence[tuple[str, str]]
-) -> list[Answer]:
+async def delete(client: GcsBucket, operation: str, objects: Sequence[tuple[str, str]]) -> list[Answer]:
     """The answer for each object: key and generation, which is empty for whatever is there."""
     boundary = f"magicfs-{secrets.token_hex(16)}"
     calls = "".join(
         f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <{number}>\r\n\r\n"
-        f"DELETE {_target(bucket, *one, client.payer)} HTTP/1.1\r\n\r\n\r\n"
+        f"DELETE {_target(client, *one)} HTTP/1.1\r\n\r\n\r\n"
         for number, one in enumerate(objects)
     )
-    answer = await client.ask(
-        operation,
-        f"{bucket}/{objects[0][0]}",
-        "POST",
-        "/batch/storage/v1",
-        headers={"Content-Type": f"multipart/mixed; boundary={boundary}"},
-        body=f"{calls}--{boundary}--\r\n".encode(),
-        size_max=_ANSWER_BYTES_MAX,
-    )
-    with errors.reading(operation, f"{bucket}/{objects[0][0]}"):
+    first, _ = objects[0]
+    headers = {"Content-Type": f"multipart/mixed; boundary={boundary}"}
+    body = f"{calls}--{boundary}--\r\n".encode()
+    how = {"headers": headers, "body": body, "size_max": _ANSWER_BYTES_MAX}
+    answer = await client.about(operation, first, "POST", "/batch/storage/v1", **how)
+    with client.reading(operation, first):
         found = _answers(answer)
     if sorted(found) != list(range(len(objects))):
         problem = f"{len(found)} of {len(objects)} calls of a batch were answered"
-        raise Unavailable(operation, f"{bucket}/{objects[0][0]}", problem)
+        raise Unavailable(operation, client.path(first), problem)
     return [found[number] for number in range(len(objects))]
 
 
-def _target(bucket: str, key: str, generation: str, payer: str) -> str:
+def _target(client: GcsBucket, key: str, generation: str) -> str:
     # Each call is billed by itself; what the batch says of it does not count.
-    asked = {"ifGenerationMatch": generation, "userProject": payer}
+    asked = {"ifGenerationMatch": generation, "userProject": client.payer}
     query = urlencode({name: value for name, value in asked.items() if value})
-    return f"/storage/v1/b/{bucket}/o/{quote(key, safe='')}{'?' if query else ''}{query}"
+    return f"{client.object(key)}{'?' if query else ''}{query}"
 
 
 def _answers(answer: Answer) -> dict[int, Answer]:

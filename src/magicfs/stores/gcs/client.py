@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from magicfs.runtime import watchers
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Malformed, deadline_s
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     import aiohttp
     from gcsfs.core import GCSFileSystem
 
-__all__ = ["CONNECTIONS", "GcsClient"]
+__all__ = ["CONNECTIONS", "GcsBucket", "GcsClient", "following"]
 
 CONNECTIONS = 64
 """Most connections at once, unless the filesystem's ``session_kwargs`` bring a connector of their own."""
@@ -157,6 +159,47 @@ class GcsClient:
         filesystem.__dict__[_PLACE] = made
         weakref.finalize(filesystem, filesystem.close_session, filesystem.loop, made, filesystem.asynchronous)
         return made
+
+
+@dataclass(frozen=True, slots=True)
+class GcsBucket(GcsClient):
+    """Requests about one bucket. Keys are raw text; the port's errors name them."""
+
+    bucket: str
+
+    @property
+    def root(self) -> str:
+        """Where the JSON API has the bucket."""
+        return f"/storage/v1/b/{quote(self.bucket)}"
+
+    def object(self, key: str) -> str:
+        """Where it has an object."""
+        return f"{self.root}/o/{quote(key, safe='')}"
+
+    def path(self, key: str) -> str:
+        """What messages call a key."""
+        return f"{self.bucket}/{key}"
+
+    def reading(self, operation: str, key: str) -> AbstractContextManager[None]:
+        """Raise Unavailable where an answer does not say what answers to such a request say."""
+        return errors.reading(operation, self.path(key))
+
+    async def about(self, operation: str, key: str, method: str, target: str, **how: Any) -> Answer:
+        """As ``ask``."""
+        return await self.ask(operation, self.path(key), method, target, **how)
+
+    async def document(
+        self, operation: str, key: str, method: str, target: str, kind: str = "", **how: Any
+    ) -> dict[str, Any]:
+        """What an answer says in JSON; ``kind`` is which kind of resource it must be."""
+        answer = await self.about(operation, key, method, target, **how)
+        return errors.document(answer, operation, self.path(key), kind)
+
+
+def following(document: Mapping[str, str]) -> dict[str, str] | None:
+    """Where the next page of a listing begins."""
+    token = document.get("nextPageToken")
+    return {"pageToken": token} if token else None
 
 
 def _stay_valid(credentials: Any) -> bool:

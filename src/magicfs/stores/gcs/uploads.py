@@ -13,8 +13,7 @@ from magicfs.errors import StoreError, Unavailable
 from magicfs.protocol.file_options import METADATA
 from magicfs.stores.answer_rules import Malformed, number, root_of, seconds_of, words
 from magicfs.stores.checksums import of_bytes
-from magicfs.stores.gcs import errors
-from magicfs.stores.gcs.client import GcsClient
+from magicfs.stores.gcs.client import GcsBucket
 from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.pages import Page
 from magicfs.stores.port import Part, PartBody, Rule, UploadInfo, Written
@@ -36,9 +35,8 @@ HEADERS = {
 class GcsUploads:
     """The multipart uploads of one bucket."""
 
-    def __init__(self, client: GcsClient, bucket: str) -> None:
+    def __init__(self, client: GcsBucket) -> None:
         self._client = client
-        self._bucket = bucket
 
     async def create(self, key: str, options: Mapping[str, Any]) -> str:
         """Open an upload."""
@@ -47,7 +45,7 @@ class GcsUploads:
         for name, value in options.get(METADATA, {}).items():
             headers[f"x-goog-meta-{name}"] = self._checked(key, name, str(value))
         answer = await self._ask("create_upload", key, "POST", {"uploads": ""}, headers=headers, body=b"")
-        with errors.reading("create_upload", f"{self._bucket}/{key}"):
+        with self._client.reading("create_upload", key):
             return _text(root_of(answer.content, "InitiateMultipartUploadResult"), "UploadId")
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
@@ -66,8 +64,8 @@ class GcsUploads:
         if any(one.startswith("crc32c=") and one != checksum for one in told):
             became = words(", ".join(told))
             problem = f"part {number} did not arrive as sent: {checksum} became {became}"
-            raise Unavailable("put_part", f"{self._bucket}/{key}", problem)
-        with errors.reading("put_part", f"{self._bucket}/{key}"):
+            raise Unavailable("put_part", self._client.path(key), problem)
+        with self._client.reading("put_part", key):
             return Part(number, answer.headers["ETag"])
 
     async def complete(self, key: str, upload_id: str, parts: Sequence[Part]) -> str:
@@ -84,22 +82,22 @@ class GcsUploads:
             headers={"Content-Type": "application/xml"},
             body=f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode(),
         )
-        with errors.reading("complete_upload", f"{self._bucket}/{key}"):
+        with self._client.reading("complete_upload", key):
             _text(root_of(answer.content, "CompleteMultipartUploadResult"), "ETag")
         return answer.headers.get("x-goog-generation", "")
 
     async def abort(self, key: str, upload_id: str) -> None:
         """Discard an upload."""
         answer = await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
-        with errors.reading("abort_upload", f"{self._bucket}/{key}"):
+        with self._client.reading("abort_upload", key):
             if answer.content.strip():
                 raise Malformed("the answer must be empty")
 
     async def page(self, prefix: str, position: Mapping[str, str]) -> Page[UploadInfo]:
         """A page of pending uploads."""
-        path = f"{self._bucket}/{prefix}"
         params = {"uploads": "", "prefix": prefix, **position}
-        answer = await self._client.ask("list_uploads", path, "GET", f"/{self._bucket}", params=params)
+        target = f"/{self._client.bucket}"
+        answer = await self._client.about("list_uploads", prefix, "GET", target, params=params)
         root = root_of(answer.content, "ListMultipartUploadsResult")
         found = [
             UploadInfo(
@@ -120,16 +118,15 @@ class GcsUploads:
     async def _ask(
         self, operation: str, key: str, method: str, params: Mapping[str, str], **request: Any
     ) -> Answer:
-        target = f"/{self._bucket}/{quote(key, safe='')}"
-        path = f"{self._bucket}/{key}"
-        return await self._client.ask(operation, path, method, target, params=params, **request)
+        target = f"/{self._client.bucket}/{quote(key, safe='')}"
+        return await self._client.about(operation, key, method, target, params=params, **request)
 
     def _checked(self, key: str, name: str, value: str) -> str:
         """A header's value, which may be no other text than printable ASCII."""
         if not (value.isascii() and value.isprintable()):
             problem = f"metadata {name!r} cannot travel with an upload: it is not printable ASCII"
             raise StoreError(
-                "create_upload", f"{self._bucket}/{key}", problem, hint="encode it, or leave it out"
+                "create_upload", self._client.path(key), problem, hint="encode it, or leave it out"
             )
         return value
 
@@ -152,23 +149,22 @@ _ASKED: Final = {"age", "matchesPrefix"}
 class GcsUpkeep:
     """See ``magicfs.stores.port.Upkeep`` for the contract."""
 
-    def __init__(self, client: GcsClient, bucket: str) -> None:
+    def __init__(self, client: GcsBucket) -> None:
         self._client = client
-        self._bucket = bucket
 
     async def clock(self) -> float:
         wanted = {"uploads": "", "max-uploads": "1"}
-        answer = await self._client.ask("clock", self._bucket, "GET", f"/{self._bucket}", params=wanted)
-        with errors.reading("clock", self._bucket):
+        answer = await self._client.about("clock", "", "GET", f"/{self._client.bucket}", params=wanted)
+        with self._client.reading("clock", ""):
             return parsedate_to_datetime(answer.headers.get("Date", "")).timestamp()
 
     async def written(self, key: str, upload_id: str) -> Written:
-        path, target = f"{self._bucket}/{key}", f"/{self._bucket}/{quote(key, safe='')}"
+        target = f"/{self._client.bucket}/{quote(key, safe='')}"
         size, last, position = 0, None, ""
         for _ in range(_PAGES_MAX):
             wanted = {"uploadId": upload_id, **({"part-number-marker": position} if position else {})}
-            answer = await self._client.ask("written", path, "GET", target, params=wanted)
-            with errors.reading("written", path):
+            answer = await self._client.about("written", key, "GET", target, params=wanted)
+            with self._client.reading("written", key):
                 root = root_of(answer.content, "ListPartsResult")
                 for part in root.iterfind("{*}Part"):
                     size += number(part.findtext("{*}Size"), "size")
@@ -178,14 +174,12 @@ class GcsUpkeep:
                 before, position = position, root.findtext("{*}NextPartNumberMarker", "")
                 if position in {"", before}:
                     raise Malformed("a page of the listing repeats an earlier one")
-        raise StoreError("written", path, "its parts have no end")
+        raise StoreError("written", self._client.path(key), "its parts have no end")
 
     async def rules(self) -> tuple[Rule, ...]:
-        target = f"/storage/v1/b/{quote(self._bucket)}"
-        answer = await self._client.ask("rules", self._bucket, "GET", target)
-        answered = errors.document(answer, "rules", self._bucket, "storage#bucket")
+        answered = await self._client.document("rules", "", "GET", self._client.root, "storage#bucket")
         found = []
-        with errors.reading("rules", self._bucket):
+        with self._client.reading("rules", ""):
             for rule in (answered.get("lifecycle") or {}).get("rule", ()):
                 action, asked = rule["action"]["type"], rule["condition"]
                 if action == "AbortIncompleteMultipartUpload" and "age" in asked and not {*asked} - _ASKED:

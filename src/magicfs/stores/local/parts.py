@@ -355,9 +355,6 @@ class OpenUpload:
         return found
 
     def _chosen(self, parts: Sequence[Part], size_min: int) -> list[_Kept]:
-        numbers = [part.number for part in parts]
-        if not numbers or numbers != sorted(set(numbers)):
-            raise WrongPartsError("parts must be named once each, in ascending order")
         kept, chosen = self._parts(), []
         for part in parts:
             # Between two steps of an assembly a part is both in its place and a file of its own.

@@ -61,6 +61,8 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
     Uploads,
+    check_number,
+    check_order,
 )
 from magicfs.stores.tree_port import Tree
 
@@ -170,6 +172,7 @@ class LocalStore:
         self, key: str, upload_id: str, parts: Sequence[Part], if_absent: bool
     ) -> ObjectInfo:
         upload = self._upload("complete_upload", key, upload_id)
+        check_order(parts, self._place(key))
         size_min = self.capabilities.parts.size_min
         try:
             with self._said_plainly("complete_upload", key):
@@ -292,7 +295,7 @@ class LocalStore:
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
-        self._check_number("delete", keys)
+        check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
         run = self._briefly if len(keys) <= listing.FEW else self._run
         await run("delete", keys[0] if keys else "", self._delete, keys)
 
@@ -310,7 +313,7 @@ class LocalStore:
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]
-        self._check_number("delete_all_matching", keys)
+        check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
         first = keys[0] if keys else ""
         return await self._run("delete_all_matching", first, self._delete_all_matching, objects)
 
@@ -353,10 +356,6 @@ class LocalStore:
         if not await self._calls.brief(self._root.is_dir):
             raise ObjectNotFound(operation, self._place(key), f"no directory {self.bucket!r}", hint=_MAKE)
 
-    def _check_number(self, operation: str, keys: Sequence[str]) -> None:
-        if len(keys) > self.capabilities.bulk_delete_max:
-            raise StoreError(operation, self._place(keys[0]), f"{len(keys)} keys are too many for a request")
-
     async def _run(self, operation: str, key: str, work: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
         with errors.translated(operation, self._place(key)):
             return await self._calls.long(work, *args)
@@ -367,9 +366,6 @@ class LocalStore:
 
     def _missing(self, operation: str, key: str) -> ObjectNotFound:
         return ObjectNotFound(operation, self._place(key), "no such file", hint="check the path")
-
-    def _path(self, key: str) -> Path:
-        return self._root / key
 
     def _place(self, key: str) -> str:
         return f"{self.bucket}/{key}"

@@ -269,8 +269,7 @@ class MemoryStore:
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
-        if len(keys) > self.capabilities.bulk_delete_max:
-            raise StoreError("delete", self.path(keys[0]), f"{len(keys)} keys are too many for one request")
+        port.check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
         contents = self.contents("delete", keys[0] if keys else "")
         for key in keys:
             contents.remove(key)
@@ -282,15 +281,14 @@ class MemoryStore:
         contents.remove(key)
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
-        if len(objects) > self.capabilities.bulk_delete_max:
-            problem = f"{len(objects)} keys are too many for one request"
-            raise StoreError("delete_all_matching", self.path(objects[0][0]), problem)
+        keys = [key for key, _ in objects]
+        port.check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
         contents = self.contents("delete_all_matching", objects[0][0] if objects else "")
         looked_at = objects if self._looks("bulk_delete") else ()
         left = [
             key for key, etag in looked_at if key in contents.objects and not self._holds(contents, key, etag)
         ]
-        for key in {key for key, _ in objects} - set(left):
+        for key in set(keys) - set(left):
             contents.remove(key)
         return left
 
@@ -327,11 +325,7 @@ class MemoryStore:
         return upload
 
     def _check_parts(self, key: str, upload: HeldUpload, parts: Sequence[Part]) -> None:
-        numbers = [part.number for part in parts]
-        if not numbers or numbers != sorted(set(numbers)):
-            raise StoreError(
-                "complete_upload", self.path(key), "parts must be named once each, in ascending order"
-            )
+        port.check_order(parts, self.path(key))
         for part in parts:
             body = upload.parts.get(part.number)
             if body is None or _etag(body) != part.etag:
@@ -376,9 +370,8 @@ class MemoryVersions:
         return await self._store.put_part(key, upload_id, number, body)
 
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
-        if len(versions) > self._store.capabilities.bulk_delete_max:
-            problem = f"{len(versions)} versions are too many for one request"
-            raise StoreError("delete_versions", self._store.path(versions[0][0]), problem)
+        keys, most = [key for key, _ in versions], self._store.capabilities.bulk_delete_max
+        port.check_number("delete_versions", self._store.bucket, keys, most)
         contents = self._store.contents("delete_versions", versions[0][0] if versions else "")
         for key, version in versions:
             contents.forget(key, version)

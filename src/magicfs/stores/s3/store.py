@@ -25,7 +25,7 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import object_settings, port
-from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole, words
+from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import (
@@ -144,11 +144,8 @@ class S3Store:
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
-        numbers = [part.number for part in parts]
         # S3 refuses such a request; some of its relatives sort the parts, others join them as they come.
-        if not numbers or numbers != sorted(set(numbers)):
-            path = f"{self.bucket}/{key}"
-            raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
+        port.check_order(parts, f"{self.bucket}/{key}")
         listed = [copy.completed_part(part) for part in parts]
         condition: dict[str, Any] = {"IfNoneMatch": "*"} if if_absent else {}
         try:
@@ -310,15 +307,12 @@ class S3Store:
         """Delete objects in one request; returns the keys whose ETag was another one."""
         if not listed:
             return []
-        first_key = listed[0]["Key"]
-        if len(listed) > self.capabilities.bulk_delete_max:
-            path = f"{self.bucket}/{first_key}"
-            raise StoreError(operation, path, f"{len(listed)} keys are too many for one request")
+        keys = [one["Key"] for one in listed]
+        port.check_number(operation, self.bucket, keys, self.capabilities.bulk_delete_max)
         answer = await self.call(
-            "delete_objects", operation, None, first_key, Delete={"Objects": listed, "Quiet": True}
+            "delete_objects", operation, None, keys[0], Delete={"Objects": listed, "Quiet": True}
         )
-        asked = {one["Key"] for one in listed}
-        left, errors = [], []
+        asked, left, errors = {*keys}, [], []
         for refused in answer.get("Errors", ()):
             if refused.get("Code") in {"PreconditionFailed", "412"} and refused.get("Key") in asked:
                 left.append(refused["Key"])
@@ -326,10 +320,7 @@ class S3Store:
             elif refused.get("Code") not in {"NoSuchKey", "404"}:
                 errors.append(refused)
         if errors:
-            code, told = errors[0].get("Code", ""), errors[0].get("Message", "")
-            path = f"{self.bucket}/{words(errors[0].get('Key', first_key))}"
-            problem = f"{len(errors)} of {len(listed)} refused: {words(code)} {words(told)}".strip()
-            raise s3_errors.kind_of(code, "")(operation, path, problem)
+            raise s3_errors.of_some(errors, operation, self.bucket, keys)
         return left
 
     async def call(

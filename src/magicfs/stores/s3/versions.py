@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from magicfs.errors import ObjectNotFound, StoreError, Unavailable, Unsupported
 from magicfs.protocol.file_options import DESCRIPTION
-from magicfs.stores.answer_rules import Malformed, is_moment, words
+from magicfs.stores.answer_rules import Malformed, is_moment
 from magicfs.stores.pages import Listing, Page, Pages
-from magicfs.stores.port import UNVERSIONED, ObjectInfo, Part, Version
+from magicfs.stores.port import UNVERSIONED, ObjectInfo, Part, Version, check_number
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.copy import Requests
@@ -89,19 +89,14 @@ class S3Versions:
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
         if not versions:
             return
-        first = f"{self._requests.bucket}/{versions[0][0]}"
-        if len(versions) > self._requests.capabilities.bulk_delete_max:
-            problem = f"{len(versions)} versions are too many for one request"
-            raise StoreError("delete_versions", first, problem)
+        bucket, keys = self._requests.bucket, [key for key, _ in versions]
+        check_number("delete_versions", bucket, keys, self._requests.capabilities.bulk_delete_max)
         listed = [{"Key": key, "VersionId": version} for key, version in versions]
         how = {"Delete": {"Objects": listed, "Quiet": True}}
-        answer = await self._requests.call("delete_objects", "delete_versions", None, versions[0][0], **how)
+        answer = await self._requests.call("delete_objects", "delete_versions", None, keys[0], **how)
         errors = [one for one in answer.get("Errors", ()) if one.get("Code") not in _GONE]
         if errors:
-            code, told = errors[0].get("Code", ""), errors[0].get("Message", "")
-            path = f"{self._requests.bucket}/{words(errors[0].get('Key', versions[0][0]))}"
-            problem = f"{len(errors)} of {len(versions)} refused: {words(code)} {words(told)}".strip()
-            raise s3_errors.kind_of(code, "")("delete_versions", path, problem)
+            raise s3_errors.of_some(errors, "delete_versions", bucket, keys)
 
     def list(self, prefix: str) -> AsyncIterator[Version]:
         async def page(position: dict[str, Any]) -> Page[Version]:
