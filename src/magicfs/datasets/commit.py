@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
-from typing import Final, Unpack, get_args
+from typing import Final, TypedDict, Unpack, get_args
 
 from magicfs.datasets.connection import Way, context_of, on_destination, was_published
 from magicfs.datasets.finders import Cluster, DeadJob, find_one, finder_of, finders
@@ -236,6 +236,25 @@ async def commit_or_abort(
         raise
 
 
+class _Wanted(TypedDict, total=False):
+    """What ``commit`` is asked."""
+
+    tasks: int | None
+    driver_is_dead: bool
+    allow_empty: bool
+    accept: str | None
+
+
+class _Way(_Wanted, Way, total=False):
+    """The same with the way to the store."""
+
+
+class Asked(_Wanted, total=False):
+    """The same on the store's loop."""
+
+    cluster: Cluster | None
+
+
 @dataclass(frozen=True, slots=True)
 class ListedJob(Report):
     """What committing a job from a listing would publish.
@@ -317,38 +336,15 @@ def commit(
 
 
 def preview_commit(
-    url: str | PathLike[str],
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | str | None = None,
-    accept: str | None = None,
-    **way: Unpack[Way],
+    url: str | PathLike[str], job: str, *, cluster: Cluster | str | None = None, **asked: Unpack[_Way]
 ) -> ListedJob:
     """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
-    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
-    asked = {"allow_empty": allow_empty, "accept": accept}
-    return on_destination(preview_listed, url, **way, **how, **asked)
+    return on_destination(preview_listed, url, job=job, cluster=Cluster.of(cluster), **asked)
 
 
-async def preview_listed(
-    engine: Engine,
-    location: Location,
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | None = None,
-    accept: str | None = None,
-) -> ListedJob:
+async def preview_listed(engine: Engine, location: Location, job: str, **asked: Unpack[Asked]) -> ListedJob:
     """``preview_commit``, on the store's loop."""
-    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
-    found = await find(engine, location, job, cluster=cluster, **how)
-    _check_tasks(found, tasks)
-    _check_accepted(location, found, accept)
+    found = await _checked(engine, location, job, **asked)
     output = found.output or JobOutput()
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided, foreign = found.job if found.output is None else None, found.foreign
@@ -365,6 +361,25 @@ async def preview_listed(
         replaced=await _replaced(engine, found, output),
         published=foreign.report.published if foreign else 0,
     )
+
+
+async def _checked(
+    engine: Engine,
+    location: Location,
+    job: str,
+    *,
+    tasks: int | None = None,
+    driver_is_dead: bool = False,
+    allow_empty: bool = False,
+    cluster: Cluster | None = None,
+    accept: str | None = None,
+) -> Found:
+    """A job that may be committed as it is asked."""
+    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    found = await find(engine, location, job, cluster=cluster, **how)
+    _check_tasks(found, tasks)
+    _check_accepted(location, found, accept)
+    return found
 
 
 def _check_tasks(found: Found, tasks: int | None) -> None:
@@ -419,35 +434,22 @@ async def _replaced(engine: Engine, found: Found, output: JobOutput) -> int:
     )
 
 
-async def commit_listed(
-    engine: Engine,
-    location: Location,
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | None = None,
-    accept: str | None = None,
-) -> JobReport:
+async def commit_listed(engine: Engine, location: Location, job: str, **asked: Unpack[Asked]) -> JobReport:
     """``commit``, on the store's loop."""
-    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
-    found = await find(engine, location, job, cluster=cluster, **how)
-    _check_tasks(found, tasks)
-    _check_accepted(location, found, accept)
+    found = await _checked(engine, location, job, **asked)
     transaction = JobTransaction(engine, found.context)
     finder, driver = finder_of(found.context.options), None
     if found.foreign is not None:
         driver = await found.foreign.take_over()
     elif found.output is not None:
-        driver = await _driver(transaction, found, accept)
+        driver = await _driver(transaction, found, asked.get("accept"))
 
     async def load() -> JobOutput:
         return found.output or JobOutput()
 
     report = await transaction.commit(load, driver)
     if finder is not None:
-        await finder.clean_up(engine, found.context, cluster)
+        await finder.clean_up(engine, found.context, asked.get("cluster"))
     return report
 
 

@@ -113,8 +113,7 @@ async def _look(engine: Engine, magic: MagicPath) -> PathRecords:
     async for info in store.list(magic.key):
         if info.key in {magic.key, magic.pending_key} or paths.is_under(info.key, magic.key):
             found.keys.append(info.key)
-    for key in found.keys:
-        _refuse_job(magic, magic.below(key))
+            _refuse_job(magic, magic.below(info.key))
     known = tracker().snapshot(name_in(store, magic.scope))
     for path in sorted(known.open):
         if is_of(path, magic):
@@ -174,10 +173,10 @@ async def visible_uploads(engine: Engine, pendings: Sequence[Pending]) -> set[st
             return True
         write_id = write_id_of(pending)
         if write_id is None:
-            same = info.etag == etag_of_parts(part.etag for part in pending.parts)
+            shown, own = info.etag, etag_of_parts(part.etag for part in pending.parts)
         else:
-            same = shown_of(info, pending) == write_id
-        if same:
+            shown, own = shown_of(info, pending) or "", write_id
+        if shown == own:
             found.add(pending.upload_id)
         return True
 
@@ -438,14 +437,14 @@ async def _due(
     If only a part is visible, a job that replaces publishes all: so that part is its own, and not replaced.
     """
     published = await visible_uploads(engine, found.pendings)
-    due = [one for one in found.pendings if one.upload_id not in published]
-    before = [one for one in found.pendings if one.upload_id in published]
+    due, before = list[Pending](), list[Pending]()
+    for one in found.pendings:
+        (before if one.upload_id in published else due).append(one)
     check_twice(due)
     if due and context.is_replacing:
         written_over = {one.destination_key for one in due}
         due += [one for one in before if one.destination_key not in written_over]
-    recorded = {one.upload_id for one in found.output.pendings}
-    return due, [one for one in before if one.upload_id in recorded]
+    return due, [one for one in found.output.pendings if one.upload_id in published]
 
 
 def _nothing(magic: MagicPath) -> UsageError:

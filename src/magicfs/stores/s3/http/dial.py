@@ -134,9 +134,9 @@ class Dialer:
                 return winner
         finally:
             for task in tasks:
-                is_late = not task.cancel() and not task.cancelled() and task.exception() is None
-                if is_late and task.result() is not winner:
-                    task.result().close()
+                late = None if task.cancel() else _won(task)
+                if late is not None and late is not winner:
+                    late.close()
         failures = [task.exception() for task in tasks]
         raise OSError("; ".join(dict.fromkeys(_told(failure) for failure in failures)))
 
@@ -206,15 +206,17 @@ def _wake(ready: asyncio.Future[None]) -> None:
 
 async def _first(tasks: list[asyncio.Task[socket.socket]], patience_s: float | None) -> socket.socket | None:
     """What the first task that succeeds returns, waited for so long, or until all have failed."""
-    while waiting := {task for task in tasks if not task.done()}:
-        done, _ = await asyncio.wait(waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-        won = [task for task in done if task.exception() is None]
-        if won:
-            return won[0].result()
-        if not done or patience_s is not None:
-            return None  # the next address has its turn, at once if this one has failed
-    won = [task for task in tasks if task.exception() is None]
-    return won[0].result() if won else None
+    while (won := _won(*tasks)) is None and (waiting := [task for task in tasks if not task.done()]):
+        await asyncio.wait(waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        if patience_s is not None:
+            return _won(*tasks)  # the next address has its turn, at once if this one has failed
+    return won
+
+
+def _won(*tasks: asyncio.Task[socket.socket]) -> socket.socket | None:
+    """What the first of these returns that has succeeded."""
+    ended = (task for task in tasks if task.done() and not task.cancelled())
+    return next((task.result() for task in ended if task.exception() is None), None)
 
 
 def _told(error: BaseException | None) -> str:
