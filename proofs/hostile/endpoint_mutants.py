@@ -134,7 +134,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "the SDK of Azure follows redirects",
         (
-            "azure.client",
+            "azure.requests",
             '"permit_redirects": False,  # a request is signed for one account',
             '"permit_redirects": True,',
         ),
@@ -197,7 +197,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     ),
     (
         "other bytes than those asked for are taken",
-        ("s3.errors", 'if not given.startswith(f"bytes {start}-"):', "if False:"),
+        ("answer_rules", 'if not given.startswith(f"bytes {start}-"):', "if False:"),
         *("s3", "get_range", "other bytes"),
     ),
     (

@@ -19,8 +19,7 @@ from magicfs.stores.memory.store import MemoryStore, MemoryUpkeep, MemoryVersion
 from magicfs.stores.port import PutMode, Store, Update, Upkeep, Versions
 from magicfs.stores.retrying import RETRIES, RetryingStore, StallTimeoutStore
 from magicfs.stores.s3.store import S3Store
-from magicfs.stores.s3.upkeep import S3Upkeep
-from magicfs.stores.s3.versions import S3Versions
+from magicfs.stores.s3.versions import S3Upkeep, S3Versions
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees import ObjectTree, tree_of
 from magicfs.testing.counting_store import CountingStore

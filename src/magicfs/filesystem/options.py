@@ -71,7 +71,7 @@ def split(
     Raises UsageError if some option belongs to neither. fsspec would hand a flat ``endpoint_url`` to the
     wrong layer, and the request would go to the real service.
     """
-    aliases = resolve.aliases(protocol) if protocol else frozenset()
+    aliases = resolve.aliases(protocol or "")
     own: dict[str, Any] = {}
     merged = dict(target)
     unknown: dict[str, Any] = {}

@@ -100,10 +100,10 @@ def _new_s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
 
 
 def _s3_filesystem(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
-    from magicfs.stores.s3 import options as s3_options
+    from magicfs.stores.s3 import client as s3_client
 
-    s3_options.check(options)
-    return _of_fsspec(scheme, s3_options.without_userinfo(options))
+    s3_client.check(options)
+    return _of_fsspec(scheme, s3_client.without_userinfo(options))
 
 
 _CUSTOMER_KEYS = frozenset({"SSECustomerKey", "CopySourceSSECustomerKey"})

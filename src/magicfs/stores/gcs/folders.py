@@ -25,9 +25,8 @@ from magicfs.errors import (
 from magicfs.protocol import paths
 from magicfs.runtime.parallel import gathered, raise_first
 from magicfs.stores.answer_rules import Malformed, number, words
-from magicfs.stores.gcs import batch as gcs_batch
 from magicfs.stores.gcs import errors
-from magicfs.stores.gcs.client import GcsBucket, following
+from magicfs.stores.gcs.client import CALLS_MAX, GcsBucket, following
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.tree_port import Entry
 
@@ -242,10 +241,10 @@ class GcsFolders:
             return  # somebody writes there; who asked looks again
 
     async def _delete_objects(self, names: list[str]) -> None:
-        size = gcs_batch.CALLS_MAX
+        size = CALLS_MAX
         for start in range(0, len(names), size):
             batch = [(name, "") for name in names[start : start + size]]
-            answers = await gcs_batch.delete(self._client, "delete_tree", batch)
+            answers = await self._client.delete("delete_tree", batch)
             refused = [
                 errors.not_deleted(answer, "delete_tree", self._client.path(name))
                 for (name, _), answer in zip(batch, answers, strict=True)

@@ -41,9 +41,8 @@ from magicfs.stores.answer_rules import (
     words,
 )
 from magicfs.stores.checksums import of_bytes
-from magicfs.stores.gcs import batch
 from magicfs.stores.gcs import errors as gcs_errors
-from magicfs.stores.gcs.client import GcsBucket, following
+from magicfs.stores.gcs.client import CALLS_MAX, GcsBucket, following
 from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.gcs.folders import GcsFolders, layout_of
 from magicfs.stores.gcs.uploads import HEADERS, GcsUpkeep, GcsUploads
@@ -89,7 +88,7 @@ def described(item: Mapping[str, Any]) -> ObjectInfo:
 
 _CAPABILITIES = Capabilities(
     rename="by bucket",
-    bulk_delete_max=batch.CALLS_MAX,
+    bulk_delete_max=CALLS_MAX,
     parts=PartLimits(object_max=5 * 2**40),
     uploads=port.Uploads(options=frozenset({METADATA, *HEADERS})),
     guesses_content_type=True,
@@ -267,7 +266,7 @@ class GcsStore:
             return []
         keys = [key for key, _ in objects]
         port.check_number(operation, self.bucket, keys, self.capabilities.bulk_delete_max)
-        answers = await batch.delete(self._client, operation, objects)
+        answers = await self._client.delete(operation, objects)
         left, errors = [], []
         for key, answer in zip(keys, answers, strict=True):
             error = gcs_errors.not_deleted(answer, operation, self._path(key))
@@ -277,7 +276,7 @@ class GcsStore:
                 errors.append(error)
         if errors:
             # What may succeed later says so for all.
-            raise next((error for error in errors if not error.retryable), errors[0])
+            raise min(errors, key=operator.attrgetter("retryable"))
         await self._prune(operation, keys)
         # Google does not say what a condition is answered where nothing is.
         return [key for key in left if await self._is_there(operation, key)]

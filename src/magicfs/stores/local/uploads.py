@@ -245,7 +245,7 @@ def pending(root: Path, prefix: str) -> list[UploadInfo]:
     start, slash, beginning = prefix.rpartition("/")
     if slash and not paths.can_be_a_file(start):
         return []
-    names = start.split("/") if start else []
+    names = paths.elements(start)
     found: dict[str, UploadInfo] = {}
     for depth in _depths(root, names):
         # What others keep hidden further up is not ours.

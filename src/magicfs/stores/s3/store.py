@@ -42,14 +42,11 @@ from magicfs.stores.port import (
 from magicfs.stores.register import is_there
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
-from magicfs.stores.s3.client import connections_of, is_r2
-from magicfs.stores.s3.options import endpoint_of
-from magicfs.stores.s3.requests import sdk
+from magicfs.stores.s3.client import ask_client, connections_of, endpoint_of, is_r2
 from magicfs.stores.s3.requests.answer import check_has
 from magicfs.stores.s3.requests.line import Engine, Line, line_to
 from magicfs.stores.s3.requests.own import OwnRequests
-from magicfs.stores.s3.upkeep import S3Upkeep
-from magicfs.stores.s3.versions import S3Versions, described, seconds, version_in
+from magicfs.stores.s3.versions import S3Upkeep, S3Versions, described, seconds, version_in
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -352,7 +349,7 @@ class S3Store:
                 line = await line_to(filesystem, client, self.bucket, self._engine or self.engine)
                 if line is None:
                     kwargs["Bucket"] = self.bucket
-                    answer = await sdk.ask(filesystem, client, method, made, kwargs, size_max)
+                    answer = await ask_client(filesystem, client, method, made, kwargs, size_max)
                     check_has(answer, method)
                     return answer
             return await self._own_on(line).ask(method, made, kwargs, size_max)

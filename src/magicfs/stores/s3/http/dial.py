@@ -137,8 +137,7 @@ class Dialer:
                 late = None if task.cancel() else _won(task)
                 if late is not None and late is not winner:
                     late.close()
-        failures = [task.exception() for task in tasks]
-        raise OSError("; ".join(dict.fromkeys(_told(failure) for failure in failures)))
+        raise OSError("; ".join(dict.fromkeys(_told(task.exception()) for task in tasks)))
 
     async def _reach(self, place: _Place) -> socket.socket:
         made = socket.socket(place[0], socket.SOCK_STREAM)
