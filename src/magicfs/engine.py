@@ -21,18 +21,6 @@ from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Part, PutMode, Store
 from magicfs.stores.retrying import STALL_TIMEOUT_S, StallTimeoutStore, checked_again
 
-__all__ = [
-    "BatchLists",
-    "BatchResult",
-    "Bodies",
-    "Completed",
-    "Engine",
-    "Event",
-    "Failure",
-    "Observer",
-    "SentPart",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SentPart:

@@ -12,24 +12,6 @@ from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
 
-__all__ = [
-    "Action",
-    "ForeignJob",
-    "JobReport",
-    "PathReport",
-    "Progress",
-    "ProgressCallback",
-    "RecoverReport",
-    "RecoveredJob",
-    "Report",
-    "TaskFigures",
-    "VerifyReport",
-    "html_table",
-    "human_bytes",
-    "job_report",
-    "text_table",
-]
-
 
 class Report:
     """Base of all reports: plain values for programs, a table for notebooks."""

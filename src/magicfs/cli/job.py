@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from magicfs.datasets.array_job import ArrayJob
 
 
-__all__ = ["HELP", "PLACE", "add_path", "add_publish", "configure", "run", "run_on_path"]
-
-
 HELP = "publish what array jobs, shell scripts or your own programs write, all or nothing"
 PLACE = ("publish", 2)
 _WAS_RUN = "the run is already published; nothing to do"

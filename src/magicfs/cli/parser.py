@@ -12,9 +12,6 @@ from typing import Any, Final
 
 from magicfs.errors import UsageError
 
-__all__ = ["Parser", "script"]
-
-
 _COMMANDS: Final = {
     **dict.fromkeys(("abort", "cancel", "kill"), "recover URL --job ID --abort"),
     **dict.fromkeys(("commit", "finish", "accept"), "recover URL --job ID --commit"),

@@ -22,8 +22,6 @@ from magicfs.report import human_bytes
 if TYPE_CHECKING:
     from magicfs.datasets.commit import ListedJob
 
-__all__ = ["HELP", "PLACE", "POINTS", "configure", "run"]
-
 POINTS = "magicfs.recover"
 HELP = "finish, publish, discard or roll back a job whose driver died"
 PLACE = ("repair", 1)

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from magicfs.stores.port import Store
 
 
-__all__ = [
-    "add_cluster",
-    "add_destination",
-    "add_storage_options",
-    "on_store",
-    "parse_cluster",
-    "parse_storage_options",
-]
-
-
 _Result = TypeVar("_Result")
 
 

@@ -36,8 +36,6 @@ from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.record import JobRecord, location_of
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
 
-__all__ = ["abort", "abort_job"]
-
 _ROUNDS = 100
 """Enough for 100,000 uploads on a server that lists one page of 1,000."""
 

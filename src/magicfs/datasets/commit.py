@@ -40,19 +40,6 @@ from magicfs.transaction.record import JobRecord, believed
 from magicfs.transaction.taken_back import run_in_effect
 from magicfs.transaction.task_manifests import TaskManifests
 
-__all__ = [
-    "Found",
-    "ListedJob",
-    "commit",
-    "commit_listed",
-    "commit_or_abort",
-    "find",
-    "preview_commit",
-    "preview_listed",
-    "work_of",
-]
-
-
 _STAGED: Final = frozenset({"directory", "partitioned"})
 
 

@@ -51,28 +51,6 @@ from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord
 
-__all__ = [
-    "PathRecords",
-    "Turn",
-    "check_closed",
-    "check_twice",
-    "context_of",
-    "destination_of",
-    "discard",
-    "discard_found",
-    "discarding",
-    "end_others",
-    "find_records",
-    "finish_published",
-    "forget",
-    "is_of",
-    "jobs_of",
-    "publish",
-    "publish_found",
-    "visible_uploads",
-]
-
-
 _JOB = "job-"
 _LOOKS = 3
 

@@ -25,18 +25,6 @@ from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = [
-    "current_view",
-    "files_of_dataset",
-    "footers_at",
-    "footers_of_view",
-    "job_as_of",
-    "moment",
-    "read_manifest_of",
-    "shown_files",
-    "view_at",
-]
-
 
 async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -> str:
     """The publication that somebody means.

@@ -51,20 +51,6 @@ from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
 
-__all__ = [
-    "Connection",
-    "Tracking",
-    "either",
-    "handed",
-    "has_buckets",
-    "is_about_a_path",
-    "is_change",
-    "on_stripped_path",
-    "parent",
-    "rooted",
-    "stripped",
-]
-
 _LOOKS = frozenset({"url", "metadata", "get_tags", "object_version_info", "split_path", "islink"})
 _CHANGES = frozenset({"setxattr", "setxattrs", "chmod", "put_tags"})
 

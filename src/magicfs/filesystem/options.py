@@ -15,18 +15,6 @@ from magicfs.protocol.hadoop_release import HadoopRelease
 from magicfs.stores import resolve
 from magicfs.stores.object_settings import options_of
 
-__all__ = [
-    "check_choice",
-    "described",
-    "described_by_protocol",
-    "keep_secrets",
-    "release_of",
-    "split",
-    "with_kept_secrets",
-    "without_secrets",
-    "wrapped",
-]
-
 _FSSPEC = frozenset(
     {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths"}
 )

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from magicfs.filesystem.connection import Connection
 
 
-__all__ = ["Coroutines", "handed_over"]
-
-
 _OTHER_NAMES = {"_mv_file": "mv"}
 """Coroutines whose blocking methods are called otherwise."""
 

@@ -19,8 +19,6 @@ from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
 from magicfs.runtime.interrupt import run_on
 
-__all__ = ["Reading"]
-
 _XATTR = "header."
 _PAST = {"read": "read", "copy": "copied or moved"}
 

@@ -20,9 +20,6 @@ from magicfs.protocol.file_options import CONTENT_TYPE, METADATA, of_writer
 if TYPE_CHECKING:
     from magicfs.filesystem.connection import Connection
 
-__all__ = ["LocalSource", "Source", "open_source", "opened", "options_of_copy"]
-
-
 # What is read at once with the opening. Many files are put at once, and nobody waits for this memory.
 _SMALL_BYTES = 2**18
 

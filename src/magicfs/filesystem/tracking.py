@@ -49,26 +49,6 @@ from magicfs.stores.port import ObjectInfo, PutMode, Store
 if TYPE_CHECKING:
     from magicfs.filesystem.upload import Uploaded
 
-__all__ = [
-    "BUNDLE_SIZE",
-    "MARKER_LENGTH",
-    "Closing",
-    "MemoryRecorder",
-    "PlaceName",
-    "Scope",
-    "StoreRecorder",
-    "Tracker",
-    "described",
-    "described_body",
-    "identity_of",
-    "marker_length",
-    "name_in",
-    "settled",
-    "shown_of",
-    "tracker",
-    "write_id_of",
-]
-
 MARKER_LENGTH = "x-hadoop-s3a-magic-data-length"
 """User metadata of the marker: the upload's length as decimal text (``X_HEADER_MAGIC_MARKER``)."""
 

@@ -29,8 +29,6 @@ from magicfs.stores import object_settings
 from magicfs.stores.delegating import acting_for
 from magicfs.stores.port import Store
 
-__all__ = ["Writing", "guessed"]
-
 
 def guessed(store: Store, path: str) -> dict[str, str]:
     """The options of an upload that say so; none where it gives none, or the name gives none."""

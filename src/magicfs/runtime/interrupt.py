@@ -21,8 +21,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from magicfs.errors import MagicError
 
-__all__ = ["Call", "Twins", "awaitable", "awaited", "held", "hold", "result_of", "run_on"]
-
 _P = ParamSpec("_P")
 _S = TypeVar("_S")
 _T = TypeVar("_T")

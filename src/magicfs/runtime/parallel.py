@@ -37,24 +37,6 @@ from collections.abc import (
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-__all__ = [
-    "REQUESTS_MAX",
-    "START",
-    "Pace",
-    "Paced",
-    "Slots",
-    "answered",
-    "at_once",
-    "drained",
-    "gathered",
-    "in_order",
-    "limit_of",
-    "numbered",
-    "raise_first",
-    "report",
-    "uploads_of",
-]
-
 START: Final = 32
 """Requests at once, to begin with; and the number that ``Job(concurrency=…)`` has by default."""
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-__all__ = ["lazy_names", "load", "names", "unusable"]
-
-
 def names(group: str) -> list[str]:
     """All names of a group, sorted. Nothing is imported."""
     return sorted({one.name for one in _points(group)})

@@ -14,32 +14,6 @@ from xml.etree import ElementTree as ET
 
 from magicfs.errors import StoreError, Unavailable
 
-__all__ = [
-    "DOCUMENT_BYTES_MAX",
-    "ERROR_BYTES_MAX",
-    "NOT_READ",
-    "REACH",
-    "TAGS_MAX",
-    "WHOLE_BYTES_MAX",
-    "WORK_S",
-    "Malformed",
-    "check_plain",
-    "check_root",
-    "check_span",
-    "deadline_s",
-    "is_moment",
-    "kind_by",
-    "number",
-    "refusal",
-    "root_of",
-    "seconds_of",
-    "too_large",
-    "translating",
-    "whole",
-    "words",
-]
-
-
 DOCUMENT_BYTES_MAX: Final = 16 * 2**20
 """Most bytes of a document. A page of 1,000 encoded keys of 1,024 bytes has less than 4 MiB."""
 

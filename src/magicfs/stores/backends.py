@@ -18,21 +18,6 @@ from magicfs.stores.port import Store
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-__all__ = [
-    "AZURE",
-    "BACKENDS",
-    "FILES",
-    "GCS",
-    "IRREPLACEABLE",
-    "MEMORY",
-    "S3",
-    "Backend",
-    "has_secret_name",
-    "is_secret",
-    "of_scheme",
-    "without_password",
-]
-
 
 def _of_fsspec(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
     import fsspec

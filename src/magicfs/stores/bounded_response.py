@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, WORK_S, Malformed, deadline_s
 
-__all__ = ["at_most", "read", "response_class"]
-
 _PIECE: Final = 256 * 1024
 _SILENCE_S: Final = 60.0
 _bounds: ContextVar[tuple[int, float, float]] = ContextVar(

@@ -15,8 +15,6 @@ from typing import Any, Final, Protocol
 
 from magicfs.stores.port import Body
 
-__all__ = ["MADE", "RunningChecksum", "best", "can_make", "crc32", "of_bytes", "running", "split"]
-
 _IMPORTED_FROM: Final = 64 * 1024
 """Bytes from which on it pays to look for a faster CRC32: a process with a few small files imports none."""
 

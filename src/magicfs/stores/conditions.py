@@ -31,18 +31,6 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import checked_again
 
-__all__ = [
-    "PROBES_LAST_S",
-    "Conditions",
-    "assume",
-    "conditions_of",
-    "is_probe",
-    "now_of",
-    "remembered",
-    "remove_matching",
-    "sweep_probes",
-]
-
 _T = TypeVar("_T")
 
 _REMEMBERED_MAX = 1000
@@ -127,7 +115,7 @@ async def sweep_probes(store: Store, directory: str, *, older_than_s: float | No
         name = key.removeprefix(paths.prefix_of(directory))
         return since is not None and since < now - lasts_s and _PROBE_NAME.fullmatch(name) is not None
 
-    async def left(seen: list[_Seen]) -> list[_Seen]:
+    async def left(seen: Sequence[_Seen]) -> list[_Seen]:
         old = [one for one in seen if is_left(one, time.time())]
         now = min(time.time(), await now_of(store, directory)) if old else 0.0
         return [one for one in old if is_left(one, now)]

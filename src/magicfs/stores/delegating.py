@@ -11,16 +11,6 @@ from magicfs.stores.object_settings import ObjectSettings, PlacedPart, PlacingSt
 from magicfs.stores.port import Capabilities, Store, Upkeep, Versions, VersionStore, upkeep_of
 from magicfs.stores.tree_port import Folders, Renamed, Tree, rename_one_by_one
 
-__all__ = [
-    "DelegatingFolders",
-    "DelegatingStore",
-    "DelegatingTree",
-    "DelegatingUpkeep",
-    "DelegatingVersions",
-    "Steps",
-    "acting_for",
-]
-
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 

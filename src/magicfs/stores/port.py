@@ -23,29 +23,6 @@ from typing import Any, Final, Literal, Protocol
 from magicfs.errors import StoreError, Unsupported
 from magicfs.protocol.parts import PartLimits
 
-__all__ = [
-    "UNVERSIONED",
-    "Body",
-    "Capabilities",
-    "Checksums",
-    "ObjectInfo",
-    "Part",
-    "PartBody",
-    "PutMode",
-    "Rule",
-    "Store",
-    "Update",
-    "Upkeep",
-    "UploadInfo",
-    "Uploads",
-    "Version",
-    "VersionStore",
-    "Versions",
-    "Written",
-    "upkeep_of",
-]
-
-
 Body = bytes | bytearray | memoryview
 """Content that is written in one request."""
 

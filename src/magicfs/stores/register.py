@@ -36,8 +36,6 @@ from magicfs.runtime.parallel import at_once
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 
-__all__ = ["DIGEST", "KEPT", "Entry", "Register", "is_there"]
-
 KEPT: Final = 64
 """How many of the newest numbered versions of a lasting register are kept; the first is kept always."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
-from magicfs.protocol.paths import Location, redacted
+from magicfs.protocol.paths import Location
 from magicfs.runtime import process_end, registered
 from magicfs.stores import backends
 from magicfs.stores.backends import (
@@ -29,35 +29,10 @@ if TYPE_CHECKING:
 
     from fsspec import AbstractFileSystem
 
-__all__ = [
-    "AROUND",
-    "SCHEMES",
-    "advice_for",
-    "aliases",
-    "chains_with_slash",
-    "check",
-    "check_leads",
-    "connect",
-    "filesystem",
-    "fsspec_opens",
-    "has_buckets",
-    "in_one_bucket",
-    "is_unchanged",
-    "location_of",
-    "loop_of",
-    "open_store",
-    "protocol_of",
-    "protocols",
-    "redacted",
-    "scheme_has_buckets",
-    "secrets_of",
-    "split",
-    "with_secrets",
-    "without_secrets",
-]
-
 SCHEMES = frozenset[str]().union(*(one.schemes for one in BACKENDS))
 """Schemes of the filesystems that have a store, and so can be wrapped."""
+
+redacted: Final = paths.redacted
 
 _CONNECT: Final = "MAGICFS_CONNECT_"
 """Begins variables whose values functions of the entry points ``magicfs.connections`` take, for commands."""

@@ -20,8 +20,6 @@ from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["RETRIES", "STALL_TIMEOUT_S", "Retry", "RetryingStore", "StallTimeoutStore", "checked_again"]
-
 STALL_TIMEOUT_S = 60.0
 """Longer than a short failure of a store, shorter than what a person waits for a failed job."""
 

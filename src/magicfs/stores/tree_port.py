@@ -28,20 +28,6 @@ from magicfs.protocol import paths
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
 
-__all__ = [
-    "Entry",
-    "FolderStore",
-    "Folders",
-    "Kind",
-    "Renamed",
-    "Tree",
-    "TreeStore",
-    "check_path",
-    "in_order",
-    "rename_one_by_one",
-]
-
-
 Kind = Literal["file", "directory"]
 
 

@@ -27,9 +27,6 @@ from magicfs.stores.tree_port import (
     rename_one_by_one,
 )
 
-__all__ = ["BucketTree", "FolderTree", "ObjectTree", "prune", "tree_of"]
-
-
 _AT_ONCE = 16
 # Somebody who writes into what is deleted may be faster; nobody is so for ever.
 _TRIES = 50

@@ -10,8 +10,6 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["bound", "log_missing", "log_once", "send_once", "warn_of_exposure"]
-
 _LOGGER = logging.getLogger("magicfs")
 _logged: set[str] = set()
 

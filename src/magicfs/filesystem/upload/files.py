@@ -17,8 +17,6 @@ from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile, raised_in_bo
 from magicfs.runtime.interrupt import Call, run_on
 from magicfs.stores.port import Body
 
-__all__ = ["AsyncDelayedFile", "DelayedFile"]
-
 
 class DelayedFile(WriteOnlyFile):
     """A file under a magic path, open for writing from any one thread.

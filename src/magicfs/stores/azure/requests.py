@@ -40,24 +40,6 @@ if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem
 
 
-__all__ = [
-    "PAGE_MAX",
-    "AzureRequests",
-    "as_stream",
-    "has_etag",
-    "if_match",
-    "if_nothing_is_there",
-    "lake_of",
-    "md5_of",
-    "quoted",
-    "seconds",
-    "service_of",
-    "silence_s",
-    "size_of",
-    "uncommitted",
-]
-
-
 _PLACE = "_magicfs_service"
 _LAKE = "_magicfs_lake"
 _ONE_REQUEST = 2**40

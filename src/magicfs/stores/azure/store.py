@@ -51,8 +51,6 @@ from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.trees import prune
 
-__all__ = ["AzureStore"]
-
 _UPLOAD_OPTIONS: Final = frozenset({METADATA, *azure_metadata.DESCRIPTION})
 _AT_ONCE: Final = 16
 _KEY: Final = operator.attrgetter("key")

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from gcsfs.core import GCSFileSystem
 
 
-__all__ = ["CALLS_MAX", "CONNECTIONS", "GcsBucket", "GcsClient", "following"]
-
-
 CONNECTIONS = 64
 """Most connections at once, unless the filesystem's ``session_kwargs`` bring a connector of their own."""
 

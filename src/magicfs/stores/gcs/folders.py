@@ -30,8 +30,6 @@ from magicfs.stores.gcs.client import CALLS_MAX, GcsBucket, following
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.tree_port import Entry
 
-__all__ = ["GcsFolders", "Layout", "layout_of"]
-
 _known: dict[str, Layout] = {}
 
 

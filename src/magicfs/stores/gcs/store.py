@@ -53,8 +53,6 @@ from magicfs.stores.trees import prune
 if TYPE_CHECKING:
     from gcsfs.core import GCSFileSystem
 
-__all__ = ["DESCRIPTION", "GcsStore", "described", "generation_in", "listed"]
-
 DESCRIPTION: Final = {
     "CacheControl": "cacheControl",
     "ContentDisposition": "contentDisposition",

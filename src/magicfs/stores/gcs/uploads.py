@@ -18,9 +18,6 @@ from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.pages import Page
 from magicfs.stores.port import Part, PartBody, Rule, UploadInfo, Written
 
-__all__ = ["HEADERS", "GcsUpkeep", "GcsUploads"]
-
-
 HEADERS = {
     "CacheControl": "Cache-Control",
     "ContentDisposition": "Content-Disposition",

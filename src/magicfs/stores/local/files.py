@@ -36,30 +36,6 @@ from magicfs.stores.local.places import (
 )
 from magicfs.stores.port import Body, ObjectInfo
 
-__all__ = [
-    "OURS",
-    "children",
-    "copy_into",
-    "describe",
-    "info_of",
-    "link",
-    "listed",
-    "make_directories",
-    "make_directories_of",
-    "opened",
-    "read_from",
-    "read_small",
-    "remove",
-    "remove_all",
-    "size_of",
-    "take_mode",
-    "too_fast",
-    "write",
-    "write_in",
-    "write_into",
-]
-
-
 OURS: Final = re.compile(r"\.magicfs-(?:[0-9a-f]{16}\.tmp|uploads)")
 """Temporary files of writers, and the directory of uploads: no objects."""
 # Somebody who deletes directories may be faster; nobody is so for ever.

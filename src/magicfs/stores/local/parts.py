@@ -29,9 +29,6 @@ from magicfs.stores.local.held import DATA, MADE, Held, remove_place
 from magicfs.stores.local.places import REGULAR, NotOursError, Places, check_regular
 from magicfs.stores.port import Body, ObjectInfo, Part
 
-__all__ = ["STOPPED", "OpenUpload", "PlacedFile", "WrongPartsError", "boot_id", "open_max", "write_at"]
-
-
 _SMALL_BYTES = 2**16  # what is held back, so that many small writes are one
 
 

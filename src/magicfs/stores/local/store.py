@@ -66,8 +66,6 @@ from magicfs.stores.port import (
 )
 from magicfs.stores.tree_port import Tree
 
-__all__ = ["LocalStore"]
-
 _Ts = TypeVarTuple("_Ts")
 _T = TypeVar("_T")
 

@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from magicfs.stores.port import UNVERSIONED, ObjectInfo, Rule, Version
 
-__all__ = ["Bucket", "Held", "HeldUpload", "Objects", "Versioning"]
-
 Versioning = Literal["Enabled", "Suspended"] | None
 """Whether a bucket keeps versions, has kept some before, or never has."""
 

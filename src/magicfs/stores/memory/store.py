@@ -41,9 +41,6 @@ from magicfs.stores.port import (
     Written,
 )
 
-__all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
-
-
 _numbers = itertools.count(1)
 
 _NOTHING: Mapping[str, Any] = {}

@@ -9,9 +9,6 @@ from magicfs.errors import PreconditionFailed
 from magicfs.stores import checksums
 from magicfs.stores.port import Body, Checksums
 
-__all__ = ["ALGORITHMS", "USUAL", "header_of", "is_as_told", "known", "of_object", "of_part"]
-
-
 USUAL = "CRC32"
 """The algorithm where nobody named another, as botocore has it."""
 

@@ -43,22 +43,6 @@ if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
 
-__all__ = [
-    "CONNECTIONS",
-    "ask_client",
-    "check",
-    "connections_of",
-    "endpoint_of",
-    "expected_roots",
-    "is_r2",
-    "is_session_class",
-    "kept_store",
-    "retries_of",
-    "without_retries",
-    "without_userinfo",
-]
-
-
 _MEANT = {
     "aws_access_key_id": "key",
     "aws_secret_access_key": "secret",

@@ -51,8 +51,6 @@ from magicfs.stores.s3.versions import S3Upkeep, S3Versions, described, seconds,
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["S3Store"]
-
 # Of CreateMultipartUpload (Amazon S3 API reference). Left out is what later requests and readers of the
 # object must know, too: keys of customers' own, algorithms of checksums, who pays.
 _UPLOAD_OPTIONS = frozenset(

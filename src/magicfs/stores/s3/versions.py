@@ -17,9 +17,6 @@ from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.copy import Requests
 from magicfs.stores.s3.requests.answer import moment
 
-__all__ = ["S3Upkeep", "S3Versions", "described", "seconds", "version_in"]
-
-
 _GONE: Final = frozenset({"NoSuchVersion", "NoSuchKey", "404"})
 
 

@@ -15,9 +15,6 @@ from magicfs.stores.s3.http.answer import Answer
 from magicfs.stores.s3.http.connection import BUFFER_BYTES, Address, Connection, NotConnected, Trust, head_of
 from magicfs.stores.s3.http.dial import Dialer, Proxy, proxy_of
 
-__all__ = ["HttpClient", "Pool", "Settings"]
-
-
 _TICK_S_MAX = 1.0
 _TICK_S_MIN = 0.01
 _TICKS = 20  # in the read timeout, at least

@@ -15,8 +15,6 @@ from urllib.parse import unquote, urlsplit
 
 from magicfs.stores.s3.http.connection import Address, NotConnected, Trust
 
-__all__ = ["Dialer", "Proxy", "proxy_of"]
-
 _ANSWER_BYTES_MAX = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
 

@@ -14,18 +14,6 @@ from xml.etree import ElementTree as ET
 from magicfs.stores.answer_rules import Malformed, number, root_of, words
 from magicfs.stores.s3.requests.operation import Operation, Reading
 
-__all__ = [
-    "ALWAYS",
-    "Malformed",
-    "Refused",
-    "check_has",
-    "document_of",
-    "error_of",
-    "headers_of",
-    "moment",
-    "root_names",
-]
-
 _KEPT: Final = frozenset({"Code", "Message", "Region"})
 """Of an error. The rest may quote the request, and who signed it."""
 

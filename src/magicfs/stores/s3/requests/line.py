@@ -19,8 +19,6 @@ from magicfs.stores.undocumented import log_missing, warn_of_exposure
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["Engine", "Line", "Transport", "counts", "line_to"]
-
 Engine = Literal["auto", "own", "aiobotocore"]
 """Who sends requests: by the rule of ``route``, or one of the two whatever the rule says, for tests."""
 

@@ -18,9 +18,6 @@ from magicfs.stores.s3.checksums import ALGORITHMS
 from magicfs.stores.s3.http import Address
 from magicfs.stores.s3.requests.signature import Header, Scope
 
-__all__ = ["METHODS", "Route", "handlers_of", "reason_against", "region_caches", "route_to"]
-
-
 _PORTS = {"http": 80, "https": 443}
 
 
