@@ -142,7 +142,7 @@ MUTANTS: Final = (
     Mutant(
         "a destination with a password is quoted",
         "magicfs.stores.resolve",
-        "if paths.has_password(url):",
+        "if paths.has_password(plain):",
         "if False:",
         _by(leaks.messages),
     ),

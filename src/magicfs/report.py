@@ -414,6 +414,9 @@ class VerifyReport(Report):
         return {**asdict(self), "ok": self.ok, "advice": list(self.advice)}
 
 
+PathAction = Literal["published", "published before", "would publish", "discarded", "would discard"]
+
+
 @dataclass(frozen=True, slots=True)
 class PathReport(Report):
     """What became of the files below a user's own magic path.
@@ -432,7 +435,7 @@ class PathReport(Report):
 
     path: str
     destination: str
-    action: Literal["published", "published before", "would publish", "discarded", "would discard"]
+    action: PathAction
     files: int
     bytes: int
     filenames: tuple[str, ...] = ()

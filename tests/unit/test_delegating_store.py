@@ -67,7 +67,7 @@ def test_every_operation_has_its_row_of_retries() -> None:
     of_folders = ["folders_exist", "look", "entries", "make_directory", "delete_directory", "delete_tree"]
     of_versions = ["versions_kept", "head_version", "get_version", "copy_part", "delete_versions"]
     of_upkeep = ["list_versions", *operations(Upkeep)]
-    assert list(RETRIES) == [*operations(), *of_folders, *of_versions, *of_upkeep]
+    assert sorted(RETRIES) == sorted([*operations(), *of_folders, *of_versions, *of_upkeep])
     assert len(operations(Versions)) == 6
 
 

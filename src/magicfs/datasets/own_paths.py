@@ -38,7 +38,7 @@ from magicfs.protocol.magic import PENDING, PENDING_SET, MagicPath, locate
 from magicfs.protocol.modes import WRITE_MODES, Mode, WriteMode
 from magicfs.protocol.paths import Location
 from magicfs.protocol.readback import etag_of_parts
-from magicfs.report import JobReport, PathReport
+from magicfs.report import JobReport, PathAction, PathReport
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.stores import resolve
@@ -338,7 +338,7 @@ def _on_path(work: Any, path: str, way: Way, **how: Any) -> PathReport:
 def _report(
     location: Location,
     magic: MagicPath,
-    action: Any,
+    action: PathAction,
     pendings: Sequence[Pending],
     job: JobReport | None = None,
 ) -> PathReport:

@@ -122,11 +122,10 @@ def without_secrets(
             "pickled with it; take them from the environment or a profile, or pass "
             "allow_secrets_in_pickles=True"
         )
-    return {name: _stripped(value) for name, value in kwargs.items()}
-
-
-def _stripped(value: Any) -> Any:
-    return resolve.without_secrets(value) if isinstance(value, Mapping) else value
+    return {
+        name: resolve.without_secrets(value) if isinstance(value, Mapping) else value
+        for name, value in kwargs.items()
+    }
 
 
 def described(filesystem: AbstractFileSystem) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class Writing(Reading):
                 return self._new_file(magic, mode, file_options.of_writer(kwargs), autocommit)
             if (held := run_on(self.loop, self._bytes_in_hand, path)) is not None:
                 return shared_with_threads(in_hand.Reader(held, self, magic.path))
-            self._refuse_pending(path, "read")
+            run_on(self.loop, self._refuse_pending, path, "read")
         elif mode != "rb":
             self._at_once(path)
         given = {"block_size": block_size, "autocommit": autocommit, "cache_options": cache_options}
@@ -136,7 +136,7 @@ class Writing(Reading):
         if mode == "rb":
             if (held := await self._bytes_in_hand(path)) is not None:
                 return in_hand.AsyncReader(in_hand.Reader(held, self, magic.path))
-            await self._refuse_pending_async(path, "read")
+            await self._refuse_pending(path, "read")
             return self._as_ours(await self.coroutines.open_async(self._strip_protocol(path), mode, **kwargs))
         return await self._start(magic, file_options.of_writer(kwargs), mode)
 
@@ -179,7 +179,8 @@ class Writing(Reading):
         if source is None:
             return
         options = file_options.of_writer(kwargs)
-        if (guessed := mimetypes.guess_type(lpath)[0]) and self._takes(magic, CONTENT_TYPE):
+        taken = self.store(magic.bucket).capabilities.uploads.options
+        if (guessed := mimetypes.guess_type(lpath)[0]) and CONTENT_TYPE in taken:
             options.setdefault(CONTENT_TYPE, guessed)
         callback.set_size(source.size)
         with source:
@@ -194,7 +195,7 @@ class Writing(Reading):
                 kwargs = sources.options_of_copy(self._options_in_hand(path1), own)
             await self._pipe_file(path2, held, **kwargs)
             return
-        await self._refuse_pending_async(path1, "copy")
+        await self._refuse_pending(path1, "copy")
         source = self._strip_protocol(path1)
         magic = self._delayed(path2)
         if magic is None:
@@ -299,7 +300,7 @@ class Writing(Reading):
             return
         for source in sources:
             with suppress(FileNotFoundError):  # a pattern
-                await self._refuse_pending_async(source, "copy")
+                await self._refuse_pending(source, "copy")
         raise UsageError(
             f"{path1} cannot be moved to {path2}: it would be deleted before it is published under its new "
             f"name, and lost if the job aborts; nothing was changed; call filesystem.copy({path1!r}, "
@@ -322,9 +323,6 @@ class Writing(Reading):
                 f"{path.path}: mode {mode!r} is not possible, because parts of a delayed upload cannot be "
                 "changed; use 'wb'"
             )
-
-    def _takes(self, path: MagicPath, option: str) -> bool:
-        return option in self.store(path.bucket).capabilities.uploads.options
 
     def _new_file(
         self, path: MagicPath, mode: str, options: Mapping[str, Any], autocommit: bool

@@ -122,8 +122,9 @@ class Register:
 
     async def _body_of(self, key: str, number: int, first: ObjectInfo, bodies: list[bytes]) -> bytes | None:
         """The body of a version; None if the key without a number was written over since the look at it."""
-        if not number and bodies and _is_digest_of(first, bodies[0]):
-            return bodies[0]
+        seen = bodies[0] if bodies else None
+        if not number and seen is not None and first.metadata.get(DIGEST) == _digest(seen)[DIGEST]:
+            return seen
         body = await self._body(key)
         # Each number is written once, but the key without one is written over.
         return body if number or await self._is_of(first, body) else None
@@ -337,10 +338,6 @@ async def is_there(store: Store, key: str) -> bool:
     except ObjectNotFound:
         return False
     return True
-
-
-def _is_digest_of(info: ObjectInfo, body: bytes | None) -> bool:
-    return body is not None and info.metadata.get(DIGEST) == _digest(body)[DIGEST]
 
 
 def _digest(body: bytes) -> dict[str, str]:

@@ -303,7 +303,12 @@ def location_of(url: str | os.PathLike[str], *, any_scheme: bool = False) -> pat
     ``any_scheme``: the scheme is only a name, for the filesystem is known.
     """
     plain, _ = split(url)
-    _check_password(plain)
+    if paths.has_password(plain):
+        # Whatever it is, it may be a secret: not quoted.
+        raise UsageError(
+            "a URL such as s3://…@… contains credentials, which would end up in logs and manifests; leave "
+            "them out, and set them in the environment, a profile or storage_options"
+        )
     if (line := _line_for(plain)) is not None:
         raise UsageError(line)
     scheme, separator, rest = plain.partition("://")
@@ -394,15 +399,6 @@ def _line_for_http(url: str) -> str | None:
             f"storage_options={{'endpoint_url': {match['endpoint']!r}}}"
         )
     return None
-
-
-def _check_password(url: str) -> None:
-    if paths.has_password(url):
-        # Whatever it is, it may be a secret: not quoted.
-        raise UsageError(
-            "a URL such as s3://…@… contains credentials, which would end up in logs and manifests; leave "
-            "them out, and set them in the environment, a profile or storage_options"
-        )
 
 
 def _check_bucket(url: str, scheme: str, bucket: str) -> None:

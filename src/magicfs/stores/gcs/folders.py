@@ -119,8 +119,9 @@ class GcsFolders:
             )
             files = [_entry(item) for item in answer.get("items", ()) if item["name"] != prefix]
             folders = [Entry(name[:-1], "directory") for name in answer.get("prefixes", ())]
-            if path and not position and not files and not folders:
-                await self._require_folder("entries", path)
+            is_bare = path and not position and not files and not folders
+            if is_bare and not await self._is_folder("entries", path):
+                raise ObjectNotFound("entries", self._client.path(path), "no such directory")
             found = [*files, *folders]
             return Page(found, following(answer), not found)
 
@@ -138,24 +139,24 @@ class GcsFolders:
                 raise
 
     async def move(self, source: str, destination: str) -> str | None:
-        await self._require_free("rename", destination)
+        await self._require_free(destination)
         target = f"{self._client.object(source)}/moveTo/o/{_quoted(destination)}"
         answer = await self._ask("rename", source, "POST", target)
         with self._client.reading("rename", source):
             return str(number(str(answer["generation"]), "generation"))
 
-    async def _require_free(self, operation: str, destination: str) -> None:
+    async def _require_free(self, destination: str) -> None:
         """Raise ObjectExists where a folder is at the destination, ObjectNotFound without a folder above."""
         parent = destination.rpartition("/")[0]
 
         async def is_folder(path: str) -> bool:
-            return await self._is_folder(operation, path)
+            return await self._is_folder("rename", path)
 
         taken, *above = await gathered([destination, parent][: 2 if parent else 1], is_folder, _AT_ONCE)
         if taken:
-            raise ObjectExists(operation, self._client.path(destination), "a directory is there")
+            raise ObjectExists("rename", self._client.path(destination), "a directory is there")
         if not all(above):
-            raise self._no_folder(operation, destination, parent)
+            raise self._no_folder(destination, parent)
 
     async def rename(self, source: str, destination: str) -> None:
         target = f"{self._folder(source)}/renameTo/folders/{_quoted(f'{destination}/')}"
@@ -173,7 +174,7 @@ class GcsFolders:
         if not await self._is_folder("rename", source):
             return ObjectNotFound("rename", self._client.path(source), "no such directory")
         if parent and not await self._is_folder("rename", parent):
-            return self._no_folder("rename", destination, parent)
+            return self._no_folder(destination, parent)
         if await self._is_folder("rename", destination):
             return ObjectExists("rename", self._client.path(destination), "a directory is there")
         return error
@@ -266,10 +267,6 @@ class GcsFolders:
                 raise Malformed(f"the answer is about {words(answer['name'])!r}")
         return True
 
-    async def _require_folder(self, operation: str, path: str) -> None:
-        if not await self._is_folder(operation, path):
-            raise ObjectNotFound(operation, self._client.path(path), "no such directory")
-
     async def _ask(
         self,
         operation: str,
@@ -288,9 +285,9 @@ class GcsFolders:
             return {}
         return errors.document(answer, operation, self._client.path(path), kind)
 
-    def _no_folder(self, operation: str, path: str, parent: str) -> ObjectNotFound:
+    def _no_folder(self, path: str, parent: str) -> ObjectNotFound:
         hint = "make the directory first"
-        return ObjectNotFound(operation, self._client.path(path), f"no directory {parent!r}", hint=hint)
+        return ObjectNotFound("rename", self._client.path(path), f"no directory {parent!r}", hint=hint)
 
     def _folder(self, path: str) -> str:
         return f"{self._root}/folders/{_quoted(f'{path}/')}"

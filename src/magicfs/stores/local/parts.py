@@ -177,7 +177,7 @@ class OpenUpload:
                 _check_own_name(descriptor)
                 write_at(descriptor, body, (number - 1) * stride)
             return self._keep(part)
-        self._write_beside(part.name, body)
+        files.write_in(part.name, partial(files.write_into, body=body), part.name, self.directory)
         if not is_first:
             for other in self._parts().get(number, ()):
                 if other != part:
@@ -295,10 +295,6 @@ class OpenUpload:
             return None
         except ValueError as error:
             raise FileNotFoundError(errno.ENOENT, STOPPED) from error
-
-    def _write_beside(self, name: str, body: Body) -> None:
-        fill = partial(files.write_into, body=body)
-        files.write_in(name, fill, name, self.directory)
 
     @contextlib.contextmanager
     def _data(self, flags: int) -> Iterator[int]:

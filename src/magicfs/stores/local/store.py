@@ -214,16 +214,14 @@ class LocalStore:
         if isinstance(mode, Update):
             hint = "write it by one writer at a time"
             raise Unsupported("put", self._place(key), _NO_MATCH, hint=hint)
-        if (source := (metadata or {}).get(RIGHTS_OF)) is not None:
-            return await self._run("put", key, self._put_like, key, body, mode is PutMode.CREATE, source)
-        return await self._run("put", key, self._put, key, body, mode is PutMode.CREATE)
+        source = (metadata or {}).get(RIGHTS_OF)
+        return await self._run("put", key, self._put, key, body, mode is PutMode.CREATE, source)
 
-    def _put(self, key: str, body: Body, if_absent: bool) -> ObjectInfo:
-        return self._write("put", key, partial(files.write_into, body=body), if_absent=if_absent)
-
-    def _put_like(self, key: str, body: Body, if_absent: bool, source: str) -> ObjectInfo:
-        with self._opened("put", source) as file:
-            like = os.fstat(file.fileno())
+    def _put(self, key: str, body: Body, if_absent: bool, source: str | None) -> ObjectInfo:
+        like = None
+        if source is not None:
+            with self._opened("put", source) as file:
+                like = os.fstat(file.fileno())
         fill = partial(files.write_into, body=body)
         return self._write("put", key, fill, if_absent=if_absent, like=like)
 
@@ -295,10 +293,7 @@ class LocalStore:
     async def delete(self, keys: Sequence[str]) -> None:
         check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
         run = self._briefly if len(keys) <= listing.FEW else self._run
-        await run("delete", keys[0] if keys else "", self._delete, keys)
-
-    def _delete(self, keys: Sequence[str]) -> None:
-        files.remove_all(self._root, keys, self._place)
+        await run("delete", keys[0] if keys else "", files.remove_all, self._root, keys, self._place)
 
     async def delete_matching(self, key: str, etag: str) -> None:
         await self._run("delete_matching", key, self._delete_matching, key, etag)

@@ -7,7 +7,7 @@ import base64
 import contextlib
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Any
@@ -185,7 +185,9 @@ class Dialer:
             made.close()
             raise
 
-    async def _ready(self, made: socket.socket, add: Any, remove: Any) -> None:
+    async def _ready(
+        self, made: socket.socket, add: Callable[..., object], remove: Callable[[int], object]
+    ) -> None:
         ready = self.loop.create_future()
         number = made.fileno()
         add(number, _wake, ready)
