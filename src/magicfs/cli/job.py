@@ -25,7 +25,6 @@ from magicfs.report import human_bytes
 if TYPE_CHECKING:
     from magicfs.datasets.array_job import ArrayJob
 
-
 HELP = "publish what array jobs, shell scripts or your own programs write, all or nothing"
 PLACE = ("publish", 2)
 _WAS_RUN = "the run is already published; nothing to do"

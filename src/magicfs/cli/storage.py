@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from magicfs.protocol.paths import Location
     from magicfs.stores.port import Store
 
-
 _Result = TypeVar("_Result")
 
 

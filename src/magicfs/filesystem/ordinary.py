@@ -21,7 +21,6 @@ from magicfs.runtime.interrupt import run_on
 if TYPE_CHECKING:
     from magicfs.filesystem.connection import Connection
 
-
 _OTHER_NAMES = {"_mv_file": "mv"}
 """Coroutines whose blocking methods are called otherwise."""
 

@@ -31,14 +31,12 @@ from magicfs.stores.answer_rules import (
     words,
 )
 from magicfs.stores.azure import errors, metadata
-from magicfs.stores.bounded_response import at_most, response_class
 from magicfs.stores.object_settings import options_of
 from magicfs.stores.port import PartBody
-from magicfs.stores.undocumented import bound, send_once, warn_of_exposure
+from magicfs.stores.undocumented import at_most, bound, response_class, send_once, warn_of_exposure
 
 if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem
-
 
 _PLACE = "_magicfs_service"
 _LAKE = "_magicfs_lake"

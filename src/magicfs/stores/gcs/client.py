@@ -21,15 +21,13 @@ from urllib.parse import quote, urlencode
 from magicfs.errors import Unavailable
 from magicfs.runtime import watchers
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Malformed, deadline_s
-from magicfs.stores.bounded_response import read
 from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.errors import Answer
-from magicfs.stores.undocumented import log_missing, send_once, warn_of_exposure
+from magicfs.stores.undocumented import log_missing, read, send_once, warn_of_exposure
 
 if TYPE_CHECKING:
     import aiohttp
     from gcsfs.core import GCSFileSystem
-
 
 CONNECTIONS = 64
 """Most connections at once, unless the filesystem's ``session_kwargs`` bring a connector of their own."""

@@ -22,7 +22,6 @@ from magicfs.errors import (
     StoreError,
     Unavailable,
     Unsupported,
-    UploadNotFound,
     UsageError,
 )
 from magicfs.protocol import file_options
@@ -47,7 +46,7 @@ from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.gcs.folders import GcsFolders, layout_of
 from magicfs.stores.gcs.uploads import HEADERS, GcsUpkeep, GcsUploads
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PutMode, Update
 from magicfs.stores.trees import prune
 
 if TYPE_CHECKING:
@@ -99,16 +98,15 @@ _REWRITES_MAX = 10_000
 """Each copies a megabyte at least."""
 
 
-class GcsStore:
+class GcsStore(GcsUploads):
     """One bucket of Google Cloud Storage; see ``magicfs.stores.port.Store`` for the contract."""
 
     name = "gcs"
     capabilities = _CAPABILITIES
 
     def __init__(self, filesystem: GCSFileSystem, bucket: str) -> None:
+        super().__init__(GcsBucket(filesystem, bucket))
         self.bucket = bucket
-        self._client = GcsBucket(filesystem, bucket)
-        self._uploads = GcsUploads(self._client)
 
     @property
     def identity(self) -> str:
@@ -127,10 +125,7 @@ class GcsStore:
         file_options.check(given, self.capabilities.uploads.options, self._path(key), self.name)
         given[METADATA] = file_options.joined_metadata(given.get(METADATA), metadata)
         await self._refuse_rapid("create_upload")
-        return await self._uploads.create(key, given)
-
-    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
-        return await self._uploads.put_part(key, upload_id, number, body)
+        return await self.create(key, given)
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
@@ -139,19 +134,7 @@ class GcsStore:
             problem = "Google's multipart uploads take no precondition"
             raise Unsupported("complete_upload", self._path(key), problem)
         port.check_order(parts, self._path(key))
-        return ObjectInfo(key, -1, await self._uploads.complete(key, upload_id, parts))
-
-    async def abort_upload(self, key: str, upload_id: str) -> None:
-        try:
-            await self._uploads.abort(key, upload_id)
-        except UploadNotFound:
-            return
-
-    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
-        async def page(position: dict[str, str]) -> Page[UploadInfo]:
-            return await self._uploads.page(prefix, position)
-
-        return Pages(Listing("list_uploads", self.bucket, prefix), page, _KEY)
+        return ObjectInfo(key, -1, await self.complete(key, upload_id, parts))
 
     async def put(
         self,

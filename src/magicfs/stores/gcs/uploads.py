@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-from magicfs.errors import StoreError, Unavailable
+from magicfs.errors import StoreError, Unavailable, UploadNotFound
 from magicfs.protocol.file_options import METADATA
 from magicfs.stores.answer_rules import Malformed, number, root_of, seconds_of, words
 from magicfs.stores.checksums import of_bytes
 from magicfs.stores.gcs.client import GcsBucket
 from magicfs.stores.gcs.errors import Answer
-from magicfs.stores.pages import Page
+from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import Part, PartBody, Rule, UploadInfo, Written
 
 HEADERS = {
@@ -83,15 +84,20 @@ class GcsUploads:
             _text(root_of(answer.content, "CompleteMultipartUploadResult"), "ETag")
         return answer.headers.get("x-goog-generation", "")
 
-    async def abort(self, key: str, upload_id: str) -> None:
-        """Discard an upload."""
-        answer = await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        try:
+            answer = await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
+        except UploadNotFound:
+            return
         with self._client.reading("abort_upload", key):
             if answer.content.strip():
                 raise Malformed("the answer must be empty")
 
-    async def page(self, prefix: str, position: Mapping[str, str]) -> Page[UploadInfo]:
-        """A page of pending uploads."""
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
+        what = Listing("list_uploads", self._client.bucket, prefix)
+        return Pages(what, lambda position: self._uploads_page(prefix, position), operator.attrgetter("key"))
+
+    async def _uploads_page(self, prefix: str, position: Mapping[str, str]) -> Page[UploadInfo]:
         params = {"uploads": "", "prefix": prefix, **position}
         target = f"/{self._client.bucket}"
         answer = await self._client.about("list_uploads", prefix, "GET", target, params=params)

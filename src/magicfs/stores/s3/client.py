@@ -31,17 +31,15 @@ from magicfs.stores.answer_rules import (
     deadline_s,
     words,
 )
-from magicfs.stores.bounded_response import at_most, read, response_class
 from magicfs.stores.object_settings import OF_EVERY_FILESYSTEM, named_by
 from magicfs.stores.port import PartBody, Store
 from magicfs.stores.retrying import RETRIES, Retry
 from magicfs.stores.s3.requests.answer import root_names
 from magicfs.stores.s3.requests.line import counts
-from magicfs.stores.undocumented import bound, log_missing, send_once
+from magicfs.stores.undocumented import at_most, bound, log_missing, read, response_class, send_once
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
-
 
 _MEANT = {
     "aws_access_key_id": "key",
