@@ -27,7 +27,7 @@ from magicfs.stores.delegating import DelegatingStore, DelegatingTree, Steps
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Capabilities, ObjectInfo
 from magicfs.stores.tree_port import Tree
-from magicfs.stores.trees.objects import ObjectTree
+from magicfs.stores.trees import ObjectTree
 
 __all__ = ["BUCKET", "READS", "Budget", "LatencyStore", "Rates", "Server", "SlowDown", "Tally"]
 

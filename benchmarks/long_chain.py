@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from magicfs.datasets.as_of import job_as_of, view_at
+from magicfs.datasets.read import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain

@@ -13,10 +13,9 @@ from magicfs.catalogs.register import show
 from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.datasets import recover_jobs
 from magicfs.datasets.abort import abort_job
-from magicfs.datasets.as_of import view_at
 from magicfs.datasets.commit import commit_listed
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.read import current_view
+from magicfs.datasets.read import current_view, view_at
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied
 from magicfs.job import late_tasks

@@ -38,7 +38,7 @@ VERB_MUTANTS: Final[tuple[VerbMutant, ...]] = (
         "two calls publish one path at once",
         ("no job", "publish_over", "publish"),
         "magicfs.datasets.own_paths",
-        "await path_turns.end_others(engine, location, magic, context)",
+        "await _end(engine, location, magic, job, Wish.ABORT if is_open else Wish.FINISH)",
         "pass",
     ),
     VerbMutant(

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
-from magicfs.datasets.as_of import job_as_of
+from magicfs.datasets.read import job_as_of
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.formats.manifest import Manifest, ManifestFile

@@ -139,7 +139,7 @@ AUDIT_MUTANTS: Final = (
     ),
     WrongAudit(
         "what lies there is published in the place of what was judged",
-        "magicfs.datasets.listed_jobs",
+        "magicfs.datasets.commit",
         "if one.job.audit is not None:  # what was judged is what is published",
         "if False:",
         ("accept",),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from magicfs.stores import resolve
-from magicfs.stores.s3 import options as s3_options
+from magicfs.stores.s3 import client as s3_client
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.doubles.servers import Ministack
@@ -64,7 +64,7 @@ def fuzz(until: float, seed: int) -> Found:
         if not resolve.secrets_of(options):
             outputs.violations.append(f"{outputs.where}: the password in {options} is not seen")
         with outputs.errors("checking options"):
-            s3_options.check(options)
+            s3_client.check(options)
         leaks.refuse_on_command_line(outputs, options)
         found.add(leaks.of_outputs(outputs))
         seed += 1
@@ -134,7 +134,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "options are quoted whole",
-        "magicfs.stores.s3.options",
+        "magicfs.stores.s3.client",
         "shown = redacted(endpoint)",
         "shown = endpoint",
         _by(leaks.messages),
@@ -142,13 +142,13 @@ MUTANTS: Final = (
     Mutant(
         "a destination with a password is quoted",
         "magicfs.stores.resolve",
-        "if paths.has_password(url):",
+        "if paths.has_password(plain):",
         "if False:",
         _by(leaks.messages),
     ),
     Mutant(
         "botocore gets the endpoint's password",
-        "magicfs.stores.s3.options",
+        "magicfs.stores.s3.client",
         "made[name] = redacted(value)",
         "made[name] = value",
         _by(leaks.logs_of_botocore),

@@ -27,7 +27,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     ),
     (
         "others' clients read on for ever",
-        ("bounded_response", "if self._left < 0:", "if False:"),
+        ("undocumented", "if self._left < 0:", "if False:"),
         *("azure", "list", "spaces without end"),
     ),
     (
@@ -42,7 +42,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "only silence is timed",
         (
-            "s3.http.pool",
+            "s3.http.client",
             "elif one.busy_ticks * self._tick_s > one.patience_s + self._deadline_s(one.moved):",
             "elif False:",
         ),
@@ -51,7 +51,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "only silence of a body is timed",
         (
-            "bounded_response",
+            "undocumented",
             "if time.monotonic() - self._began > deadline_s(self._silence_s, self._size):",
             "if False:",
         ),
@@ -59,7 +59,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     ),
     (
         "headers may take for ever",
-        ("bounded_response", "async with asyncio.timeout(head_s):", "async with asyncio.timeout(None):"),
+        ("undocumented", "async with asyncio.timeout(head_s):", "async with asyncio.timeout(None):"),
         *("azure", "list", "a header now and then"),
     ),
     (
@@ -134,7 +134,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "the SDK of Azure follows redirects",
         (
-            "azure.client",
+            "azure.requests",
             '"permit_redirects": False,  # a request is signed for one account',
             '"permit_redirects": True,',
         ),
@@ -197,7 +197,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     ),
     (
         "other bytes than those asked for are taken",
-        ("s3.errors", 'if not given.startswith(f"bytes {start}-"):', "if False:"),
+        ("answer_rules", 'if not given.startswith(f"bytes {start}-"):', "if False:"),
         *("s3", "get_range", "other bytes"),
     ),
     (

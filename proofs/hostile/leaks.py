@@ -24,7 +24,7 @@ from magicfs.protocol.ids import task_id
 from magicfs.runtime.interrupt import run_on
 from magicfs.spark.options import mapping_of
 from magicfs.stores import resolve
-from magicfs.stores.s3 import options as s3_options
+from magicfs.stores.s3 import client as s3_client
 from proofs.hostile.odd_places import PLACES, Place, everywhere
 from proofs.hostile.part import Found
 from proofs.hostile.searching import Outputs, canary, heard, in_url
@@ -153,7 +153,7 @@ def messages() -> Found:
     }
     for what, options in wrong.items():
         with outputs.errors(what):
-            s3_options.check(options)
+            s3_client.check(options)
     for url in (
         f"s3://k:{coded}@b/x",
         f"https://u:{coded}@h/b/x",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from magicfs.classic.records import FileList
-from magicfs.cli import cluster, storage
+from magicfs.cli import storage
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats import deletions, document, kinds
 from magicfs.formats.audit import FILE_AUDIT, said_in
@@ -303,7 +303,7 @@ def _read_configuration(raw: bytes) -> Any:
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(raw)
         given = argparse.Namespace(hadoop_conf=[file.name], cluster_user=None, cluster_directory=None)
-        return cluster.parse_cluster(given)
+        return storage.parse_cluster(given)
 
 
 def _read_options(raw: bytes) -> Any:

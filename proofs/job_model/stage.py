@@ -31,7 +31,7 @@ from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.port import Body, Store
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Actor
 from magicfs.transaction.context import JobContext

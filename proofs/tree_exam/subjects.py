@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from magicfs.stores.memory.store import MemoryStore
 from magicfs.stores.tree_port import Tree
-from magicfs.stores.trees.objects import ObjectTree, tree_of
+from magicfs.stores.trees import ObjectTree, tree_of
 from proofs.scenes.store_subjects import BUCKET, LocalFiles, MemoryObjects
 from proofs.tree_exam.suite import AtomicTreeExam, CopyingTreeExam
 

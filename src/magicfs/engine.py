@@ -6,7 +6,7 @@ waited for, and three lists say what is done, what failed and what was not start
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypedDict
 
@@ -15,23 +15,11 @@ from magicfs.protocol.identity import object_id
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve, write_id_shown
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Publication, Put, Rename, Step
 from magicfs.runtime import parallel
-from magicfs.runtime.parallel import drained
+from magicfs.runtime.parallel import drained, numbered
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Part, PutMode, Store
 from magicfs.stores.retrying import STALL_TIMEOUT_S, StallTimeoutStore, checked_again
-
-__all__ = [
-    "BatchLists",
-    "BatchResult",
-    "Bodies",
-    "Completed",
-    "Engine",
-    "Event",
-    "Failure",
-    "Observer",
-    "SentPart",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,23 +104,6 @@ class BatchResult:
         return {"done": done, "failed": failed, "not_started": [key for key in keys if key not in tried]}
 
 
-def _numbered(
-    steps: Iterable[Step] | AsyncIterable[Step],
-) -> Iterable[tuple[int, Step]] | AsyncIterable[tuple[int, Step]]:
-    return _numbered_later(steps) if isinstance(steps, AsyncIterable) else enumerate(steps)
-
-
-async def _numbered_later(steps: AsyncIterable[Step]) -> AsyncIterator[tuple[int, Step]]:
-    number = 0
-    try:
-        async for step in steps:
-            yield number, step
-            number += 1
-    finally:
-        if isinstance(steps, AsyncGenerator):
-            await steps.aclose()
-
-
 class Engine:
     """Runs batches of steps against one store, with at most ``concurrency`` requests at once.
 
@@ -179,8 +150,8 @@ class Engine:
         """
         result = BatchResult()
 
-        async def one(numbered: tuple[int, Step]) -> bool:
-            number, step = numbered
+        async def one(place: tuple[int, Step]) -> bool:
+            number, step = place
             if stop_on_failure and result.failures:
                 result.not_started.append(step)
                 return False
@@ -198,7 +169,7 @@ class Engine:
                 self._observer(Event(batch.name, step, outcome))
             return error is None or not stop_on_failure
 
-        await drained(_numbered(batch.steps), one, parallel.limit_of(self.store, self.concurrency))
+        await drained(numbered(batch.steps), one, parallel.limit_of(self.store, self.concurrency))
         return result
 
     async def _carry_out(

@@ -12,24 +12,6 @@ from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
 
-__all__ = [
-    "Action",
-    "ForeignJob",
-    "JobReport",
-    "PathReport",
-    "Progress",
-    "ProgressCallback",
-    "RecoverReport",
-    "RecoveredJob",
-    "Report",
-    "TaskFigures",
-    "VerifyReport",
-    "html_table",
-    "human_bytes",
-    "job_report",
-    "text_table",
-]
-
 
 class Report:
     """Base of all reports: plain values for programs, a table for notebooks."""
@@ -432,6 +414,9 @@ class VerifyReport(Report):
         return {**asdict(self), "ok": self.ok, "advice": list(self.advice)}
 
 
+PathAction = Literal["published", "published before", "would publish", "discarded", "would discard"]
+
+
 @dataclass(frozen=True, slots=True)
 class PathReport(Report):
     """What became of the files below a user's own magic path.
@@ -450,7 +435,7 @@ class PathReport(Report):
 
     path: str
     destination: str
-    action: Literal["published", "published before", "would publish", "discarded", "would discard"]
+    action: PathAction
     files: int
     bytes: int
     filenames: tuple[str, ...] = ()

@@ -1,5 +1,3 @@
 """The version of magicfs, kept apart so that any room may tell it."""
 
-__all__ = ["__version__"]
-
 __version__ = "0.1.0"

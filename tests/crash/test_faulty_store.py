@@ -22,7 +22,7 @@ from magicfs.stores.local.store import LocalStore
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.tree_port import Tree
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import FaultyStore, FaultyTree, Traffic, faulty, generate
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request

@@ -14,7 +14,7 @@ from s3fs import S3FileSystem
 from magicfs.stores import resolve
 from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.stores.tree_port import Tree
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.testing.counting_store import CountingStore
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.gcs_server import GcsDouble

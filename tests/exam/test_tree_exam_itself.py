@@ -13,7 +13,7 @@ from magicfs.errors import MagicError, ObjectNotFound, StoreError
 from magicfs.protocol import paths
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.tree_port import Entry
-from magicfs.stores.trees.objects import ObjectTree, tree_of
+from magicfs.stores.trees import ObjectTree, tree_of
 from proofs.tree_exam import MemoryTreeExam
 
 

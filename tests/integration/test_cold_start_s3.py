@@ -40,4 +40,4 @@ def test_first_file_of_a_process_imports_neither_engines_nor_jobs(
     rooms = {name.split(".")[1] for name in modules if name.startswith("magicfs.")}
     assert not rooms & {"committers", "datasets", "job", "manifests", "spark", "testing", "transaction"}
     # Whoever reads a job object needs it, and who asks for directories the tree.
-    assert not modules & {"magicfs.formats.job_object", "magicfs.stores.trees.objects"}
+    assert not modules & {"magicfs.formats.job_object", "magicfs.stores.trees"}

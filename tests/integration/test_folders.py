@@ -16,7 +16,7 @@ from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, UsageEr
 from magicfs.job.job import Job
 from magicfs.stores import resolve
 from magicfs.stores.azure import folders as azure_folders
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.faults import Action, Rule
 from proofs.committer_exam.drivers import dying, dying_task

@@ -17,7 +17,7 @@ from s3fs import S3FileSystem
 import magicfs
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import undocumented
-from magicfs.stores.azure import client as azure_client
+from magicfs.stores.azure import requests as azure_requests
 from magicfs.stores.gcs import client as gcs_client
 from magicfs.stores.s3 import client as s3_client
 from magicfs.stores.s3.requests import line
@@ -225,7 +225,7 @@ def test_adlfs_lacks_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         skip_instance_cache=True,
     )
     del filesystem._timeout_kwargs
-    transport = azure_client._how(filesystem)["transport"]
+    transport = azure_requests._how(filesystem)["transport"]
     assert (transport.connection_config.timeout, transport.connection_config.read_timeout) == (3, 4)
 
 

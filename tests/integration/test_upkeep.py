@@ -17,8 +17,7 @@ from magicfs.operate.open_uploads import Owner
 from magicfs.operate.prices import price_of
 from magicfs.operate.uploads import survey
 from magicfs.stores import resolve
-from magicfs.stores.port import Store
-from magicfs.stores.upkeep_port import Rule, Upkeep, upkeep_of
+from magicfs.stores.port import Rule, Store, Upkeep, upkeep_of
 from proofs.doubles.azurite import Azurite
 from proofs.doubles.gcs_server import GcsDouble
 

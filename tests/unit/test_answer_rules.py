@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import StoreError
-from magicfs.stores import answer_rules, bounded_response
+from magicfs.stores import answer_rules, undocumented
 from magicfs.stores.answer_rules import Malformed, check_root, number, root_of, seconds_of, whole, words
 
 
@@ -89,6 +89,6 @@ class Drip:
 
 
 def test_body_that_comes_too_slowly_is_given_up() -> None:
-    assert asyncio.run(bounded_response.read(Drip(), 3)) == b"aaa"
+    assert asyncio.run(undocumented.read(Drip(), 3)) == b"aaa"
     with pytest.raises(TimeoutError, match=r"the answer is too slow: \d+ bytes arrived"):
-        asyncio.run(bounded_response.read(Drip(), 10_000, silence_s=0.01))
+        asyncio.run(undocumented.read(Drip(), 10_000, silence_s=0.01))

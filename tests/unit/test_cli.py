@@ -14,6 +14,7 @@ import pytest
 import magicfs
 from magicfs import errors
 from magicfs.cli import main as cli
+from magicfs.cli import statuses
 from magicfs.cli.printing import print_table, printable
 from magicfs.cli.storage import parse_storage_options
 from magicfs.engine import Engine
@@ -137,13 +138,13 @@ class TestExitCodes:
         ],
     )
     def test_each_kind_of_error_has_its_exit_status(self, error, code):
-        assert cli.exit_code(error) == code
+        assert statuses.exit_code(error) == code
 
     def test_every_class_of_the_error_tree_has_an_exit_status_of_its_own_kind(self):
         kinds = [getattr(errors, name) for name in errors.__all__]
-        statuses = {kind: cli.exit_code(kind.__new__(kind)) for kind in kinds}
-        assert set(statuses.values()) == {2, 3, 4, 5, 6, 7}
-        assert {code for kind, code in statuses.items() if issubclass(kind, errors.StoreError)} == {3}
+        found = {kind: statuses.exit_code(kind.__new__(kind)) for kind in kinds}
+        assert set(found.values()) == {2, 3, 4, 5, 6, 7}
+        assert {code for kind, code in found.items() if issubclass(kind, errors.StoreError)} == {3}
 
     def test_url_without_a_scheme_exits_2(self, capsys):
         assert cli.main(["uploads", "bucket/sales"]) == 2

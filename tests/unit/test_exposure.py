@@ -14,9 +14,9 @@ from s3fs import S3FileSystem
 
 from magicfs.errors import UsageError
 from magicfs.stores import resolve, undocumented
-from magicfs.stores.azure import client as azure_client
+from magicfs.stores.azure import requests as azure_requests
 from magicfs.stores.gcs import client as gcs_client
-from magicfs.stores.s3 import options as s3_options
+from magicfs.stores.s3 import client as s3_client
 from magicfs.stores.s3.requests.line import line_to
 from magicfs.stores.undocumented import warn_of_exposure
 
@@ -116,7 +116,7 @@ def test_azure_is_looked_at(access: str, caplog: pytest.LogCaptureFixture) -> No
     text = f"BlobEndpoint=http://store.example/a;AccountName=a;{access}"
     filesystem = AzureBlobFileSystem(connection_string=text, skip_instance_cache=True)
     for _ in range(2):
-        azure_client._made(filesystem)
+        azure_requests._made(filesystem)
     [said] = warnings(caplog)
     assert "store.example" in said
 
@@ -180,5 +180,5 @@ def test_no_password_of_a_destination_is_quoted(url: str) -> None:
 )
 def test_no_option_is_quoted_whole(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as refused:
-        s3_options.check(options)
+        s3_client.check(options)
     assert KEY not in str(refused.value)

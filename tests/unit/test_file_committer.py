@@ -17,7 +17,7 @@ from magicfs.protocol import ids
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.local.store import LocalStore
 from magicfs.stores.memory.store import MemoryStore, World
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from proofs.scenes.file_scene import JOB, FileScene, attempt_of, run
 
 OTHER = "11111111-2222-4333-8444-555566667777"

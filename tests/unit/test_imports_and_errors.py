@@ -79,7 +79,7 @@ def test_a_job_is_at_hand_before_what_carries_it_out() -> None:
 def test_who_reads_waits_for_nothing_that_looks_after_datasets(code: str) -> None:
     found = all_modules_after(f"import magicfs\ntry: {code}\nexcept magicfs.errors.MagicError: pass")
     assert "magicfs.datasets.read" in found
-    unneeded = {"abort", "commit", "finders", "recover", "listed_jobs"}
+    unneeded = {"abort", "commit", "finders", "recover"}
     assert not {name for name in found if name.startswith("magicfs.operate")}
     assert not found & {"magicfs.past.compact", *(f"magicfs.datasets.{name}" for name in unneeded)}
     assert "magicfs.transaction.driver" not in found

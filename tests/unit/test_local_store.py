@@ -32,7 +32,7 @@ from magicfs.stores.local import places as local_places
 from magicfs.stores.local.store import LocalStore
 from magicfs.stores.port import RIGHTS_OF, ObjectInfo, PutMode
 from magicfs.stores.tree_port import Entry, Tree
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 
 _T = TypeVar("_T")
 

@@ -13,7 +13,7 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.datasets.as_of import job_as_of, view_at
+from magicfs.datasets.read import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound
 from magicfs.formats.manifest import Manifest, ManifestFile

@@ -12,7 +12,7 @@ from magicfs.errors import MagicError, ObjectExists, PermissionDenied, StoreErro
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Capabilities
-from magicfs.stores.trees.objects import ObjectTree, tree_of
+from magicfs.stores.trees import ObjectTree, tree_of
 from magicfs.testing import virtual_time
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.faulty_store import Traffic, faulty

@@ -20,7 +20,7 @@ from magicfs.errors import StoreError, UploadNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.local import parts as local_parts
-from magicfs.stores.local import placed as local_placed
+from magicfs.stores.local import parts as local_placed
 from magicfs.stores.local import uploads as local_uploads
 from magicfs.stores.local.held import UPLOADS
 from magicfs.stores.local.store import LocalStore

@@ -24,10 +24,8 @@ from magicfs.errors import (
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.pages import Listing, Page, Pages
-from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update
+from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update, Versions, upkeep_of
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore
-from magicfs.stores.upkeep_port import upkeep_of
-from magicfs.stores.version_port import Versions
 from magicfs.testing.virtual_time import VirtualLoop
 
 _T = TypeVar("_T")

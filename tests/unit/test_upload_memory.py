@@ -305,7 +305,7 @@ def test_ctrl_c_ends_a_writer_that_waits(recorded: Recorded, tiny: Peaks) -> Non
 def test_put_of_many_files_reads_no_more_than_there_is_memory_for(
     tmp_path: Path, tiny: Peaks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("magicfs.filesystem.local_source._SMALL_BYTES", 10)
+    monkeypatch.setattr("magicfs.filesystem.sources._SMALL_BYTES", 10)
     scene = MemoryScene(part_size=PART)
     local = {f"{n}.bin": bytes([n]) * 1700 for n in range(60)}
     for name, body in local.items():

@@ -29,8 +29,7 @@ from magicfs.operate.uploads import MIN_AGE_S, UploadsReport, survey
 from magicfs.protocol.paths import parse_url
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.filesystem import MemoryFileSystem
-from magicfs.stores.port import Store
-from magicfs.stores.upkeep_port import Rule
+from magicfs.stores.port import Rule, Store
 from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 

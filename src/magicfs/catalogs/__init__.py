@@ -7,7 +7,7 @@ own module, which imports its library when you use it.
 
 from typing import TYPE_CHECKING, Final
 
-from magicfs.runtime.lazy_names import lazy_names
+from magicfs.runtime.registered import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.catalogs.catch_up import CaughtUp as CaughtUp

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from magicfs.catalogs.port import Files
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.footers import footers_of_view
+from magicfs.datasets.read import footers_of_view
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, UsageError
 from magicfs.manifests.chain import READING, newest_job

@@ -10,9 +10,8 @@ from os import PathLike
 from typing import Final, Unpack
 
 from magicfs.catalogs.port import Catalog, CatalogMoved, Changes, Files, Published
-from magicfs.datasets.as_of import view_at
 from magicfs.datasets.connection import Destination, Way, open_destination
-from magicfs.datasets.read import current_view, shown_files
+from magicfs.datasets.read import current_view, shown_files, view_at
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, StoreError, Unavailable
 from magicfs.formats.registration import Registration

@@ -14,8 +14,6 @@ from typing import Final
 from magicfs.errors import UsageError
 from magicfs.runtime import registered
 
-__all__ = ["POINTS", "commands", "group_of", "names"]
-
 POINTS: Final = "magicfs.commands"
 """The entry points of guests' commands; the core's own names are not theirs."""
 

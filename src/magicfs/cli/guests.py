@@ -30,8 +30,6 @@ from magicfs.cli.statuses import Status, exit_code
 from magicfs.errors import MagicError, UsageError
 from magicfs.runtime import registered
 
-__all__ = ["Part", "configure", "run"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -9,16 +9,21 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from magicfs.cli.own_path import add_path, add_publish, run_on_path
-from magicfs.cli.printing import print_job_report, print_json, print_recovered, printable, write_line
+from magicfs.cli.printing import (
+    print_job_report,
+    print_json,
+    print_recovered,
+    print_report,
+    printable,
+    write_line,
+)
 from magicfs.cli.statuses import Status
 from magicfs.cli.storage import add_storage_options
 from magicfs.errors import CommitDenied, UsageError
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from magicfs.datasets.array_job import ArrayJob
-
-__all__ = ["HELP", "PLACE", "configure", "run"]
 
 HELP = "publish what array jobs, shell scripts or your own programs write, all or nothing"
 PLACE = ("publish", 2)
@@ -199,4 +204,46 @@ def _print(
         print_json(fields)
     else:
         write_line(printable(text))
+    return status
+
+
+def add_publish(part: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``publish``."""
+    from magicfs.protocol.modes import WRITE_MODES
+
+    add_path(part)
+    part.add_argument(
+        "--mode", choices=WRITE_MODES, default="append", help="what to do about existing data (append)"
+    )
+
+
+def add_path(part: argparse.ArgumentParser) -> None:
+    """Add the path."""
+    part.add_argument(
+        "path",
+        metavar="PATH",
+        help="a file or directory below a magic directory, such as s3://bucket/sales/__magic/mine",
+    )
+
+
+def run_on_path(arguments: argparse.Namespace) -> int:
+    """Publish or discard, and print the report."""
+    from magicfs.datasets import own_paths
+
+    how = {"dry_run": arguments.dry_run, "storage_options": arguments.storage_options}
+    if arguments.part == "publish":
+        report = own_paths.publish(arguments.path, mode=arguments.mode, **how)
+    else:
+        report = own_paths.discard(arguments.path, **how)
+    fields = [
+        ("path", report.path),
+        ("destination", report.destination),
+        ("done", report.action),
+        ("files", f"{report.files} ({human_bytes(report.bytes)})"),
+    ]
+    if report.action == "published before":
+        fields.append(("why", "another call already published these files; nothing was replaced"))
+    status = print_report(arguments, report, fields, done=report.files > 0)
+    for url in () if arguments.json else report.filenames:
+        write_line(f"  {printable(url)}")
     return status

@@ -17,12 +17,10 @@ from types import ModuleType
 from magicfs.cli.commands import commands, group_of
 from magicfs.cli.parser import Parser
 from magicfs.cli.printing import print_error, print_json, write_line
-from magicfs.cli.statuses import Status, exit_code
+from magicfs.cli.statuses import Status
 from magicfs.errors import MagicError, UsageError
 from magicfs.runtime import registered
 from magicfs.version import __version__
-
-__all__ = ["commands_of", "exit_code", "main"]
 
 _LOGS = "magicfs.logs"
 """Entry points of ways to write the log, each a context."""
@@ -66,7 +64,7 @@ def _run(words: Sequence[str]) -> int:
     elif arguments.version:
         write_line(f"magicfs {__version__}")
     elif arguments.completion:
-        from magicfs.cli.completion import script
+        from magicfs.cli.parser import script
 
         sys.stdout.write(script(arguments.completion, commands_of()))
     elif arguments.command is None:

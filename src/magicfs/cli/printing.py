@@ -19,25 +19,6 @@ if TYPE_CHECKING:
     from magicfs.cli.guests import Part
     from magicfs.report import ForeignJob, JobReport, RecoveredJob, RecoverReport
 
-__all__ = [
-    "AGAIN",
-    "Field",
-    "Shown",
-    "Table",
-    "error_document",
-    "human_moment",
-    "print_error",
-    "print_fields",
-    "print_job_report",
-    "print_json",
-    "print_recovered",
-    "print_report",
-    "print_shown",
-    "print_table",
-    "printable",
-    "write_line",
-]
-
 AGAIN = "nothing was changed; run again without --dry-run to do it"
 _COMMAND = re.compile(
     r"\bmagicfs ([a-z]+)\b(?: (?:--job [\w.-]+|--[a-z-]+|[a-z][a-z0-9+]*://[^\s;,'\")]+|'[^']*'|\"[^\"]*\"|[A-Z]{2,}\b))*"

@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from magicfs.cli import guests
-from magicfs.cli.cluster import add_cluster, parse_cluster
 from magicfs.cli.printing import (
     print_job_report,
     print_json,
@@ -16,14 +15,12 @@ from magicfs.cli.printing import (
     write_line,
 )
 from magicfs.cli.statuses import Status
-from magicfs.cli.storage import add_destination
+from magicfs.cli.storage import add_cluster, add_destination, parse_cluster
 from magicfs.errors import UsageError
 from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from magicfs.datasets.commit import ListedJob
-
-__all__ = ["HELP", "PLACE", "POINTS", "configure", "run"]
 
 POINTS = "magicfs.recover"
 HELP = "finish, publish, discard or roll back a job whose driver died"

@@ -17,8 +17,6 @@ from magicfs.errors import (
     StoreError,
 )
 
-__all__ = ["Status", "exit_code", "status_of", "worst"]
-
 
 class Status(IntEnum):
     """The exit statuses, with their meanings."""

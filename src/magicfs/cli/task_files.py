@@ -17,8 +17,6 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from magicfs.job.task import Task
 
-__all__ = ["from_command", "from_paths"]
-
 _STDERR: Final = 2
 _AT_ONCE: Final = 8
 """Files that are uploaded at once, each with a part or two in memory."""

@@ -13,9 +13,9 @@ from functools import partial
 from os import PathLike
 from typing import Unpack, get_args
 
+from magicfs.datasets.commit import work_of
 from magicfs.datasets.connection import Way, context_of, on_destination
 from magicfs.datasets.finders import Cluster, find_one, finder_of, finders
-from magicfs.datasets.listed_jobs import work_of
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, PermissionDenied, UsageError
@@ -29,14 +29,12 @@ from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.stores.conditions import conditions_of
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction import late_driver
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.record import JobRecord, location_of
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
-
-__all__ = ["abort", "abort_job"]
 
 _ROUNDS = 100
 """Enough for 100,000 uploads on a server that lists one page of 1,000."""

@@ -27,8 +27,6 @@ from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.paths import Location
 from magicfs.transaction.record import read_record
 
-__all__ = ["ArrayJob", "check_open", "is_published", "open_task", "set_up"]
-
 _ELEMENT: Final = "/__magic_job-"
 _PUBLISHED: Final = "#published"
 

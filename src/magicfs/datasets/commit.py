@@ -7,28 +7,197 @@ the job's last attempt is published, of each task the last commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
-from typing import Unpack
+from typing import Final, TypedDict, Unpack, get_args
 
-from magicfs.datasets.connection import Way, on_destination
-from magicfs.datasets.finders import Cluster, finder_of
-from magicfs.datasets.listed_jobs import Found, find
+from magicfs.datasets.connection import Way, context_of, on_destination, was_published
+from magicfs.datasets.finders import Cluster, DeadJob, find_one, finder_of, finders
 from magicfs.engine import Engine
-from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, UsageError
+from magicfs.errors import CommitDenied, CommitOutcomeUnknown, CommitUnfinished, MagicError, UsageError
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
-from magicfs.protocol import paths
-from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
-from magicfs.protocol.modes import is_data
+from magicfs.manifests.chain import READING
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES, Wish
+from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.modes import REMOVALS, is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, Report
+from magicfs.transaction import facts, late_driver
+from magicfs.transaction import output as job_output
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.extension import Accepted, extensions_of
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.planning import Look, planner_of
+from magicfs.transaction.record import JobRecord, believed
+from magicfs.transaction.taken_back import run_in_effect
+from magicfs.transaction.task_manifests import TaskManifests
 
-__all__ = ["ListedJob", "commit", "commit_listed", "commit_or_abort", "preview_commit", "preview_listed"]
+_STAGED: Final = frozenset({"directory", "partitioned"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job that can be committed."""
+
+    context: JobContext
+    job: JobObject | None  # None for a job of another program
+    output: JobOutput | None  # what was listed; None past the commit point: the job's own facts name it
+    foreign: DeadJob | None = None
+
+
+async def find(
+    engine: Engine,
+    location: Location,
+    job: str,
+    *,
+    driver_is_dead: bool,
+    allow_empty: bool,
+    cluster: Cluster | None = None,
+) -> Found:
+    """Find a job and what its tasks have committed; raises as ``datasets.commit`` does."""
+    name = ids.job_id(job)
+    others = await find_unfinished_jobs(engine, location.key)
+    one = next((each for each in others if each.job_id == name), None)
+    if one is None:
+        return await _find_foreign(engine, location, name, cluster, driver_is_dead=driver_is_dead)
+    if one.job is None:
+        assert one.problem is not None
+        raise one.problem
+    _refuse_removal(location, one.job)
+    context = await believed(engine, context_of(location, one.layout), one.job)
+    context = context.asked(allow_empty=allow_empty)
+    if one.job.state in PUBLISHES:
+        return Found(context, one.job, None)
+    if one.job.state not in BEFORE_COMMIT:
+        raise CommitDenied(
+            f"job {name} is {one.job.state} and cannot be committed any more; nothing was changed; run "
+            f"magicfs recover {location.url}, then the job again"
+        )
+    if await was_published(engine, location, name):
+        raise ended(location.url, name)
+    await _check_run(engine, location, one.job, others)
+    if await TaskManifests(engine, context).claims():  # what its tasks have published is in nobody's way
+        context = replace(context, renames=replace(context.renames, at_task_commit=True))
+    if one.job.audit is not None:  # what was judged is what is published
+        return Found(context, one.job, await facts.read_output(engine, context, one.job))
+    return Found(context, one.job, await _listed(engine, location, context, cluster))
+
+
+def _refuse_removal(location: Location, job: JobObject) -> None:
+    mode = job.options.mode
+    if mode in REMOVALS and job.state in BEFORE_COMMIT:
+        raise UsageError(
+            f"job {job.job_id} is a {mode}, and only its own process knew which files to replace; nothing "
+            f"was changed; run magicfs recover {location.url} --job {job.job_id} --abort, then the {mode} "
+            "again"
+        )
+
+
+async def _listed(
+    engine: Engine, location: Location, context: JobContext, cluster: Cluster | None
+) -> JobOutput:
+    """What the tasks of an open job have committed, if that is all."""
+    job, options = context.job, context.options
+    if options.tracking == "memory":
+        raise UsageError(
+            f"job {job} was run with tracking='memory': only its driver knows what its tasks committed; "
+            f"nothing was changed; run magicfs recover {location.url} --job {job} --abort, then the job "
+            "again"
+        )
+    finder = finder_of(options)
+    output = await (
+        job_output.load_listed(engine, context) if finder is None else finder.load(engine, context, cluster)
+    )
+    if options.rollback.job is None:  # a rollback has no tasks
+        if not output.names and not options.allow_empty:
+            raise _no_tasks(location, context.layout, options.committer)
+        planner_of(Look(engine, context, JobRecord(engine.store, context.layout, READING), output)).check()
+    if output.without_write_id and not output.renames:
+        for other in finders().values():
+            await other.refuse_gone(engine, context, output)
+    return output
+
+
+async def _check_run(engine: Engine, location: Location, job: JobObject, others: Sequence[OtherJob]) -> None:
+    """Refuse to publish a run for a second time."""
+    if job.options.run_id is None:
+        return
+    rival = next(
+        (
+            one.job
+            for one in others
+            if one.job and one.job_id != job.job_id and one.job.options.run_id == job.options.run_id
+        ),
+        None,
+    )
+    if rival is not None:
+        raise CommitDenied(
+            f"job {rival.job_id} of the same run {job.options.run_id!r} is {rival.state}; nothing was "
+            f"changed; run magicfs recover {location.url} --job {rival.job_id} first, or with --abort if "
+            "you want to keep this job"
+        )
+    before = await run_in_effect(engine.store, location.key, READING, job.options.run_id)
+    if before is not None:
+        raise CommitDenied(
+            f"run {job.options.run_id!r} was published by job {before} already; nothing was changed; run "
+            f"magicfs recover {location.url} --job {job.job_id} --abort"
+        )
+
+
+async def _find_foreign(
+    engine: Engine, location: Location, job: JobId, cluster: Cluster | None, *, driver_is_dead: bool
+) -> Found:
+    """A job without a job object: one of another program, or one that has ended."""
+    if await was_published(engine, location, job):
+        raise ended(location.url, job)
+    if (one := await find_one(engine, location, job, cluster)) is None:
+        for name in get_args(LayoutName):
+            if (await work_of(engine, location, job, name))[1]:
+                raise ended(location.url, job)
+        if await late_driver.seen_of_jvm(engine, location.key, job) is not None:
+            raise CommitDenied(
+                f"job {job} is published: a committer of Hadoop's has committed it, as "
+                f"{location.url}/_SUCCESS says; nothing was changed; run magicfs adopt {location.url} while "
+                "no job writes there, to add its files to the dataset; do not run the job again"
+            )
+        raise UsageError(
+            f"no trace of a job {job!r} was found under {location.url}; nothing was changed; check the id, "
+            "and that the URL is the job's destination"
+        )
+    if not one.report.tasks and not one.report.problem:
+        raise _no_tasks(location, one.context.layout, vow=" --driver-is-dead")
+    return Found(one.context, None, await one.output(driver_is_dead=driver_is_dead), one)
+
+
+async def work_of(
+    engine: Engine, location: Location, job: JobId, name: LayoutName
+) -> tuple[WorkLayout, list[str]]:
+    """Every key of a job's work in one of the layouts."""
+    layout = WorkLayout(location.key, job, 0, name)
+    prefix = paths.prefix_of(layout.job_directory)
+    return layout, [info.key async for info in engine.store.list(prefix)]
+
+
+def _no_tasks(location: Location, layout: WorkLayout, committer: str = "", vow: str = "") -> UsageError:
+    elsewhere = ""
+    if committer in _STAGED:
+        elsewhere = (
+            "; if the job had a cluster_directory, its tasks' commits are there: create the Job again with "
+            "its job_id and a higher attempt, and call setup, recover_tasks and commit; otherwise"
+        )
+    return UsageError(
+        f"no task of job {layout.job}, attempt {layout.attempt}, has committed; nothing was changed"
+        f"{elsewhere or ';'} run magicfs recover {location.url} --job {layout.job} --abort{vow}, then the "
+        "job again"
+    )
 
 
 async def commit_or_abort(
@@ -52,6 +221,25 @@ async def commit_or_abort(
                 f"and job {context.job} could not be ended: {second}; run magicfs recover {context.url}"
             )
         raise
+
+
+class _Wanted(TypedDict, total=False):
+    """What ``commit`` is asked."""
+
+    tasks: int | None
+    driver_is_dead: bool
+    allow_empty: bool
+    accept: str | None
+
+
+class _Way(_Wanted, Way, total=False):
+    """The same with the way to the store."""
+
+
+class Asked(_Wanted, total=False):
+    """The same on the store's loop."""
+
+    cluster: Cluster | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,38 +323,15 @@ def commit(
 
 
 def preview_commit(
-    url: str | PathLike[str],
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | str | None = None,
-    accept: str | None = None,
-    **way: Unpack[Way],
+    url: str | PathLike[str], job: str, *, cluster: Cluster | str | None = None, **asked: Unpack[_Way]
 ) -> ListedJob:
     """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
-    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
-    asked = {"allow_empty": allow_empty, "accept": accept}
-    return on_destination(preview_listed, url, **way, **how, **asked)
+    return on_destination(preview_listed, url, job=job, cluster=Cluster.of(cluster), **asked)
 
 
-async def preview_listed(
-    engine: Engine,
-    location: Location,
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | None = None,
-    accept: str | None = None,
-) -> ListedJob:
+async def preview_listed(engine: Engine, location: Location, job: str, **asked: Unpack[Asked]) -> ListedJob:
     """``preview_commit``, on the store's loop."""
-    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
-    found = await find(engine, location, job, cluster=cluster, **how)
-    _check_tasks(found, tasks)
-    _check_accepted(location, found, accept)
+    found = await _checked(engine, location, job, **asked)
     output = found.output or JobOutput()
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided, foreign = found.job if found.output is None else None, found.foreign
@@ -183,6 +348,25 @@ async def preview_listed(
         replaced=await _replaced(engine, found, output),
         published=foreign.report.published if foreign else 0,
     )
+
+
+async def _checked(
+    engine: Engine,
+    location: Location,
+    job: str,
+    *,
+    tasks: int | None = None,
+    driver_is_dead: bool = False,
+    allow_empty: bool = False,
+    cluster: Cluster | None = None,
+    accept: str | None = None,
+) -> Found:
+    """A job that may be committed as it is asked."""
+    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    found = await find(engine, location, job, cluster=cluster, **how)
+    _check_tasks(found, tasks)
+    _check_accepted(location, found, accept)
+    return found
 
 
 def _check_tasks(found: Found, tasks: int | None) -> None:
@@ -237,35 +421,22 @@ async def _replaced(engine: Engine, found: Found, output: JobOutput) -> int:
     )
 
 
-async def commit_listed(
-    engine: Engine,
-    location: Location,
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | None = None,
-    accept: str | None = None,
-) -> JobReport:
+async def commit_listed(engine: Engine, location: Location, job: str, **asked: Unpack[Asked]) -> JobReport:
     """``commit``, on the store's loop."""
-    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
-    found = await find(engine, location, job, cluster=cluster, **how)
-    _check_tasks(found, tasks)
-    _check_accepted(location, found, accept)
+    found = await _checked(engine, location, job, **asked)
     transaction = JobTransaction(engine, found.context)
     finder, driver = finder_of(found.context.options), None
     if found.foreign is not None:
         driver = await found.foreign.take_over()
     elif found.output is not None:
-        driver = await _driver(transaction, found, accept)
+        driver = await _driver(transaction, found, asked.get("accept"))
 
     async def load() -> JobOutput:
         return found.output or JobOutput()
 
     report = await transaction.commit(load, driver)
     if finder is not None:
-        await finder.clean_up(engine, found.context, cluster)
+        await finder.clean_up(engine, found.context, asked.get("cluster"))
     return report
 
 

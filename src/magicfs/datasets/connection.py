@@ -23,17 +23,6 @@ from magicfs.stores import object_settings, resolve
 from magicfs.stores.register import is_there
 from magicfs.transaction.context import JobContext
 
-__all__ = [
-    "OPERATIONS",
-    "Destination",
-    "Way",
-    "context_of",
-    "on_destination",
-    "open_destination",
-    "told_as_newest",
-    "was_published",
-]
-
 _CONCURRENCY = 32
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -25,8 +25,6 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["Cluster", "DeadJob", "Finder", "find_one", "finder_named", "finder_of", "finders"]
-
 _GROUP: Final = "magicfs.finders"
 
 

@@ -30,8 +30,6 @@ from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome, refusal
 
-__all__ = ["destinations_below", "finish_job", "recover", "recover_jobs"]
-
 _LOOKED_AT: Final = 1000
 
 _ASKED: Final = "asked for by recover"

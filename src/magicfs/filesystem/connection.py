@@ -41,7 +41,7 @@ from magicfs.filesystem.job_settings import (
     refuse_if_lost,
     warn_if_ignored,
 )
-from magicfs.filesystem.threads import Coroutines
+from magicfs.filesystem.ordinary import Coroutines
 from magicfs.filesystem.tracking import name_in, settled
 from magicfs.formats.job_options import Hadoop, JobOptions, Tracking
 from magicfs.protocol import paths
@@ -50,20 +50,6 @@ from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
-
-__all__ = [
-    "Connection",
-    "Tracking",
-    "either",
-    "handed",
-    "has_buckets",
-    "is_about_a_path",
-    "is_change",
-    "on_stripped_path",
-    "parent",
-    "rooted",
-    "stripped",
-]
 
 _LOOKS = frozenset({"url", "metadata", "get_tags", "object_version_info", "split_path", "islink"})
 _CHANGES = frozenset({"setxattr", "setxattrs", "chmod", "put_tags"})

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from magicfs.protocol.modes import WriteMode
     from magicfs.report import PathReport
 
-__all__ = ["MagicFileSystem"]
-
 
 @handed_over
 class MagicFileSystem(Writing):

@@ -32,21 +32,6 @@ from magicfs.protocol.magic import MagicPath, PathOwner
 from magicfs.stores.object_settings import PlacedPart
 from magicfs.stores.port import PartBody, Store
 
-__all__ = [
-    "AsyncReader",
-    "Move",
-    "Reader",
-    "SmallFile",
-    "bundle_all",
-    "copy_of",
-    "is_copied",
-    "may_stay",
-    "read",
-    "rename",
-    "save",
-    "way_out",
-]
-
 
 class Move(NamedTuple):
     """A file in hand, and the path that it gets."""

@@ -25,8 +25,6 @@ from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 
-__all__ = ["WriteSettings", "known_jobs", "read_settings", "refuse_if_lost", "warn_if_ignored"]
-
 _JOBS_MAX = 1024
 """Of so many jobs the settings are kept; those of an older one are read again."""
 

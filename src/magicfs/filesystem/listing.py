@@ -15,20 +15,6 @@ from magicfs.protocol.magic import PENDING, MagicPath
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo, Store
 
-__all__ = [
-    "PENDING_FLAG",
-    "Remembered",
-    "abort_recorded",
-    "abort_remembered",
-    "children",
-    "descendants",
-    "in_memory",
-    "info",
-    "is_directory",
-    "read_pending",
-    "remove_tree",
-]
-
 PENDING_FLAG = "magic_pending"
 """In ``info``: True for a marker, whose size is that of its upload."""
 

@@ -15,18 +15,6 @@ from magicfs.protocol.hadoop_release import HadoopRelease
 from magicfs.stores import resolve
 from magicfs.stores.object_settings import options_of
 
-__all__ = [
-    "check_choice",
-    "described",
-    "described_by_protocol",
-    "keep_secrets",
-    "release_of",
-    "split",
-    "with_kept_secrets",
-    "without_secrets",
-    "wrapped",
-]
-
 _FSSPEC = frozenset(
     {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths"}
 )
@@ -71,7 +59,7 @@ def split(
     Raises UsageError if some option belongs to neither. fsspec would hand a flat ``endpoint_url`` to the
     wrong layer, and the request would go to the real service.
     """
-    aliases = resolve.aliases(protocol) if protocol else frozenset()
+    aliases = resolve.aliases(protocol or "")
     own: dict[str, Any] = {}
     merged = dict(target)
     unknown: dict[str, Any] = {}
@@ -134,11 +122,10 @@ def without_secrets(
             "pickled with it; take them from the environment or a profile, or pass "
             "allow_secrets_in_pickles=True"
         )
-    return {name: _stripped(value) for name, value in kwargs.items()}
-
-
-def _stripped(value: Any) -> Any:
-    return resolve.without_secrets(value) if isinstance(value, Mapping) else value
+    return {
+        name: resolve.without_secrets(value) if isinstance(value, Mapping) else value
+        for name, value in kwargs.items()
+    }
 
 
 def described(filesystem: AbstractFileSystem) -> dict[str, Any]:

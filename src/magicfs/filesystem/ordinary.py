@@ -1,22 +1,72 @@
 """Calls about ordinary paths: the wrapped filesystem's own methods take them, as they were made.
 
-A call is about ordinary paths if none of the paths that it names lies below a magic path.
+A call is about ordinary paths if none of the paths that it names lies below a magic path. Methods that
+have no coroutine, as all of local files, run in threads.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.errors import UsageError
 from magicfs.runtime.interrupt import run_on
 
 if TYPE_CHECKING:
     from magicfs.filesystem.connection import Connection
 
-__all__ = ["handed_over"]
+_OTHER_NAMES = {"_mv_file": "mv"}
+"""Coroutines whose blocking methods are called otherwise."""
+
+
+class Coroutines:
+    """The coroutines of a filesystem: ``_info`` is its own, or ``info`` in a thread.
+
+    ``info`` is the method: ``_info`` if that is what it runs, and otherwise itself in a thread.
+    """
+
+    def __init__(self, fs: AbstractFileSystem) -> None:
+        self._fs = fs
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        blocking = name.removeprefix("_")
+        own = getattr(self._fs, f"_{blocking}", None) if self._fs.async_impl else None
+        if inspect.iscoroutinefunction(own) and (
+            name != blocking or hasattr(getattr(self._fs, blocking), "__wrapped__")
+        ):
+            return own
+        method = getattr(self._fs, _OTHER_NAMES.get(name, blocking))
+
+        @functools.wraps(method)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await asyncio.to_thread(method, *args, **kwargs)
+
+        return call
+
+    async def walk_through(self, path: str, **kwargs: Any) -> AsyncIterator[Any]:
+        """Its ``_walk``, or all that ``walk`` finds."""
+        if inspect.isasyncgenfunction(walk := getattr(self._fs, "_walk", None)):
+            async for step in walk(path, **kwargs):
+                yield step
+            return
+        for step in await asyncio.to_thread(lambda: list(self._fs.walk(path, **kwargs))):
+            yield step
+
+    async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+        """As the filesystem has it; refused by one that has no such files."""
+        if self._fs.async_impl:
+            return await self._fs.open_async(path, mode, **kwargs)
+        raise UsageError(
+            f"{path}: {type(self._fs).__name__} has no asynchronous files; open it with "
+            f"filesystem.open({path!r}, {mode!r}) in a thread"
+        )
+
 
 _Kind = TypeVar("_Kind", bound=type)
 

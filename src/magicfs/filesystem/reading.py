@@ -19,8 +19,6 @@ from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
 from magicfs.runtime.interrupt import run_on
 
-__all__ = ["Reading"]
-
 _XATTR = "header."
 _PAST = {"read": "read", "copy": "copied or moved"}
 
@@ -92,7 +90,7 @@ class Reading(Connection):
     ) -> bytes:
         if (held := await self._bytes_in_hand(path)) is not None:
             return held[start:end]
-        await self._refuse_pending_async(path, "read")
+        await self._refuse_pending(path, "read")
         body: bytes = await self.coroutines._cat_file(
             self._strip_protocol(path), start=start, end=end, **kwargs
         )
@@ -125,7 +123,7 @@ class Reading(Connection):
         if (held := await self._bytes_in_hand(rpath)) is not None:
             await in_hand.save(held, lpath, **kwargs)
             return
-        info = await self._refuse_pending_async(rpath, "read")
+        info = await self._refuse_pending(rpath, "read")
         if info["type"] != "directory":  # the wrapped filesystem may not know that it is one
             await self.coroutines._get_file(self._strip_protocol(rpath), lpath, **kwargs)
 
@@ -231,7 +229,7 @@ class Reading(Connection):
             return None
         return listing.in_memory(magic.path, pending)["LastModified"]
 
-    async def _refuse_pending_async(self, path: str, verb: str) -> dict[str, Any]:
+    async def _refuse_pending(self, path: str, verb: str) -> dict[str, Any]:
         """Refuse a file whose content nobody can read yet; returns what is known of another one."""
         magic = self._delayed(path)
         if magic is None:
@@ -247,6 +245,3 @@ class Reading(Connection):
                 f"{in_hand.way_out()}"
             )
         return info
-
-    def _refuse_pending(self, path: str, verb: str) -> None:
-        run_on(self.loop, self._refuse_pending_async, path, verb)

@@ -49,26 +49,6 @@ from magicfs.stores.port import ObjectInfo, PutMode, Store
 if TYPE_CHECKING:
     from magicfs.filesystem.upload import Uploaded
 
-__all__ = [
-    "BUNDLE_SIZE",
-    "MARKER_LENGTH",
-    "Closing",
-    "MemoryRecorder",
-    "PlaceName",
-    "Scope",
-    "StoreRecorder",
-    "Tracker",
-    "described",
-    "described_body",
-    "identity_of",
-    "marker_length",
-    "name_in",
-    "settled",
-    "shown_of",
-    "tracker",
-    "write_id_of",
-]
-
 MARKER_LENGTH = "x-hadoop-s3a-magic-data-length"
 """User metadata of the marker: the upload's length as decimal text (``X_HEADER_MAGIC_MARKER``)."""
 
@@ -332,6 +312,10 @@ class Scope:
             self.in_hand -= len(body)
 
 
+_NOTHING: Final = Scope()
+"""What is known of a scope in which nothing was written; never changed."""
+
+
 @dataclass(slots=True, eq=False)
 class Closing:
     """A file of a task attempt of this process, which goes on once its writer has closed it.
@@ -400,7 +384,8 @@ class Tracker:
     def check(self, scope: PlaceName, path: str) -> None:
         """Raise why a file of a scope has failed, other than that of the path; once for each."""
         with self._lock:
-            if (found := self._scopes.get(scope)) is None or not (untold := found.untold - {path}):
+            found = self._scopes.get(scope, _NOTHING)
+            if not (untold := found.untold - {path}):
                 return
             first = min(untold)
             found.untold.discard(first)
@@ -464,11 +449,10 @@ class Tracker:
     def copy(self, scope: PlaceName, path: str) -> tuple[Copy, ObjectInfo | None] | None:
         """The bytes of a small file that has an upload, and the object of its ``.pending``, if it has one."""
         with self._lock:
-            found = self._scopes.get(scope)
-            pending = found.finished.get(path) if found else None
-            if found is None or pending is None or (copy := found.copies.get(identity_of(pending))) is None:
-                return None
-            return copy, found.records.get(path)
+            found = self._scopes.get(scope, _NOTHING)
+            pending = found.finished.get(path)
+            copy = None if pending is None else found.copies.get(identity_of(pending))
+            return None if copy is None else (copy, found.records.get(path))
 
     def keep(self, scope: PlaceName, path: str, pending: Pending, body: bytes) -> bool:
         """A small file is finished; an earlier one of the same path is replaced.
@@ -487,9 +471,9 @@ class Tracker:
     def rename(self, scope: PlaceName, path: str, new_path: str, pending: Pending) -> bool:
         """Give a small file another path, where ``pending`` is to stand; False if it is gone."""
         with self._lock:
-            found = self._scopes.get(scope)
-            old = found.finished.get(path) if found else None
-            if found is None or old is None or identity_of(old) != identity_of(pending):
+            found = self._scopes.get(scope, _NOTHING)
+            old = found.finished.get(path)
+            if old is None or identity_of(old) != identity_of(pending):
                 return False
             del found.finished[path]
             found.put(new_path, pending)
@@ -498,8 +482,7 @@ class Tracker:
     def body(self, scope: PlaceName, pending: Pending) -> bytes | None:
         """The bytes of a small file that is in no bundle yet."""
         with self._lock:
-            found = self._scopes.get(scope)
-            return found.bodies.get(identity_of(pending)) if found else None
+            return self._scopes.get(scope, _NOTHING).bodies.get(identity_of(pending))
 
     def leave(self, scope: PlaceName) -> tuple[int, dict[str, bytes]]:
         """Take bodies out of hand, at most as many as fit into a bundle; returns its number and the bodies,
@@ -543,8 +526,7 @@ class Tracker:
     def bundle(self, scope: PlaceName, key: str) -> str:
         """The ETag of a bundle; empty if this process has not written it."""
         with self._lock:
-            found = self._scopes.get(scope)
-            return found.bundles.get(key, "") if found else ""
+            return self._scopes.get(scope, _NOTHING).bundles.get(key, "")
 
     def withdraw(self, scope: PlaceName, path: str, identity: str) -> None:
         """Forget a finished file, if it is still the one of its path."""
@@ -559,8 +541,7 @@ class Tracker:
 
     def find(self, scope: PlaceName, path: str) -> Pending | None:
         with self._lock:
-            found = self._scopes.get(scope)
-            return found.finished.get(path) if found else None
+            return self._scopes.get(scope, _NOTHING).finished.get(path)
 
     def below(self, name: PlaceName, path: str) -> list[dict[str, Pending]]:
         """The finished uploads of a path, of that name, and below it; for each scope by path."""

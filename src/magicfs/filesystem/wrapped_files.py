@@ -15,8 +15,6 @@ from typing import Any, Self
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile
 from magicfs.runtime.interrupt import run_on
 
-__all__ = ["WRAPPING", "Deferred", "open_wrapped"]
-
 _TEXT = ("encoding", "errors", "newline")
 WRAPPING = (*_TEXT, "compression")
 """Arguments of ``open`` that are about what lies around the binary file."""

@@ -20,8 +20,6 @@ from typing import Any, NoReturn, Self
 from magicfs.errors import UsageError
 from magicfs.runtime import process_end
 
-__all__ = ["Sink", "WriteOnlyFile", "raised_in_body"]
-
 # Enough that a page of Parquet is one call; tasks have hundreds of files open, and each has a buffer.
 _BUFFER_BYTES = 128 * 2**10
 _FRAMES = 20

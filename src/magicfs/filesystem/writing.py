@@ -11,7 +11,7 @@ from typing import Any
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import copying, in_hand, local_source, wrapped_files
+from magicfs.filesystem import in_hand, sources, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings, known_jobs
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
@@ -28,8 +28,6 @@ from magicfs.runtime.process_end import shared_with_threads
 from magicfs.stores import object_settings
 from magicfs.stores.delegating import acting_for
 from magicfs.stores.port import Store
-
-__all__ = ["Writing", "guessed"]
 
 
 def guessed(store: Store, path: str) -> dict[str, str]:
@@ -111,7 +109,7 @@ class Writing(Reading):
                 return self._new_file(magic, mode, file_options.of_writer(kwargs), autocommit)
             if (held := run_on(self.loop, self._bytes_in_hand, path)) is not None:
                 return shared_with_threads(in_hand.Reader(held, self, magic.path))
-            self._refuse_pending(path, "read")
+            run_on(self.loop, self._refuse_pending, path, "read")
         elif mode != "rb":
             self._at_once(path)
         given = {"block_size": block_size, "autocommit": autocommit, "cache_options": cache_options}
@@ -138,7 +136,7 @@ class Writing(Reading):
         if mode == "rb":
             if (held := await self._bytes_in_hand(path)) is not None:
                 return in_hand.AsyncReader(in_hand.Reader(held, self, magic.path))
-            await self._refuse_pending_async(path, "read")
+            await self._refuse_pending(path, "read")
             return self._as_ours(await self.coroutines.open_async(self._strip_protocol(path), mode, **kwargs))
         return await self._start(magic, file_options.of_writer(kwargs), mode)
 
@@ -177,11 +175,12 @@ class Writing(Reading):
         if magic is None:
             self._at_once(rpath)
             return
-        source = await asyncio.to_thread(local_source.opened, lpath)
+        source = await asyncio.to_thread(sources.opened, lpath)
         if source is None:
             return
         options = file_options.of_writer(kwargs)
-        if (guessed := mimetypes.guess_type(lpath)[0]) and self._takes(magic, CONTENT_TYPE):
+        taken = self.store(magic.bucket).capabilities.uploads.options
+        if (guessed := mimetypes.guess_type(lpath)[0]) and CONTENT_TYPE in taken:
             options.setdefault(CONTENT_TYPE, guessed)
         callback.set_size(source.size)
         with source:
@@ -193,20 +192,20 @@ class Writing(Reading):
         if (held := await self._bytes_in_hand(path1)) is not None:
             if self._delayed(path2) is not None:
                 own = file_options.of_writer(kwargs)
-                kwargs = copying.options_of_copy(self._options_in_hand(path1), own)
+                kwargs = sources.options_of_copy(self._options_in_hand(path1), own)
             await self._pipe_file(path2, held, **kwargs)
             return
-        await self._refuse_pending_async(path1, "copy")
+        await self._refuse_pending(path1, "copy")
         source = self._strip_protocol(path1)
         magic = self._delayed(path2)
         if magic is None:
             self._at_once(path2)
             await self.coroutines._cp_file(source, self._strip_protocol(path2), **kwargs)
             return
-        opened = await copying.open_source(self, source)
+        opened = await sources.open_source(self, source)
         if opened is None:
             return
-        options = copying.options_of_copy(opened.options, file_options.of_writer(kwargs))
+        options = sources.options_of_copy(opened.options, file_options.of_writer(kwargs))
         async with await self._start(magic, options) as file:
             while await file.write_from(opened.read_next):
                 pass
@@ -301,7 +300,7 @@ class Writing(Reading):
             return
         for source in sources:
             with suppress(FileNotFoundError):  # a pattern
-                await self._refuse_pending_async(source, "copy")
+                await self._refuse_pending(source, "copy")
         raise UsageError(
             f"{path1} cannot be moved to {path2}: it would be deleted before it is published under its new "
             f"name, and lost if the job aborts; nothing was changed; call filesystem.copy({path1!r}, "
@@ -324,9 +323,6 @@ class Writing(Reading):
                 f"{path.path}: mode {mode!r} is not possible, because parts of a delayed upload cannot be "
                 "changed; use 'wb'"
             )
-
-    def _takes(self, path: MagicPath, option: str) -> bool:
-        return option in self.store(path.bucket).capabilities.uploads.options
 
     def _new_file(
         self, path: MagicPath, mode: str, options: Mapping[str, Any], autocommit: bool

@@ -11,7 +11,7 @@ Names are loaded when they are first used.
 
 from typing import TYPE_CHECKING, Final
 
-from magicfs.runtime.lazy_names import lazy_names
+from magicfs.runtime.registered import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.classic.reading import stocator_files as stocator_files

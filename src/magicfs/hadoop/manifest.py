@@ -29,7 +29,7 @@ from magicfs.protocol.winners import last_committed
 from magicfs.report import ForeignJob
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import read_unfinished
 from magicfs.transaction.output import JobOutput, Taking

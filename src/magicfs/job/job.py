@@ -33,8 +33,7 @@ from magicfs.job.task import OpenAttempts, Task
 from magicfs.protocol import ids
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.runtime import registered, watchers
-from magicfs.runtime.interrupt import Call
-from magicfs.runtime.twins import Twins, awaitable
+from magicfs.runtime.interrupt import Call, Twins, awaitable
 from magicfs.transaction.context import JobSetup
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
 from magicfs.protocol import ids
 from magicfs.protocol.ids import TaskId
-from magicfs.runtime.interrupt import result_of, run_on
-from magicfs.runtime.twins import awaitable
+from magicfs.runtime.interrupt import awaitable, result_of, run_on
 
 __all__ = ["Maps", "Pools", "Submits", "run_tasks"]
 

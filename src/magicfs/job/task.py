@@ -22,8 +22,7 @@ from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import ProgressCallback
 from magicfs.runtime import watchers
-from magicfs.runtime.interrupt import Call, run_on
-from magicfs.runtime.twins import Twins, awaitable
+from magicfs.runtime.interrupt import Call, Twins, awaitable, run_on
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem

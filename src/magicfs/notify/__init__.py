@@ -7,7 +7,7 @@ holds a kind and a name, and nothing else: addresses, headers and functions come
 
 from typing import TYPE_CHECKING, Final
 
-from magicfs.runtime.lazy_names import lazy_names
+from magicfs.runtime.registered import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.notify.catch_up import Notified as Notified

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from magicfs.datasets.as_of import moment
+from magicfs.datasets.read import moment
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.manifest import Manifest

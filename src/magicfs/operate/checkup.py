@@ -36,14 +36,14 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import Report
 from magicfs.stores import conditions
-from magicfs.stores.upkeep_port import upkeep_of
+from magicfs.stores.port import upkeep_of
 from magicfs.transaction.context import crowded
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.setup import check_place
 from magicfs.version import __version__
 
 if TYPE_CHECKING:
-    from magicfs.stores.version_port import VersionStore
+    from magicfs.stores.port import VersionStore
 
 __all__ = ["DoctorReport", "Finding", "Verdict", "doctor"]
 

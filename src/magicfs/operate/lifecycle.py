@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_age
-from magicfs.stores.upkeep_port import Rule
+from magicfs.stores.port import Rule
 
 __all__ = ["Judgement", "days_for", "judge", "rule_commands", "rule_document"]
 

@@ -23,7 +23,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_age
 from magicfs.report import Report
 from magicfs.runtime.parallel import drained
-from magicfs.stores.upkeep_port import Upkeep, upkeep_of
+from magicfs.stores.port import Upkeep, upkeep_of
 
 __all__ = ["MIN_AGE_S", "Aborting", "Group", "UploadsReport", "survey"]
 

@@ -6,10 +6,9 @@ no other job, and the files that it copies may go as soon as it has them.
 
 from __future__ import annotations
 
-from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
-from magicfs.datasets.read import current_view, read_manifest_of, shown_files
+from magicfs.datasets.read import current_view, job_as_of, read_manifest_of, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_options import JobOptions

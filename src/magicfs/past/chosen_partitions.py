@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from magicfs.datasets.as_of import job_as_of, view_at
-from magicfs.datasets.read import current_view
+from magicfs.datasets.read import current_view, job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.past.file_facts import partition_values

@@ -33,8 +33,7 @@ from magicfs.protocol.final_names import copied_key
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.port import Part
-from magicfs.stores.version_port import VersionStore
+from magicfs.stores.port import Part, VersionStore
 from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import StoreSets
 from magicfs.transaction.context import JobContext

@@ -8,9 +8,7 @@ from datetime import datetime
 from os import PathLike
 from typing import Final
 
-from magicfs.datasets.as_of import job_as_of, view_at
-from magicfs.datasets.footers import footers_of_view
-from magicfs.datasets.read import current_view, shown_files
+from magicfs.datasets.read import current_view, footers_of_view, job_as_of, shown_files, view_at
 from magicfs.engine import Engine
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import View

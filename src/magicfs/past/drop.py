@@ -8,11 +8,9 @@ from os import PathLike
 from types import MappingProxyType
 from typing import Any, Final
 
-from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
-from magicfs.datasets.footers import footers_of_view
-from magicfs.datasets.read import current_view, shown_files
+from magicfs.datasets.read import current_view, footers_of_view, job_as_of, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.footer import Footer

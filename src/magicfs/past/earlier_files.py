@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from magicfs.datasets.as_of import job_as_of, view_at
-from magicfs.datasets.read import shown_files
+from magicfs.datasets.read import job_as_of, shown_files, view_at
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import ManifestFile

@@ -9,8 +9,8 @@ from datetime import datetime
 from os import PathLike
 from typing import Unpack
 
-from magicfs.datasets.as_of import moment
 from magicfs.datasets.connection import Way, open_destination
+from magicfs.datasets.read import moment
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.log import LoggedJob

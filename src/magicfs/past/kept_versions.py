@@ -16,9 +16,8 @@ from magicfs.formats.deletions import OldObject
 from magicfs.protocol import paths
 from magicfs.protocol.replacement import partitions_of
 from magicfs.runtime.parallel import gathered
-from magicfs.stores.port import Store
+from magicfs.stores.port import Store, VersionStore
 from magicfs.stores.retrying import checked_again
-from magicfs.stores.version_port import VersionStore
 
 __all__ = ["delete", "delete_markers", "has_version"]
 

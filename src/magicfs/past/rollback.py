@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Final
 
-from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
+from magicfs.datasets.read import job_as_of
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions, Rollback
 from magicfs.manifests.chain import READING

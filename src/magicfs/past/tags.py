@@ -6,8 +6,8 @@ from datetime import datetime
 from os import PathLike
 from typing import Unpack
 
-from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.connection import Way, on_destination, told_as_newest
+from magicfs.datasets.read import job_as_of
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.manifests import chain, tags

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.protocol.paths import Location
-    from magicfs.stores.port import Store
-    from magicfs.stores.version_port import VersionStore
+    from magicfs.stores.port import Store, VersionStore
 
 __all__ = ["NamedReads"]
 

@@ -19,9 +19,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from magicfs.datasets.as_of import view_at
 from magicfs.datasets.connection import told_as_newest
-from magicfs.datasets.read import shown_files
+from magicfs.datasets.read import shown_files, view_at
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
 from magicfs.formats.deletions import CHUNK_LENGTH, OldObject

@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 from uuid import uuid4
 
-from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.connection import Destination
+from magicfs.datasets.read import job_as_of
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,

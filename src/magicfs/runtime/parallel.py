@@ -37,23 +37,6 @@ from collections.abc import (
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-__all__ = [
-    "REQUESTS_MAX",
-    "START",
-    "Pace",
-    "Paced",
-    "Slots",
-    "answered",
-    "at_once",
-    "drained",
-    "gathered",
-    "in_order",
-    "limit_of",
-    "raise_first",
-    "report",
-    "uploads_of",
-]
-
 START: Final = 32
 """Requests at once, to begin with; and the number that ``Job(concurrency=…)`` has by default."""
 
@@ -306,19 +289,15 @@ async def drained(
             await slots.acquire()
             try:
                 if stopped:
-                    slots.release()
-                    break
+                    raise StopAsyncIteration
                 item = await anext(source)
-            except StopAsyncIteration:
+            except BaseException as error:
                 slots.release()
+                if not isinstance(error, Exception):
+                    raise
+                if not isinstance(error, StopAsyncIteration):
+                    errors.append(error)  # raised below, after draining
                 break
-            except Exception as error:  # noqa: BLE001 - raised below, after draining
-                slots.release()
-                errors.append(error)
-                break
-            except asyncio.CancelledError:
-                slots.release()
-                raise
             started = asyncio.ensure_future(work(item))
             running.add(started)
             started.add_done_callback(ended)
@@ -344,11 +323,11 @@ async def gathered(
     """The same for work that has a result; returns the results in the order of the items."""
     results: dict[int, _Result] = {}
 
-    async def one(numbered: tuple[int, _Item]) -> None:
-        number, item = numbered
+    async def one(place: tuple[int, _Item]) -> None:
+        number, item = place
         results[number] = await work(item)
 
-    await drained(_numbered(items), one, concurrency)
+    await drained(numbered(items), one, concurrency)
     return [results[number] for number in range(len(results))]
 
 
@@ -416,16 +395,22 @@ def raise_first(errors: Sequence[BaseException]) -> None:
         raise first
 
 
-async def _numbered(items: Iterable[_Item] | AsyncIterable[_Item]) -> AsyncGenerator[tuple[int, _Item]]:
-    source = aiter(items) if isinstance(items, AsyncIterable) else _one_by_one(items)
+def numbered(
+    items: Iterable[_Item] | AsyncIterable[_Item],
+) -> Iterable[tuple[int, _Item]] | AsyncIterable[tuple[int, _Item]]:
+    """Items as they come, with their numbers from 0."""
+    return _numbered_later(items) if isinstance(items, AsyncIterable) else enumerate(items)
+
+
+async def _numbered_later(items: AsyncIterable[_Item]) -> AsyncGenerator[tuple[int, _Item]]:
     number = 0
     try:
-        async for item in source:
+        async for item in items:
             yield number, item
             number += 1
     finally:
-        if isinstance(source, AsyncGenerator):
-            await source.aclose()
+        if isinstance(items, AsyncGenerator):
+            await items.aclose()
 
 
 async def _one_by_one(items: Iterable[_Item]) -> AsyncIterator[_Item]:

@@ -29,8 +29,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-__all__ = ["after_fork_in_child", "begun", "keep_inherited_filesystems", "shared_with_threads"]
-
 _held: list[Any] = []
 _registered = False
 

@@ -16,8 +16,6 @@ from typing import Final, Protocol
 from magicfs.protocol import ids
 from magicfs.version import __version__
 
-__all__ = ["STEPS", "WATCHERS", "Watcher", "acting", "agent", "happened", "job", "work"]
-
 _LOGGER = logging.getLogger("magicfs")
 _JOB: ContextVar[str] = ContextVar("magicfs_job", default="")
 _AGENT: Final = f"magicfs/{__version__}"

@@ -14,7 +14,7 @@ Names are loaded when they are first used.
 
 from typing import TYPE_CHECKING, Final
 
-from magicfs.runtime.lazy_names import lazy_names
+from magicfs.runtime.registered import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.seal.keys import Key as Key

@@ -12,7 +12,7 @@ package imports neither pyspark nor pyarrow: names are loaded when first used.
 
 from typing import TYPE_CHECKING, Final
 
-from magicfs.runtime.lazy_names import lazy_names
+from magicfs.runtime.registered import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.spark.reading import read as read

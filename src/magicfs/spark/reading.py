@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from magicfs.datasets.as_of import job_as_of
+from magicfs.datasets.read import job_as_of
 from magicfs.errors import UsageError
 from magicfs.releases.reading import job_in
 from magicfs.spark.published import exact_files, options, snapshot

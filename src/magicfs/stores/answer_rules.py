@@ -1,38 +1,18 @@
 """What every answer of an endpoint has to keep to, whichever cloud it comes from.
 
 An endpoint, or who stands between, may send anything: bodies without end, documents of something else, and
-text that is meant for a terminal.
+text that is meant for a terminal. Exceptions of a store's client are raised as errors of the port.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable, Mapping
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from magicfs.errors import StoreError
-
-__all__ = [
-    "DOCUMENT_BYTES_MAX",
-    "ERROR_BYTES_MAX",
-    "NOT_READ",
-    "REACH",
-    "TAGS_MAX",
-    "WHOLE_BYTES_MAX",
-    "WORK_S",
-    "Malformed",
-    "check_plain",
-    "check_root",
-    "deadline_s",
-    "is_moment",
-    "number",
-    "root_of",
-    "seconds_of",
-    "too_large",
-    "whole",
-    "words",
-]
+from magicfs.errors import StoreError, Unavailable
 
 DOCUMENT_BYTES_MAX: Final = 16 * 2**20
 """Most bytes of a document. A page of 1,000 encoded keys of 1,024 bytes has less than 4 MiB."""
@@ -53,6 +33,8 @@ _BYTES_PER_S: Final = 4096
 _TIMEOUTS: Final = 5
 _WORDS_MAX: Final = 500
 _YEAR_10000_S: Final = 253_402_300_800
+_TOO_MANY: Final = frozenset({"429", "503", "SlowDown", "Throttling", "ThrottlingException"})
+"""Codes and HTTP statuses by which services say that there are too many requests."""
 _NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 _ENCODED: Final = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([^\"']*)", re.ASCII)
 _ROOT: Final = re.compile(
@@ -103,6 +85,21 @@ def is_moment(seconds: float) -> bool:
     return 0 <= seconds < _YEAR_10000_S
 
 
+def kind_by(known: Mapping[str, type[StoreError]], code: str, status: str) -> type[StoreError]:
+    """The error for a code of a service, and where the code is unknown for the HTTP status."""
+    return known.get(code) or known.get(status) or (Unavailable if status.startswith("5") else StoreError)
+
+
+def refusal(
+    kind: type[StoreError], operation: str, path: str, problem: str, hint: str, *answered: str
+) -> StoreError:
+    """An error of a kind; one that says that there are too many requests if that is what was answered."""
+    error = kind(operation, path, problem, hint=hint)
+    if isinstance(error, Unavailable) and not _TOO_MANY.isdisjoint(answered):
+        error.throttled = True
+    return error
+
+
 def deadline_s(silence_s: float, size: int) -> float:
     """How long a request of so many bytes may take, however little comes at a time.
 
@@ -141,6 +138,12 @@ def root_of(body: bytes, name: str = "") -> ET.Element:
     return root
 
 
+def check_span(given: str, start: int) -> None:
+    """Raise ``Malformed`` unless a header ``Content-Range`` says that the bytes begin at a place."""
+    if not given.startswith(f"bytes {start}-"):
+        raise Malformed(f"the answer has {words(given)} but the bytes from {start} on were requested")
+
+
 def check_plain(body: bytes, tags_max: int = TAGS_MAX) -> None:
     """Raise ``Malformed`` for a document that defines entities, or has more tags than a listing has."""
     if b"\0" in body or b"<!DOCTYPE" in body or b"<!ENTITY" in body:
@@ -155,3 +158,29 @@ def check_root(body: bytes, *names: str) -> None:
     if found is None or found[1].decode() not in names:
         shown = words(found[1].decode("latin-1")) if found else "nothing of the kind"
         raise Malformed(f"the answer must be a document {names[0]}, and it is {shown}")
+
+
+class translating:  # noqa: N801 - a context manager, made for every request: a generator takes thrice as long
+    """Raise what ``translate`` makes of exceptions within; one that it returns is raised as it is.
+
+    The exception is shown as the cause, unless ``translate`` has given another one.
+    """
+
+    __slots__ = ("_operation", "_path", "_translate")
+
+    def __init__(
+        self, translate: Callable[[Exception, str, str], Exception], operation: str, path: str
+    ) -> None:
+        self._translate = translate
+        self._operation = operation
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not isinstance(error, Exception):
+            return
+        known = self._translate(error, self._operation, self._path)
+        if known is not error:
+            raise known from known.__cause__ or error

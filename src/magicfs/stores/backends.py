@@ -18,21 +18,6 @@ from magicfs.stores.port import Store
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-__all__ = [
-    "AZURE",
-    "BACKENDS",
-    "FILES",
-    "GCS",
-    "IRREPLACEABLE",
-    "MEMORY",
-    "S3",
-    "Backend",
-    "has_secret_name",
-    "is_secret",
-    "of_scheme",
-    "without_password",
-]
-
 
 def _of_fsspec(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
     import fsspec
@@ -100,10 +85,10 @@ def _new_s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
 
 
 def _s3_filesystem(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
-    from magicfs.stores.s3 import options as s3_options
+    from magicfs.stores.s3 import client as s3_client
 
-    s3_options.check(options)
-    return _of_fsspec(scheme, s3_options.without_userinfo(options))
+    s3_client.check(options)
+    return _of_fsspec(scheme, s3_client.without_userinfo(options))
 
 
 _CUSTOMER_KEYS = frozenset({"SSECustomerKey", "CopySourceSSECustomerKey"})

@@ -15,8 +15,6 @@ from typing import Any, Final, Protocol
 
 from magicfs.stores.port import Body
 
-__all__ = ["MADE", "RunningChecksum", "best", "can_make", "crc32", "running", "split"]
-
 _IMPORTED_FROM: Final = 64 * 1024
 """Bytes from which on it pays to look for a faster CRC32: a process with a few small files imports none."""
 
@@ -26,7 +24,7 @@ _TEXT: Final = re.compile(r"([A-Z][A-Z0-9]{2,15}):([A-Za-z0-9+/]+={0,2})")
 class RunningChecksum(Protocol):
     """A checksum that grows with the bytes that it is shown."""
 
-    def update(self, data: memoryview) -> None:
+    def update(self, data: Body) -> None:
         """Look at more bytes; none of them is held afterwards."""
 
     def value(self) -> str:
@@ -60,6 +58,13 @@ def running(algorithm: str) -> RunningChecksum:
     return MADE[algorithm]()
 
 
+def of_bytes(algorithm: str, data: Body) -> str:
+    """The checksum of all these bytes."""
+    made = running(algorithm)
+    made.update(data)
+    return made.value()
+
+
 @cache
 def can_make(algorithm: str) -> bool:
     """Whether this process makes such checksums, and as fast as bytes come."""
@@ -86,12 +91,12 @@ def best(*algorithms: str) -> str:
 class _Crc:
     """One that a function continues, as many bytes long as is said."""
 
-    def __init__(self, go_on: Callable[[memoryview, int], int], size: int) -> None:
+    def __init__(self, go_on: Callable[[Body, int], int], size: int) -> None:
         self._go_on = go_on
         self._size = size
         self._sum = 0
 
-    def update(self, data: memoryview) -> None:
+    def update(self, data: Body) -> None:
         self._sum = self._go_on(data, self._sum)
 
     def value(self) -> str:
@@ -102,7 +107,7 @@ class _Hash:
     def __init__(self, made: Any) -> None:
         self._made = made
 
-    def update(self, data: memoryview) -> None:
+    def update(self, data: Body) -> None:
         self._made.update(data)
 
     def value(self) -> str:

@@ -31,18 +31,6 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import checked_again
 
-__all__ = [
-    "PROBES_LAST_S",
-    "Conditions",
-    "assume",
-    "conditions_of",
-    "is_probe",
-    "now_of",
-    "remembered",
-    "remove_matching",
-    "sweep_probes",
-]
-
 _T = TypeVar("_T")
 
 _REMEMBERED_MAX = 1000
@@ -108,6 +96,10 @@ def is_probe(key: str) -> bool:
     return key.rpartition("/")[2].startswith(_PROBE)
 
 
+_Seen = tuple[str, float | None, str]
+"""A key, since when something is there, and the id of an upload."""
+
+
 async def sweep_probes(store: Store, directory: str, *, older_than_s: float | None = None) -> int:
     """Remove what trials of ``conditions_of`` in a directory have left whose process has died; how many.
 
@@ -116,29 +108,30 @@ async def sweep_probes(store: Store, directory: str, *, older_than_s: float | No
     """
     prefix = paths.prefix_of(directory) + _PROBE
     lasts_s = PROBES_LAST_S if older_than_s is None else older_than_s
-    before = time.time() - lasts_s
+    removed = 0
 
-    def is_left(key: str, since: float | None) -> bool:
+    def is_left(one: _Seen, now: float) -> bool:
+        key, since, _ = one
         name = key.removeprefix(paths.prefix_of(directory))
-        return since is not None and since < before and _PROBE_NAME.fullmatch(name) is not None
+        return since is not None and since < now - lasts_s and _PROBE_NAME.fullmatch(name) is not None
 
-    keys: list[str] = []
-    uploads: list[tuple[str, str]] = []
+    async def left(seen: Sequence[_Seen]) -> list[_Seen]:
+        old = [one for one in seen if is_left(one, time.time())]
+        now = min(time.time(), await now_of(store, directory)) if old else 0.0
+        return [one for one in old if is_left(one, now)]
+
     with contextlib.suppress(MagicError):
-        objects = [info async for info in store.list(prefix) if is_left(info.key, info.modified)]
-        if objects:
-            before = min(before, await now_of(store, directory) - lasts_s)
-            keys = [info.key for info in objects if is_left(info.key, info.modified)]
+        objects = [(info.key, info.modified, "") async for info in store.list(prefix)]
+        if keys := [key for key, *_ in await left(objects)]:
+            removed = len(keys)
             await store.delete(keys)
     with contextlib.suppress(MagicError):
         # Where uploads are not apart, one shows only once no object is there.
-        listed = [one async for one in store.list_uploads(prefix) if is_left(one.key, one.initiated)]
-        if listed:
-            before = min(before, await now_of(store, directory) - lasts_s)
-        for one in [one for one in listed if is_left(one.key, one.initiated)]:
-            await store.abort_upload(one.key, one.upload_id)
-            uploads.append((one.key, one.upload_id))
-    return len(keys) + len(uploads)
+        uploads = [(one.key, one.initiated, one.upload_id) async for one in store.list_uploads(prefix)]
+        for key, _, upload_id in await left(uploads):
+            await store.abort_upload(key, upload_id)
+            removed += 1
+    return removed
 
 
 async def now_of(store: Store, directory: str) -> float:

@@ -7,22 +7,9 @@ from functools import partial, wraps
 from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from magicfs.stores import object_settings
-from magicfs.stores.folder_port import Folders
 from magicfs.stores.object_settings import ObjectSettings, PlacedPart, PlacingStore
-from magicfs.stores.port import Capabilities, Store
-from magicfs.stores.tree_port import Renamed, Tree, rename_one_by_one
-from magicfs.stores.upkeep_port import Upkeep, upkeep_of
-from magicfs.stores.version_port import Versions, VersionStore
-
-__all__ = [
-    "DelegatingFolders",
-    "DelegatingStore",
-    "DelegatingTree",
-    "DelegatingUpkeep",
-    "DelegatingVersions",
-    "Steps",
-    "acting_for",
-]
+from magicfs.stores.port import Capabilities, Store, Upkeep, Versions, VersionStore, upkeep_of
+from magicfs.stores.tree_port import Folders, Renamed, Tree, rename_one_by_one
 
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -132,7 +119,7 @@ class DelegatingStore:
 
     def tree(self) -> Tree:
         """The tree of the store within; its requests go through the hook, too."""
-        from magicfs.stores.trees.objects import tree_of  # few jobs need any
+        from magicfs.stores.trees import tree_of  # few jobs need any
 
         return DelegatingTree(tree_of(self.inner), self)
 

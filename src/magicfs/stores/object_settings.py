@@ -18,30 +18,6 @@ from magicfs.stores.port import Part, Store
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-__all__ = [
-    "GIVE_CUSTOMER_KEY",
-    "NAMES",
-    "OF_EVERY_FILESYSTEM",
-    "ObjectSettings",
-    "PlacedPart",
-    "PlacingStore",
-    "SettingsStore",
-    "arguments",
-    "beside",
-    "can_place",
-    "check_few",
-    "check_recorded",
-    "foreign",
-    "is_archive",
-    "named_by",
-    "of_options",
-    "of_records",
-    "of_store",
-    "options_of",
-    "store_as_recorded",
-    "store_with",
-]
-
 OF_EVERY_FILESYSTEM: Final = frozenset(
     {"batch_size", "listings_expiry_time", "max_paths", "skip_instance_cache", "use_listings_cache"}
 )
@@ -142,17 +118,6 @@ GIVE_CUSTOMER_KEY: Final = (
     "give the job's customer key (SSE-C): SSECustomerAlgorithm and SSECustomerKey in s3_additional_kwargs, "
     "by storage_options or, for a command, the variable FSSPEC_S3"
 )
-
-
-class SettingsStore(Store, Protocol):
-    """A store whose objects bear settings."""
-
-    @property
-    def object_settings(self) -> ObjectSettings:
-        """What everything that is written through it bears."""
-
-    def with_object_settings(self, settings: ObjectSettings) -> Store:
-        """The same bucket; what is written through it bears these settings in place of its own."""
 
 
 def of_store(store: Store) -> ObjectSettings:

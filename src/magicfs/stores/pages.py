@@ -9,8 +9,6 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from magicfs.errors import MagicError, Unavailable
 from magicfs.stores.answer_rules import NOT_READ, REACH, Malformed, words
 
-__all__ = ["Listing", "Page", "Pages", "Position", "itself"]
-
 _T = TypeVar("_T")
 Position = dict[str, str]
 """Arguments by which a store is asked for a page."""

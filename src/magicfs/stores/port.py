@@ -20,21 +20,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, Protocol
 
+from magicfs.errors import StoreError, Unsupported
 from magicfs.protocol.parts import PartLimits
-
-__all__ = [
-    "Body",
-    "Capabilities",
-    "Checksums",
-    "ObjectInfo",
-    "Part",
-    "PartBody",
-    "PutMode",
-    "Store",
-    "Update",
-    "UploadInfo",
-    "Uploads",
-]
 
 Body = bytes | bytearray | memoryview
 """Content that is written in one request."""
@@ -98,7 +85,7 @@ class Capabilities:
         parts: Limits of part sizes and counts.
         rename: How an object gets another name: by copying and deleting, or in one step. A store that can do
             it in one step is a ``stores.tree_port.TreeStore``; one of whose buckets some can, and only asking
-            tells which, is a ``stores.folder_port.FolderStore``.
+            tells which, is a ``stores.tree_port.FolderStore``.
         metadata: Whether objects keep user metadata. Where they do not, what is given is forgotten, and the
             id of an upload tells the ETag that its object will have and no other
             (``protocol.readback.etag_of_upload``).
@@ -112,7 +99,7 @@ class Capabilities:
             name, as that of no other does.
         checksums: Which checksums it knows.
         versions: Whether buckets can keep versions of what is deleted or written over. Then the store is a
-            ``stores.version_port.VersionStore``, and what is written to such a bucket has a ``version``.
+            ``VersionStore``, and what is written to such a bucket has a ``version``.
         bulk_delete_max: Most keys that one ``delete`` takes.
         list_page_max: Most entries of one page of a listing.
         requests_max: Most requests at once that the store's client carries; more would wait for a connection.
@@ -219,6 +206,20 @@ class Update:
     """
 
     etag: str
+
+
+def check_order(parts: Sequence[Part], path: str) -> None:
+    """Raise StoreError for parts that no upload is completed with."""
+    numbers = [part.number for part in parts]
+    if not numbers or numbers != sorted(set(numbers)):
+        raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
+
+
+def check_number(operation: str, bucket: str, keys: Sequence[str], most: int) -> None:
+    """Raise StoreError for more keys than one request takes."""
+    if len(keys) > most:
+        problem = f"{len(keys)} keys are too many for one request"
+        raise StoreError(operation, f"{bucket}/{keys[0]}", problem)
 
 
 class Store(Protocol):
@@ -449,3 +450,152 @@ class Store(Protocol):
         Raises:
             StoreError: As for ``delete``.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of the bucket's lifecycle that ends open uploads.
+
+    Attributes:
+        days: After how many days, from when an upload was opened.
+        prefix: Of which keys.
+    """
+
+    days: int
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an open upload has come to.
+
+    Attributes:
+        size: Bytes of its parts.
+        last: When the last of them was written, in seconds since the epoch; None if it has none.
+    """
+
+    size: int
+    last: float | None
+
+
+class Upkeep(Protocol):
+    """The upkeep of one bucket."""
+
+    async def clock(self) -> float:
+        """What time the store says it is, in seconds since the epoch."""
+
+    async def written(self, key: str, upload_id: str) -> Written:
+        """How much was written to an upload, and when last.
+
+        Raises:
+            UploadNotFound: Aborted or completed already.
+        """
+
+    async def rules(self) -> tuple[Rule, ...]:
+        """The rules that end open uploads, as far as they ask for nothing but age and prefix."""
+
+
+def upkeep_of(store: Store) -> Upkeep:
+    """The upkeep of a store's bucket. Makes no request.
+
+    Raises:
+        Unsupported: The store has none.
+    """
+    made = getattr(store, "upkeep", None)
+    if made is None:
+        raise Unsupported("upkeep", store.bucket, f"{store.name} cannot say when an upload was last written")
+    found: Upkeep = made()
+    return found
+
+
+UNVERSIONED = "null"
+"""What a listing calls the version of an object that was written while the bucket kept none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an object, as a listing shows it.
+
+    Attributes:
+        key: Its key.
+        version: Its id.
+        size: Length in bytes; 0 of a marker.
+        etag: As the store gives it, quotes included; empty of a marker.
+        is_marker: Whether it says that the object was deleted, and holds nothing.
+        is_latest: Whether it is what is at the key now.
+    """
+
+    key: str
+    version: str
+    size: int
+    etag: str
+    is_marker: bool = False
+    is_latest: bool = False
+
+
+class Versions(Protocol):
+    """The versions of the objects of one bucket. Each is written once, and goes when it is deleted by its id.
+
+    Where the bucket keeps versions, ``put``, ``copy`` and ``complete_upload`` of the store add one, and its
+    ways to delete add a marker above the others, which they leave.
+    """
+
+    async def are_kept(self) -> bool:
+        """Whether versions are kept of what is deleted or written over from now on.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+        """
+
+    async def head(self, key: str, version: str) -> ObjectInfo:
+        """Describe a version, its metadata included.
+
+        Raises:
+            ObjectNotFound: No such version, or it is a marker.
+        """
+
+    async def get_range(self, key: str, version: str, start: int, size: int) -> bytes:
+        """Read so many bytes of a version, at least 1, from one that it has.
+
+        Raises:
+            ObjectNotFound: No such version, or it is a marker.
+        """
+
+    async def copy_part(
+        self, key: str, upload_id: str, number: int, source: tuple[str, str], start: int, size: int
+    ) -> Part:
+        """Make a part of an upload of so many bytes of a version; none of them passes through this process.
+
+        ``source``: key and version, which is empty for what is there now. Afterwards the part is part of the
+        upload, as after ``put_part``. A second call replaces the part.
+
+        Raises:
+            ObjectNotFound: No such version, or it is a marker; nothing changed.
+            UploadNotFound: Aborted or completed already.
+        """
+
+    async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
+        """Delete versions by key and id, markers among them, at most ``bulk_delete_max``, in one request.
+
+        Afterwards none of them exists, for good. If one was what its key held, the key holds what lies below.
+        Missing ones count as deleted, so a second call does nothing.
+
+        Raises:
+            StoreError: Some could not be deleted; the message names the first; the others are gone. Or
+                there are too many; nothing changed.
+        """
+
+    def list(self, prefix: str) -> AsyncIterator[Version]:
+        """Every version of every object whose key starts with the prefix. Those of a key follow one another,
+        and the first is what is there now.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+        """
+
+
+class VersionStore(Store, Protocol):
+    """A store whose capabilities say that some buckets keep versions."""
+
+    def versions(self) -> Versions:
+        """The versions of the bucket. Makes no request."""

@@ -36,8 +36,6 @@ from magicfs.runtime.parallel import at_once
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 
-__all__ = ["DIGEST", "KEPT", "Entry", "Register", "found_at", "is_there"]
-
 KEPT: Final = 64
 """How many of the newest numbered versions of a lasting register are kept; the first is kept always."""
 
@@ -124,8 +122,9 @@ class Register:
 
     async def _body_of(self, key: str, number: int, first: ObjectInfo, bodies: list[bytes]) -> bytes | None:
         """The body of a version; None if the key without a number was written over since the look at it."""
-        if not number and bodies and _is_digest_of(first, bodies[0]):
-            return bodies[0]
+        seen = bodies[0] if bodies else None
+        if not number and seen is not None and first.metadata.get(DIGEST) == _digest(seen)[DIGEST]:
+            return seen
         body = await self._body(key)
         # Each number is written once, but the key without one is written over.
         return body if number or await self._is_of(first, body) else None
@@ -343,10 +342,6 @@ async def found_at(store: Store, key: str) -> ObjectInfo | None:
 async def is_there(store: Store, key: str) -> bool:
     """Whether there is an object at a key. One HEAD."""
     return await found_at(store, key) is not None
-
-
-def _is_digest_of(info: ObjectInfo, body: bytes | None) -> bool:
-    return body is not None and info.metadata.get(DIGEST) == _digest(body)[DIGEST]
 
 
 def _digest(body: bytes) -> dict[str, str]:

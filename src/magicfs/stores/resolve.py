@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
-from magicfs.protocol.paths import Location, redacted
+from magicfs.protocol.paths import Location
 from magicfs.runtime import process_end, registered
 from magicfs.stores import backends
 from magicfs.stores.backends import (
@@ -29,35 +29,10 @@ if TYPE_CHECKING:
 
     from fsspec import AbstractFileSystem
 
-__all__ = [
-    "AROUND",
-    "SCHEMES",
-    "advice_for",
-    "aliases",
-    "chains_with_slash",
-    "check",
-    "check_leads",
-    "connect",
-    "filesystem",
-    "fsspec_opens",
-    "has_buckets",
-    "in_one_bucket",
-    "is_unchanged",
-    "location_of",
-    "loop_of",
-    "open_store",
-    "protocol_of",
-    "protocols",
-    "redacted",
-    "scheme_has_buckets",
-    "secrets_of",
-    "split",
-    "with_secrets",
-    "without_secrets",
-]
-
 SCHEMES = frozenset[str]().union(*(one.schemes for one in BACKENDS))
 """Schemes of the filesystems that have a store, and so can be wrapped."""
+
+redacted: Final = paths.redacted
 
 _CONNECT: Final = "MAGICFS_CONNECT_"
 """Begins variables whose values functions of the entry points ``magicfs.connections`` take, for commands."""
@@ -328,7 +303,12 @@ def location_of(url: str | os.PathLike[str], *, any_scheme: bool = False) -> pat
     ``any_scheme``: the scheme is only a name, for the filesystem is known.
     """
     plain, _ = split(url)
-    _check_password(plain)
+    if paths.has_password(plain):
+        # Whatever it is, it may be a secret: not quoted.
+        raise UsageError(
+            "a URL such as s3://…@… contains credentials, which would end up in logs and manifests; leave "
+            "them out, and set them in the environment, a profile or storage_options"
+        )
     if (line := _line_for(plain)) is not None:
         raise UsageError(line)
     scheme, separator, rest = plain.partition("://")
@@ -419,15 +399,6 @@ def _line_for_http(url: str) -> str | None:
             f"storage_options={{'endpoint_url': {match['endpoint']!r}}}"
         )
     return None
-
-
-def _check_password(url: str) -> None:
-    if paths.has_password(url):
-        # Whatever it is, it may be a secret: not quoted.
-        raise UsageError(
-            "a URL such as s3://…@… contains credentials, which would end up in logs and manifests; leave "
-            "them out, and set them in the environment, a profile or storage_options"
-        )
 
 
 def _check_bucket(url: str, scheme: str, bucket: str) -> None:

@@ -20,8 +20,6 @@ from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["RETRIES", "STALL_TIMEOUT_S", "Retry", "RetryingStore", "StallTimeoutStore", "checked_again"]
-
 STALL_TIMEOUT_S = 60.0
 """Longer than a short failure of a store, shorter than what a person waits for a failed job."""
 
@@ -110,40 +108,20 @@ _PATIENT = Retry(attempts=8, first_s=0.2, longest_s=5.0)
 _PUT = Retry(attempts=8, first_s=0.2, longest_s=5.0, throttled=20)  # both
 
 RETRIES: Mapping[str, Retry] = {
-    "create_upload": _UPLOAD,
-    "put_part": _UPLOAD,
-    "complete_upload": _PATIENT,
-    "abort_upload": _USUAL,
-    "list_uploads": _USUAL,
+    **dict.fromkeys(("create_upload", "put_part", "copy_part"), _UPLOAD),
+    **dict.fromkeys(("complete_upload", "copy"), _PATIENT),
     "put": _PUT,
-    "copy": _PATIENT,
-    "get": _USUAL,
-    "get_range": _USUAL,
-    "head": _USUAL,
-    "checksums": _USUAL,
-    "list": _USUAL,
-    "list_directories": _USUAL,
-    "delete": _USUAL,
-    "delete_matching": _USUAL,
-    "delete_all_matching": _USUAL,
+    **dict.fromkeys(("abort_upload", "list_uploads", "get", "get_range", "head", "checksums"), _USUAL),
+    **dict.fromkeys(("list", "list_directories"), _USUAL),
+    **dict.fromkeys(("delete", "delete_matching", "delete_all_matching"), _USUAL),
     # Of folders. A rename is not made again: where its answer was lost, who asked looks what is there.
-    "folders_exist": _USUAL,
-    "look": _USUAL,
-    "entries": _USUAL,
-    "make_directory": _USUAL,
-    "delete_directory": _USUAL,
-    "delete_tree": _USUAL,
+    **dict.fromkeys(("folders_exist", "look", "entries", "make_directory"), _USUAL),
+    **dict.fromkeys(("delete_directory", "delete_tree"), _USUAL),
     # Of versions.
-    "versions_kept": _USUAL,
-    "head_version": _USUAL,
-    "get_version": _USUAL,
-    "copy_part": _UPLOAD,
-    "delete_versions": _USUAL,
-    "list_versions": _USUAL,
+    **dict.fromkeys(("versions_kept", "head_version", "get_version"), _USUAL),
+    **dict.fromkeys(("delete_versions", "list_versions"), _USUAL),
     # Of upkeep.
-    "clock": _USUAL,
-    "written": _USUAL,
-    "rules": _USUAL,
+    **dict.fromkeys(("clock", "written", "rules"), _USUAL),
 }
 """By operation of the port. A listing's attempts are those for one page."""
 

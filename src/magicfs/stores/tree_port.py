@@ -12,6 +12,9 @@ Trees differ in one thing, which ``is_atomic`` says:
   a parent is in the way, and of several renames that exclude each other exactly one succeeds.
 * Where it is not, a directory is what keys have in common. Nothing asks for parents, so nobody need make
   them, and files may lie below a file; a directory may be gone with its last entry.
+
+Buckets with a hierarchical namespace have folders, of which ``stores.trees`` makes a tree. Google Cloud
+Storage and Azure Data Lake Storage have such buckets and others; which kind one is, only asking tells.
 """
 
 from __future__ import annotations
@@ -24,17 +27,6 @@ from magicfs.errors import ObjectNotFound, StoreError
 from magicfs.protocol import paths
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
-
-__all__ = [
-    "Entry",
-    "Kind",
-    "Renamed",
-    "Tree",
-    "TreeStore",
-    "check_path",
-    "in_order",
-    "rename_one_by_one",
-]
 
 Kind = Literal["file", "directory"]
 
@@ -125,7 +117,7 @@ class Tree(Protocol):
         stays. A second call raises ``ObjectNotFound``, for the source is gone.
 
         Where it is not this is copying everything and then deleting the source: see
-        ``stores.trees.objects`` for what a crash, an error or a writer between the two leaves. Nothing is
+        ``stores.trees`` for what a crash, an error or a writer between the two leaves. Nothing is
         ever lost.
 
         Raises:
@@ -259,3 +251,73 @@ async def rename_one_by_one(
         await drained((one for one in parents if one and one not in above), make, concurrency)
     await drained(enumerate(files), rename, concurrency)
     return found
+
+
+class Folders(Protocol):
+    """The folders of one bucket. A folder is there until it is deleted, whatever lies in it.
+
+    Nothing is called but ``exist`` where that has said no.
+    """
+
+    async def exist(self) -> bool:
+        """Whether the bucket has a hierarchical namespace; asked once a process. False where who asks may
+        not know.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+        """
+
+    async def look(self, path: str) -> Entry | None:
+        """What lies at a path that is not empty: an object, a folder, or nothing; of both, the object.
+
+        The ETag of an object is one that it keeps when it is moved.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+        """
+
+    def entries(self, path: str) -> AsyncIterator[Entry]:
+        """The direct children of a folder, in any order, each once.
+
+        Raises:
+            ObjectNotFound: No such folder or bucket.
+        """
+
+    async def make(self, path: str) -> None:
+        """Make a folder, with its parents. One that is there stays as it is."""
+
+    async def move(self, source: str, destination: str) -> str | None:
+        """Give an object another name in one step, with its content and metadata. It replaces an object.
+
+        Returns:
+            The ETag by which it is listed from now on, where that is another one than before.
+
+        Raises:
+            ObjectNotFound: No such source, or no folder for the destination; nothing changed.
+            ObjectExists: The destination is a folder; nothing changed.
+        """
+
+    async def rename(self, source: str, destination: str) -> None:
+        """Give a folder with everything below it another path in one step.
+
+        Raises:
+            ObjectNotFound: No such source, or no folder for the destination; nothing changed.
+            ObjectExists: The destination is there, be it empty; nothing changed.
+        """
+
+    async def delete(self, path: str) -> bool:
+        """Delete an empty folder; whether one was there.
+
+        Raises:
+            ObjectExists: Something lies in it; nothing changed.
+        """
+
+    async def delete_tree(self, path: str) -> bool:
+        """Delete a folder with everything below it; whether one was there."""
+
+
+class FolderStore(Store, Protocol):
+    """A store whose capabilities say that some buckets can rename in one step."""
+
+    def folders(self) -> Folders:
+        """The folders of the bucket. Makes no request."""

@@ -16,7 +16,7 @@ from magicfs.errors import UsageError
 from magicfs.protocol import ids
 from magicfs.protocol.period import NOT_SAID, NotSaid, Period, kept_for
 from magicfs.report import html_table
-from magicfs.runtime.twins import awaitable
+from magicfs.runtime.interrupt import awaitable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,7 +204,7 @@ class Dataset(_Address):
         Returns:
             A ``Footer`` for each file by its key, relative to the destination; None if none is recorded.
         """
-        from magicfs.datasets.footers import footers_at
+        from magicfs.datasets.read import footers_at
 
         place, as_of = self._opened(last, as_of)
         return place.run(footers_at, last=last, as_of=as_of)

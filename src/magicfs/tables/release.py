@@ -15,7 +15,7 @@ from magicfs.protocol.period import parse_period
 from magicfs.releases.reading import Pinned, as_released, read_record, refuse_foreign
 from magicfs.releases.record import Released, check_name
 from magicfs.report import Report, html_table, text_table
-from magicfs.runtime.twins import Twins, awaitable
+from magicfs.runtime.interrupt import Twins, awaitable
 
 if TYPE_CHECKING:
     from magicfs.datasets.connection import Destination, Way
@@ -53,7 +53,7 @@ class PublishedRelease(Pinned):
     @property
     def published(self) -> datetime:
         """When it was published, by the clock of its driver, in UTC."""
-        from magicfs.datasets.as_of import moment
+        from magicfs.datasets.read import moment
 
         return moment(self.released.published_ms)
 

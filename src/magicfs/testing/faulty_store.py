@@ -21,11 +21,9 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
-from magicfs.stores.folder_port import Folders
-from magicfs.stores.port import Capabilities, PutMode, Store, Update
-from magicfs.stores.tree_port import Entry, Renamed, Tree, rename_one_by_one
-from magicfs.stores.trees.objects import tree_of
-from magicfs.stores.version_port import Version, Versions
+from magicfs.stores.port import Capabilities, PutMode, Store, Update, Version, Versions
+from magicfs.stores.tree_port import Entry, Folders, Renamed, Tree, rename_one_by_one
+from magicfs.stores.trees import tree_of
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 
 __all__ = ["FaultyFolders", "FaultyStore", "FaultyTree", "FaultyVersions", "Traffic", "faulty", "generate"]

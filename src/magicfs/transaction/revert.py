@@ -32,7 +32,7 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.runtime.parallel import drained, gathered, raise_first
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.register import found_at
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction import facts, sweep
 from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import problems_of

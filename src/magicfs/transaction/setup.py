@@ -29,7 +29,7 @@ from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.register import is_there
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction import others
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext

@@ -29,7 +29,7 @@ from magicfs.protocol.temporary import RENAMING
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import is_probe, remove_matching
 from magicfs.stores.tree_port import Tree
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction import facts
 from magicfs.transaction.attempt_output import (
     TaskOutput,

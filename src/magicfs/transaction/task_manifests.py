@@ -37,7 +37,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.modes import is_reserved
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.protocol.winners import StoredSet
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction.attempt_output import ATTEMPT, TaskSets, foreign_set, read_some_ahead
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import read_record

@@ -35,7 +35,7 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import found_at
 from magicfs.stores.tree_port import Entry, Tree
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.spool import ETags

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from magicfs.runtime.lazy_names import lazy_names
+from magicfs.runtime.registered import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.watch.telemetry import start as start

@@ -7,7 +7,7 @@ from s3fs import S3FileSystem
 
 from magicfs.errors import PreconditionFailed
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.copying import Source
+from magicfs.filesystem.sources import Source
 from magicfs.protocol.readback import WRITE_ID
 from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene

@@ -18,12 +18,13 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
+from magicfs.stores.answer_rules import Malformed
 from magicfs.stores.port import ObjectInfo, Part
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.http import Answer
 from magicfs.stores.s3.requests import answer
-from magicfs.stores.s3.requests.answer import Malformed, Refused, document_of
+from magicfs.stores.s3.requests.answer import Refused, document_of
 from magicfs.stores.s3.store import S3Store
 from tests.unit.s3_requests.play import document, error, run, scripted
 

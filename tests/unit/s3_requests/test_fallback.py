@@ -16,8 +16,8 @@ from s3fs import S3FileSystem
 
 from magicfs.errors import UsageError
 from magicfs.stores.s3.client import without_retries
-from magicfs.stores.s3.requests.fallback import METHODS
 from magicfs.stores.s3.requests.line import Line, line_to
+from magicfs.stores.s3.requests.route import METHODS
 
 BUCKET = "some-bucket"
 

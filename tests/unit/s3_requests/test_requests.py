@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from s3fs import S3FileSystem
 
 from magicfs.stores.answer_rules import Malformed
+from magicfs.stores.s3.client import ask_client
 from magicfs.stores.s3.http import Address, Answer
 from magicfs.stores.s3.requests import line as lines
-from magicfs.stores.s3.requests import sdk
 from magicfs.stores.s3.requests.line import Line
 from magicfs.stores.s3.requests.own import OwnRequests
 from tests.sample import examples
@@ -198,7 +198,7 @@ class Pair:
     def asked_by_aiobotocore(self, method: str, made: dict[str, Any], arguments: dict[str, Any]) -> Any:
         given = {"Bucket": BUCKET, **arguments}
         with pytest.raises(Sent) as stopped:
-            self.loop.run_until_complete(sdk.ask(self.filesystem, self.client, method, made, given))
+            self.loop.run_until_complete(ask_client(self.filesystem, self.client, method, made, given))
         return stopped.value.args[0]
 
     def asked_by_us(self, method: str, made: dict[str, Any], arguments: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from magicfs.stores.s3.http import Address, HttpClient
-from magicfs.stores.s3.http.pool import Pool
+from magicfs.stores.s3.http.client import Pool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magicfs.stores.s3.http import HttpClient, NoAnswer, NotConnected
-from magicfs.stores.s3.http.pool import Pool
+from magicfs.stores.s3.http.client import Pool
 from tests.unit.stores_http.play import OK, Wire, answering, asking, pool_of, serving, until
 
 pytestmark = pytest.mark.process

@@ -30,7 +30,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.runtime.interrupt import hold
 from magicfs.stores.tree_port import Tree
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.task_manifests import TaskManifests

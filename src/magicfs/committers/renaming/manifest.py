@@ -21,7 +21,7 @@ from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import paths
 from magicfs.report import JobReport
-from magicfs.stores.trees.objects import tree_of
+from magicfs.stores.trees import tree_of
 from magicfs.transaction.context import JobContext, JobSetup, RenameSettings
 from magicfs.transaction.publish import as_manifest_committer
 from magicfs.transaction.record import now_ms

@@ -13,8 +13,6 @@ from magicfs.formats.footer import Footer
 from magicfs.formats.parquet import END, MAGIC, TAIL_MAX, read_footer
 from magicfs.stores.port import PartBody
 
-__all__ = ["FooterTaker", "TakesBytes", "footer_of", "take", "take_ends", "taker_of"]
-
 _AT_ONCE: Final = 64 * 1024
 """Bytes from which on a body, or a footer, is looked through in a thread."""
 _CSV: Final = (".csv", ".tsv")

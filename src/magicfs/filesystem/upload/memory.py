@@ -37,24 +37,6 @@ from magicfs.runtime import process_end
 from magicfs.stores.object_settings import PlacedPart
 from magicfs.stores.port import Body, PartBody
 
-__all__ = [
-    "LIMIT_VARIABLE",
-    "Buffer",
-    "Copy",
-    "Memory",
-    "PlacedBuffer",
-    "Share",
-    "Sizes",
-    "Spares",
-    "bytes_of",
-    "content_of",
-    "copy_size_max",
-    "copy_sizes_max",
-    "make_room",
-    "memory",
-    "size_of",
-]
-
 _OVERHEAD: Final = 512
 """Bytes that a copy takes beside its own: a task may have empty files by the thousand."""
 

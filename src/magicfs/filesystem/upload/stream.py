@@ -37,18 +37,6 @@ from magicfs.stores.checksums import RunningChecksum
 from magicfs.stores.object_settings import PlacedPart, can_place
 from magicfs.stores.port import Body, Part, PartBody, Store
 
-__all__ = [
-    "NOTHING_TAKEN",
-    "PARTS_IN_FLIGHT",
-    "Background",
-    "Recorder",
-    "Taken",
-    "Taker",
-    "Upload",
-    "Uploaded",
-    "taker_for",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Taken:

@@ -12,9 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from magicfs.datasets.as_of import view_at
 from magicfs.datasets.connection import Destination, open_destination
-from magicfs.datasets.read import files_of_dataset, shown_files
+from magicfs.datasets.read import files_of_dataset, shown_files, view_at
 from magicfs.engine import Engine
 from magicfs.errors import StoreError, UsageError
 from magicfs.formats.manifest import ManifestFile

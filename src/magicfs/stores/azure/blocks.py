@@ -19,19 +19,6 @@ from typing import Any, Final
 
 from magicfs.protocol.readback import WRITE_ID
 
-__all__ = [
-    "EMPTY",
-    "OpenUpload",
-    "end",
-    "etag_of",
-    "is_upload_id",
-    "new_upload_id",
-    "opened_s",
-    "opening",
-    "part",
-    "uploads_of",
-]
-
 EMPTY: Final = '"d41d8cd98f00b204e9800998ecf8427e"'
 """The ETag of a part without bytes: there is no such block."""
 

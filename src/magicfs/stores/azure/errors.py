@@ -19,15 +19,22 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.stores.answer_rules import Malformed, check_plain, check_root, words
-from magicfs.stores.translation import translating
+from magicfs.stores.answer_rules import (
+    Malformed,
+    check_plain,
+    check_root,
+    check_span,
+    kind_by,
+    refusal,
+    translating,
+    words,
+)
 
 __all__ = [
     "NO_CONTAINER",
     "NO_CREDENTIALS",
     "check_document",
     "code_of",
-    "kind_of",
     "translate",
     "translated",
 ]
@@ -57,48 +64,34 @@ _BLOCKS = (
 
 # What the codes of the Blob service mean to us (Azure Storage, "Blob Storage error codes").
 _KINDS: dict[str, type[StoreError]] = {
-    "404": ObjectNotFound,
-    "BlobAlreadyExists": ObjectExists,
-    "PathAlreadyExists": ObjectExists,
-    "PathConflict": ObjectExists,
+    **dict.fromkeys(("404", "ContainerBeingDeleted", "ContainerDisabled"), ObjectNotFound),
+    **dict.fromkeys(("BlobAlreadyExists", "PathAlreadyExists", "PathConflict"), ObjectExists),
     "InvalidSourceOrDestinationResourceType": ObjectExists,
-    "ConditionNotMet": PreconditionFailed,
-    "SourceConditionNotMet": PreconditionFailed,
-    "TargetConditionNotMet": PreconditionFailed,
+    **dict.fromkeys(
+        ("ConditionNotMet", "SourceConditionNotMet", "TargetConditionNotMet"), PreconditionFailed
+    ),
     "InvalidBlockList": UploadNotFound,
-    "401": PermissionDenied,
-    "403": PermissionDenied,
-    "405": Unsupported,
-    "501": Unsupported,
-    "ContainerBeingDeleted": ObjectNotFound,
-    "ContainerDisabled": ObjectNotFound,
+    **dict.fromkeys(("401", "403"), PermissionDenied),
+    **dict.fromkeys(("405", "501"), Unsupported),
     # The body did not arrive as it was sent; nothing changed, and sending it again helps.
-    "Md5Mismatch": Unavailable,
-    "Crc64Mismatch": Unavailable,
-    "PendingCopyOperation": Unavailable,
-    "OperationTimedOut": Unavailable,
-    "408": Unavailable,
-    "429": Unavailable,
+    **dict.fromkeys(("Md5Mismatch", "Crc64Mismatch"), Unavailable),
+    **dict.fromkeys(("408", "429", "PendingCopyOperation", "OperationTimedOut"), Unavailable),
 }
 _HINTS = {
-    "AuthorizationPermissionMismatch": _ROLES,
-    "InsufficientAccountPermissions": _ROLES,
+    **dict.fromkeys(("AuthorizationPermissionMismatch", "InsufficientAccountPermissions"), _ROLES),
+    **dict.fromkeys(("LeaseAlreadyPresent", "LeaseIdMissing", "LeaseLost"), _LEASE),
+    **dict.fromkeys(("BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold"), _IMMUTABLE),
+    "PathImmutableDueToPolicy": _IMMUTABLE,
     "AuthenticationFailed": "renew the credentials, and check this machine's clock: a SAS token expires",
     "AuthorizationFailure": "renew the SAS token, which expires, or let the firewall admit this network",
     "KeyBasedAuthenticationNotPermitted": "use an identity of Entra ID: the account takes no keys",
     "BlobArchived": "rehydrate the blob from its archive first",
     "BlobBeingRehydrated": "wait until the blob is rehydrated",
-    "BlobImmutableDueToPolicy": _IMMUTABLE,
-    "BlobImmutableDueToLegalHold": _IMMUTABLE,
     "ContainerBeingDeleted": "wait until the container is deleted, then create it again",
     "ContainerNotFound": "create the container first, or correct its name",
     "InvalidBlobOrBlock": "another program is sending blocks to this name; choose another name",
     "InvalidBlobType": "an append or page blob has this name; choose another, or remove it",
     "InvalidMetadata": "use ASCII letters, digits and - in metadata names",
-    "LeaseAlreadyPresent": _LEASE,
-    "LeaseIdMissing": _LEASE,
-    "LeaseLost": _LEASE,
-    "PathImmutableDueToPolicy": _IMMUTABLE,
     "RenameDestinationParentPathNotFound": "make the directory first",
     "SnapshotsPresent": "delete the snapshots of the blob first",
 }
@@ -110,12 +103,6 @@ NO_CREDENTIALS = frozenset(
     {"AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation", "401"}
 )
 """Codes of credentials that are wrong, expired or missing; not of roles."""
-
-
-def kind_of(code: str, status: str) -> type[StoreError]:
-    """The error for a code of the Blob service, and where the code is unknown for the HTTP status."""
-    known = _KINDS.get(code) or _KINDS.get(status)
-    return known or (Unavailable if status.startswith("5") else StoreError)
 
 
 def code_of(error: StoreError) -> str:
@@ -175,30 +162,22 @@ def _known(error: Exception, operation: str, path: str) -> Exception:
 
 
 def _answered(error: Exception, operation: str, path: str) -> StoreError:
+    from azure.core.exceptions import ClientAuthenticationError
+
     status = str(getattr(error, "status_code", ""))
     code = getattr(error, "error_code", None)
     code = str(getattr(code, "value", code) or status)
-    kind = kind_of(code, status)
-    if kind is StoreError and isinstance(error, _sign_in_errors()):
+    kind = kind_by(_KINDS, code, status)
+    if kind is StoreError and isinstance(error, ClientAuthenticationError):
         kind = PermissionDenied  # of the identity service, which answers 400
     told = _BLOCKS if kind is UploadNotFound else _told(error)
-    hint = _HINTS.get(code, "")
-    if kind is PermissionDenied and not hint:
-        hint = _CREDENTIALS
+    hint = _HINTS.get(code, _CREDENTIALS if kind is PermissionDenied else "")
     if code == "ContainerNotFound":
         path = path.partition("/")[0]  # the key is one that the caller may never have named
     if kind is StoreError and status.startswith("2"):  # not what such a request is answered
         kind = Unavailable
-    known = kind(operation, path, f"{told or 'no message'} ({status} {words(code)})", hint=hint)
-    if isinstance(known, Unavailable) and status in {"429", "503"}:
-        known.throttled = True
-    return known
-
-
-def _sign_in_errors() -> tuple[type[Exception], ...]:
-    from azure.core.exceptions import ClientAuthenticationError
-
-    return (ClientAuthenticationError,)
+    problem = f"{told or 'no message'} ({status} {words(code)})"
+    return refusal(kind, operation, path, problem, hint, status)
 
 
 def _told(error: Exception) -> str:
@@ -221,6 +200,4 @@ def check_document(response: Any) -> None:
         raise Malformed("the answer is no list of paths")
     elif span := answered.request.headers.get("x-ms-range"):
         start = span.removeprefix("bytes=").partition("-")[0]
-        given = answered.headers.get("Content-Range", "bytes 0-")
-        if not given.startswith(f"bytes {start}-"):
-            raise Malformed(f"the answer has {words(given)} but the bytes from {start} on were requested")
+        check_span(answered.headers.get("Content-Range", "bytes 0-"), int(start))

@@ -27,14 +27,12 @@ from magicfs.stores.azure.requests import PAGE_MAX, AzureRequests, has_etag, quo
 from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.tree_port import Entry
 
-__all__ = ["AzureFolders"]
-
 _known: dict[str, bool] = {}
 _turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
 
 
 class AzureFolders:
-    """See ``magicfs.stores.folder_port.Folders`` for the contract."""
+    """See ``magicfs.stores.tree_port.Folders`` for the contract."""
 
     def __init__(self, requests: AzureRequests) -> None:
         self._requests = requests

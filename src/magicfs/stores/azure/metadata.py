@@ -14,8 +14,6 @@ from typing import Any, Final
 from magicfs.errors import UsageError
 from magicfs.protocol.file_options import METADATA
 
-__all__ = ["DESCRIPTION", "decoded", "described", "encoded", "is_directory", "settings_of"]
-
 DESCRIPTION: Final = {
     "CacheControl": "cache_control",
     "ContentDisposition": "content_disposition",

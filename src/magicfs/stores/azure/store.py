@@ -49,9 +49,7 @@ from magicfs.stores.azure.requests import (
 )
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
-from magicfs.stores.trees import folders as folder_tree
-
-__all__ = ["AzureStore"]
+from magicfs.stores.trees import prune
 
 _UPLOAD_OPTIONS: Final = frozenset({METADATA, *azure_metadata.DESCRIPTION})
 _AT_ONCE: Final = 16
@@ -110,9 +108,7 @@ class AzureStore(AzureRequests):
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         path = self.path(key)
-        numbers = [part.number for part in parts]
-        if not numbers or numbers != sorted(set(numbers)):
-            raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
+        port.check_order(parts, path)
         there = await self.blocks("complete_upload", key)
         upload = blocks.uploads_of(there).get(upload_id)
         if upload is None:
@@ -293,14 +289,17 @@ class AzureStore(AzureRequests):
         return Pages(Listing("list_directories", self.bucket, prefix), page, itself)
 
     async def delete(self, keys: Sequence[str]) -> None:
-        await self._delete("delete", [(key, "") for key in dict.fromkeys(keys)], len(keys))
+        port.check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
+        await self._delete("delete", [(key, "") for key in dict.fromkeys(keys)])
 
     async def delete_matching(self, key: str, etag: str) -> None:
         await self._delete_one("delete_matching", key, etag)
         await self._prune([key])
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
-        return await self._delete("delete_all_matching", objects, len(objects))
+        keys = [key for key, _ in objects]
+        port.check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
+        return await self._delete("delete_all_matching", objects)
 
     async def _delete_one(self, operation: str, key: str, etag: str) -> None:
         condition = if_match(etag) if etag else {}
@@ -315,13 +314,8 @@ class AzureStore(AzureRequests):
             if errors.code_of(error) in errors.NO_CONTAINER:
                 raise
 
-    async def _delete(
-        self, operation: str, objects: Sequence[tuple[str, str]], count: int
-    ) -> builtins.list[str]:
+    async def _delete(self, operation: str, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         """Delete objects, each by a request of its own; returns the keys whose ETag was another one."""
-        if count > self.capabilities.bulk_delete_max:
-            raise StoreError(operation, self.path(objects[0][0]), f"{count} keys are too many for one call")
-
         left, failed = [], []
 
         async def one(named: tuple[str, str]) -> None:
@@ -334,7 +328,7 @@ class AzureStore(AzureRequests):
 
         await gathered(objects, one, _AT_ONCE)
         if failed:
-            problem = f"{len(failed)} of {count} refused: {failed[0].problem}"
+            problem = f"{len(failed)} of {len(objects)} refused: {failed[0].problem}"
             raise type(failed[0])(operation, failed[0].key, problem, hint=failed[0].hint) from failed[0]
         await self._prune([key for key, _ in objects])
         return left
@@ -342,7 +336,7 @@ class AzureStore(AzureRequests):
     async def _prune(self, keys: Sequence[str]) -> None:
         """Leave no directories of a job's work where the account has some."""
         if any(MAGIC in key for key in keys) and await (folders := self.folders()).exist():
-            await folder_tree.prune(folders, keys)
+            await prune(folders, keys)
 
     async def _refuse_if_there(self, key: str) -> None:
         try:

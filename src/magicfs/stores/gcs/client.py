@@ -7,28 +7,37 @@ up to a minute, and hide whether an answer was lost.
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
 import weakref
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
+from magicfs.errors import Unavailable
 from magicfs.runtime import watchers
 from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, Malformed, deadline_s
-from magicfs.stores.bounded_response import read
 from magicfs.stores.gcs import errors
 from magicfs.stores.gcs.errors import Answer
-from magicfs.stores.undocumented import log_missing, send_once, warn_of_exposure
+from magicfs.stores.undocumented import log_missing, read, send_once, warn_of_exposure
 
 if TYPE_CHECKING:
     import aiohttp
     from gcsfs.core import GCSFileSystem
 
-__all__ = ["CONNECTIONS", "GcsClient"]
-
 CONNECTIONS = 64
 """Most connections at once, unless the filesystem's ``session_kwargs`` bring a connector of their own."""
 
+CALLS_MAX = 100
+"""Calls that one request takes (Google's reference, "Batch requests")."""
+
+_ANSWER_BYTES_MAX = 2**20
+_NUMBER = re.compile(r"[0-9]{1,3}")
+_STATUS = re.compile(rb"[2-5][0-9]{2}")
 _SILENCE_S = 60.0
 _RENEWED_BEFORE = timedelta(seconds=300)
 _PIECE = 256 * 1024
@@ -159,6 +168,76 @@ class GcsClient:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class GcsBucket(GcsClient):
+    """Requests about one bucket. Keys are raw text; the port's errors name them."""
+
+    bucket: str
+
+    @property
+    def root(self) -> str:
+        """Where the JSON API has the bucket."""
+        return f"/storage/v1/b/{quote(self.bucket)}"
+
+    def object(self, key: str) -> str:
+        """Where it has an object."""
+        return f"{self.root}/o/{quote(key, safe='')}"
+
+    def path(self, key: str) -> str:
+        """What messages call a key."""
+        return f"{self.bucket}/{key}"
+
+    def reading(self, operation: str, key: str) -> AbstractContextManager[None]:
+        """Raise Unavailable where an answer does not say what answers to such a request say."""
+        return errors.reading(operation, self.path(key))
+
+    async def about(self, operation: str, key: str, method: str, target: str, **how: Any) -> Answer:
+        """As ``ask``."""
+        return await self.ask(operation, self.path(key), method, target, **how)
+
+    async def document(
+        self, operation: str, key: str, method: str, target: str, kind: str = "", **how: Any
+    ) -> dict[str, Any]:
+        """What an answer says in JSON; ``kind`` is which kind of resource it must be."""
+        answer = await self.about(operation, key, method, target, **how)
+        return errors.document(answer, operation, self.path(key), kind)
+
+    async def delete(self, operation: str, objects: Sequence[tuple[str, str]]) -> list[Answer]:
+        """Delete up to a hundred objects in one request; returns the answer for each.
+
+        Of each its key and its generation, which is empty for whatever is there.
+        """
+        boundary = f"magicfs-{secrets.token_hex(16)}"
+        calls = "".join(
+            f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <{number}>\r\n\r\n"
+            f"DELETE {self._deletion(*one)} HTTP/1.1\r\n\r\n\r\n"
+            for number, one in enumerate(objects)
+        )
+        first, _ = objects[0]
+        headers = {"Content-Type": f"multipart/mixed; boundary={boundary}"}
+        body = f"{calls}--{boundary}--\r\n".encode()
+        how = {"headers": headers, "body": body, "size_max": _ANSWER_BYTES_MAX}
+        answer = await self.about(operation, first, "POST", "/batch/storage/v1", **how)
+        with self.reading(operation, first):
+            found = _answers(answer)
+        if sorted(found) != list(range(len(objects))):
+            problem = f"{len(found)} of {len(objects)} calls of a batch were answered"
+            raise Unavailable(operation, self.path(first), problem)
+        return [found[number] for number in range(len(objects))]
+
+    def _deletion(self, key: str, generation: str) -> str:
+        # Each call is billed by itself; what the batch says of it does not count.
+        asked = {"ifGenerationMatch": generation, "userProject": self.payer}
+        query = urlencode({name: value for name, value in asked.items() if value})
+        return f"{self.object(key)}{'?' if query else ''}{query}"
+
+
+def following(document: Mapping[str, str]) -> dict[str, str] | None:
+    """Where the next page of a listing begins."""
+    token = document.get("nextPageToken")
+    return {"pageToken": token} if token else None
+
+
 def _stay_valid(credentials: Any) -> bool:
     """Whether credentials of google-auth are good for a while."""
     if not credentials.valid:
@@ -172,3 +251,20 @@ async def _pieces(body: bytes) -> AsyncIterator[memoryview]:
     view = memoryview(body)
     for start in range(0, len(view), _PIECE):
         yield view[start : start + _PIECE]
+
+
+def _answers(answer: Answer) -> dict[int, Answer]:
+    """By the number of their call."""
+    kind = answer.headers.get("Content-Type", "")
+    message = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + answer.content)
+    found = {}
+    for part in message.get_payload() if message.is_multipart() else ():
+        number = str(part.get("Content-ID", "")).strip("<>").removeprefix("response-")  # type: ignore[union-attr]
+        body = part.get_payload(decode=True)  # type: ignore[union-attr]
+        if not _NUMBER.fullmatch(number) or not isinstance(body, bytes):
+            continue
+        line, _, rest = body.replace(b"\r\n", b"\n").partition(b"\n")
+        status = line.split(b" ")[1] if line.startswith(b"HTTP/") else b""
+        if _STATUS.fullmatch(status):
+            found[int(number)] = Answer(int(status), {}, rest.partition(b"\n\n")[2])
+    return found

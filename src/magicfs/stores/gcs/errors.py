@@ -22,7 +22,7 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.stores.answer_rules import NOT_READ, REACH, Malformed, root_of, words
+from magicfs.stores.answer_rules import NOT_READ, REACH, Malformed, kind_by, refusal, root_of, words
 
 __all__ = [
     "Answer",
@@ -50,24 +50,15 @@ _SLOWER = "too many requests for one object or bucket; try again later"
 
 # Reasons of the JSON API and codes of the XML API (Google's reference, "HTTP status and error codes").
 _KINDS: Mapping[str, type[StoreError]] = {
-    "rateLimitExceeded": Unavailable,
-    "userRateLimitExceeded": Unavailable,
-    "SlowDown": Unavailable,
-    "BadDigest": Unavailable,  # the body did not arrive as it was sent
-    "IncompleteBody": Unavailable,
+    **dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded", "SlowDown"), Unavailable),
+    **dict.fromkeys(("BadDigest", "IncompleteBody"), Unavailable),  # the body did not arrive as it was sent
     "NotImplemented": Unsupported,
-    "objectUnderActiveHold": StoreError,
-    "retentionPolicyNotMet": StoreError,
-}
-_BY_STATUS: Mapping[int, type[StoreError]] = {
-    HTTPStatus.UNAUTHORIZED: PermissionDenied,
-    HTTPStatus.FORBIDDEN: PermissionDenied,
-    HTTPStatus.NOT_FOUND: ObjectNotFound,
-    HTTPStatus.METHOD_NOT_ALLOWED: Unsupported,
-    HTTPStatus.REQUEST_TIMEOUT: Unavailable,
-    HTTPStatus.PRECONDITION_FAILED: PreconditionFailed,
-    HTTPStatus.TOO_MANY_REQUESTS: Unavailable,
-    HTTPStatus.NOT_IMPLEMENTED: Unsupported,
+    **dict.fromkeys(("objectUnderActiveHold", "retentionPolicyNotMet"), StoreError),
+    **dict.fromkeys(("401", "403"), PermissionDenied),
+    "404": ObjectNotFound,
+    **dict.fromkeys(("405", "501"), Unsupported),
+    "412": PreconditionFailed,
+    **dict.fromkeys(("408", "429"), Unavailable),
 }
 _VALUES_MAX = 2_000_000
 _OF_UPLOADS = frozenset({"put_part", "written", "complete_upload", "abort_upload"})
@@ -91,21 +82,16 @@ def check(answer: Answer, operation: str, path: str) -> None:
 def refused(answer: Answer, operation: str, path: str) -> StoreError:
     """The error of the port for an answer of either API."""
     reason, message = _told(answer.content)
-    kind = _KINDS.get(reason) or _BY_STATUS.get(answer.status)
-    if kind is None:
-        failed = answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        kind = Unavailable if failed else StoreError
+    kind = kind_by(_KINDS, reason, str(answer.status))
     if _is_kept(reason, message):
         kind = StoreError
-    if kind is ObjectNotFound and operation in _OF_UPLOADS and not is_about_the_bucket(answer):
-        kind, message = UploadNotFound, _LIFECYCLE
     if kind is ObjectNotFound and is_about_the_bucket(answer):
         path = path.partition("/")[0]  # the key is one that the caller may never have named
+    elif kind is ObjectNotFound and operation in _OF_UPLOADS:
+        kind, message = UploadNotFound, _LIFECYCLE
     problem = f"{message or 'no message'} ({answer.status} {words(reason)})".replace(" )", ")")
-    error = kind(operation, path, problem, hint=_hint(kind, answer, reason, message))
-    if isinstance(error, Unavailable) and answer.status in {429, 503}:
-        error.throttled = True
-    return error
+    hint = _hint(kind, answer, reason, message)
+    return refusal(kind, operation, path, problem, hint, str(answer.status))
 
 
 def is_about_the_bucket(answer: Answer) -> bool:

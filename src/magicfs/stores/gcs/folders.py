@@ -25,13 +25,10 @@ from magicfs.errors import (
 from magicfs.protocol import paths
 from magicfs.runtime.parallel import gathered, raise_first
 from magicfs.stores.answer_rules import Malformed, number, words
-from magicfs.stores.gcs import batch as gcs_batch
 from magicfs.stores.gcs import errors
-from magicfs.stores.gcs.client import GcsClient
+from magicfs.stores.gcs.client import CALLS_MAX, GcsBucket, following
 from magicfs.stores.pages import Listing, Page, Pages, itself
 from magicfs.stores.tree_port import Entry
-
-__all__ = ["GcsFolders", "Layout", "layout_of"]
 
 _known: dict[str, Layout] = {}
 
@@ -49,23 +46,22 @@ class Layout:
     is_hierarchical: bool = False
 
 
-async def layout_of(client: GcsClient, bucket: str, operation: str) -> Layout:
+async def layout_of(client: GcsBucket, operation: str) -> Layout:
     """The layout of a bucket; of one that who may use it may not ask about, that of an ordinary one.
 
     Raises ObjectNotFound if there is no such bucket.
     """
-    place = f"{client.location}/{bucket}"
+    place = f"{client.location}/{client.bucket}"
     if (known := _known.get(place)) is not None:
         return known
-    target = f"/storage/v1/b/{quote(bucket)}/storageLayout"
+    target, kind = f"{client.root}/storageLayout", "storage#storageLayout"
     try:
-        answer = await client.ask(operation, f"{bucket}/", "GET", target)
-        told = errors.document(answer, operation, f"{bucket}/", "storage#storageLayout")
+        told = await client.document(operation, "", "GET", target, kind)
     except (PermissionDenied, Unsupported) as error:
         if errors.is_about_credentials(error):
             raise  # others may be allowed to ask
         told = {}
-    with errors.reading(operation, f"{bucket}/"):
+    with client.reading(operation, ""):
         folders = told.get("hierarchicalNamespace") or {}
         found = Layout(told.get("locationType") == "zone", bool(folders.get("enabled")))
     if not found.is_zonal:
@@ -84,26 +80,25 @@ _POLLS_MAX: Final = 1000
 
 
 class GcsFolders:
-    """See ``magicfs.stores.folder_port.Folders`` for the contract.
+    """See ``magicfs.stores.tree_port.Folders`` for the contract.
 
     The ETag of an object is made of its checksum: a move gives it another generation. An object that is
     equal to another in every byte has the same.
     """
 
-    def __init__(self, client: GcsClient, bucket: str) -> None:
+    def __init__(self, client: GcsBucket) -> None:
         self._client = client
-        self._bucket = bucket
-        self._root = f"/storage/v1/b/{quote(bucket)}"
+        self._root = client.root
 
     async def exist(self) -> bool:
-        return (await layout_of(self._client, self._bucket, "folders_exist")).is_hierarchical
+        return (await layout_of(self._client, "folders_exist")).is_hierarchical
 
     async def look(self, path: str) -> Entry | None:
         try:
-            answer = await self._ask("look", path, "GET", self._object(path), {"fields": _FIELDS})
+            answer = await self._ask("look", path, "GET", self._client.object(path), {"fields": _FIELDS})
         except ObjectNotFound:
             return Entry(path, "directory") if await self._is_folder("look", path) else None
-        with errors.reading("look", self._place(path)):
+        with self._client.reading("look", path):
             found = _entry(answer)
             if found.path != path:
                 raise Malformed(f"the answer is about {words(found.path)!r}")
@@ -124,13 +119,13 @@ class GcsFolders:
             )
             files = [_entry(item) for item in answer.get("items", ()) if item["name"] != prefix]
             folders = [Entry(name[:-1], "directory") for name in answer.get("prefixes", ())]
-            if path and not position and not files and not folders:
-                await self._require_folder("entries", path)
-            token = answer.get("nextPageToken")
+            is_bare = path and not position and not files and not folders
+            if is_bare and not await self._is_folder("entries", path):
+                raise ObjectNotFound("entries", self._client.path(path), "no such directory")
             found = [*files, *folders]
-            return Page(found, {"pageToken": token} if token else None, not found)
+            return Page(found, following(answer), not found)
 
-        return Pages(Listing("entries", self._bucket, prefix), page, operator.attrgetter("path"))
+        return Pages(Listing("entries", self._client.bucket, prefix), page, operator.attrgetter("path"))
 
     async def make(self, path: str) -> None:
         if await self._is_folder("make_directory", path):
@@ -144,24 +139,24 @@ class GcsFolders:
                 raise
 
     async def move(self, source: str, destination: str) -> str | None:
-        await self._require_free("rename", destination)
-        target = f"{self._object(source)}/moveTo/o/{_quoted(destination)}"
+        await self._require_free(destination)
+        target = f"{self._client.object(source)}/moveTo/o/{_quoted(destination)}"
         answer = await self._ask("rename", source, "POST", target)
-        with errors.reading("rename", self._place(source)):
+        with self._client.reading("rename", source):
             return str(number(str(answer["generation"]), "generation"))
 
-    async def _require_free(self, operation: str, destination: str) -> None:
+    async def _require_free(self, destination: str) -> None:
         """Raise ObjectExists where a folder is at the destination, ObjectNotFound without a folder above."""
         parent = destination.rpartition("/")[0]
 
         async def is_folder(path: str) -> bool:
-            return await self._is_folder(operation, path)
+            return await self._is_folder("rename", path)
 
         taken, *above = await gathered([destination, parent][: 2 if parent else 1], is_folder, _AT_ONCE)
         if taken:
-            raise ObjectExists(operation, self._place(destination), "a directory is there")
+            raise ObjectExists("rename", self._client.path(destination), "a directory is there")
         if not all(above):
-            raise self._no_folder(operation, destination, parent)
+            raise self._no_folder(destination, parent)
 
     async def rename(self, source: str, destination: str) -> None:
         target = f"{self._folder(source)}/renameTo/folders/{_quoted(f'{destination}/')}"
@@ -177,11 +172,11 @@ class GcsFolders:
         """What stood in the way of renaming a folder: the service's own words are the same for all of it."""
         parent = destination.rpartition("/")[0]
         if not await self._is_folder("rename", source):
-            return ObjectNotFound("rename", self._place(source), "no such directory")
+            return ObjectNotFound("rename", self._client.path(source), "no such directory")
         if parent and not await self._is_folder("rename", parent):
-            return self._no_folder("rename", destination, parent)
+            return self._no_folder(destination, parent)
         if await self._is_folder("rename", destination):
-            return ObjectExists("rename", self._place(destination), "a directory is there")
+            return ObjectExists("rename", self._client.path(destination), "a directory is there")
         return error
 
     async def _finish(self, operation: Mapping[str, Any], source: str) -> None:
@@ -192,7 +187,7 @@ class GcsFolders:
             if polls > _POLLS_MAX or not operation.get("name"):
                 problem = "the service does not report whether it is finished"
                 raise Unavailable(
-                    "rename", self._place(source), problem, hint="check which of the two exists"
+                    "rename", self._client.path(source), problem, hint="check which of the two exists"
                 )
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LAST_POLL_S)
@@ -208,7 +203,9 @@ class GcsFolders:
         if failed := operation.get("error"):
             answer = failed.get("message", failed) if isinstance(failed, Mapping) else failed
             problem = f"the service stopped renaming: {words(answer)}"
-            raise Unavailable("rename", self._place(source), problem, hint="check which of the two exists")
+            raise Unavailable(
+                "rename", self._client.path(source), problem, hint="check which of the two exists"
+            )
 
     async def delete(self, path: str) -> bool:
         try:
@@ -219,13 +216,13 @@ class GcsFolders:
             denied = isinstance(error, PermissionDenied)
             if denied or error.retryable or not await self._is_folder("delete_directory", path):
                 raise
-            raise ObjectExists("delete_directory", self._place(path), "something lies in it") from error
+            raise ObjectExists("delete_directory", self._client.path(path), "something lies in it") from error
         return True
 
     async def delete_tree(self, path: str) -> bool:
         there = await self._is_folder("delete_tree", path)
         prefix = f"{path}/"
-        what = Listing("delete_tree", self._bucket, prefix)
+        what = Listing("delete_tree", self._client.bucket, prefix)
         objects = Pages(what, lambda position: self._names(f"{self._root}/o", prefix, position), itself)
         await self._delete_objects([name async for name in objects])
         folders = Pages(what, lambda position: self._names(f"{self._root}/folders", prefix, position), itself)
@@ -243,12 +240,12 @@ class GcsFolders:
             return  # somebody writes there; who asked looks again
 
     async def _delete_objects(self, names: list[str]) -> None:
-        size = gcs_batch.CALLS_MAX
+        size = CALLS_MAX
         for start in range(0, len(names), size):
             batch = [(name, "") for name in names[start : start + size]]
-            answers = await gcs_batch.delete(self._client, "delete_tree", quote(self._bucket), batch)
+            answers = await self._client.delete("delete_tree", batch)
             refused = [
-                errors.not_deleted(answer, "delete_tree", self._place(name))
+                errors.not_deleted(answer, "delete_tree", self._client.path(name))
                 for (name, _), answer in zip(batch, answers, strict=True)
             ]
             raise_first([error for error in refused if error is not None])
@@ -257,23 +254,18 @@ class GcsFolders:
         wanted = {"prefix": prefix, "fields": "kind,items(name),nextPageToken", **position}
         kind = _OBJECTS if target.endswith("/o") else "storage#folders"
         answer = await self._ask("delete_tree", prefix, "GET", target, wanted, kind=kind)
-        token = answer.get("nextPageToken")
         found = [item["name"] for item in answer.get("items", ())]
-        return Page(found, {"pageToken": token} if token else None, not found)
+        return Page(found, following(answer), not found)
 
     async def _is_folder(self, operation: str, path: str) -> bool:
         try:
             answer = await self._ask(operation, path, "GET", self._folder(path), {"fields": "name"})
         except ObjectNotFound:
             return False  # of a bucket that is not there ``exist`` has said so
-        with errors.reading(operation, self._place(path)):
+        with self._client.reading(operation, path):
             if answer["name"] != f"{path}/":
                 raise Malformed(f"the answer is about {words(answer['name'])!r}")
         return True
-
-    async def _require_folder(self, operation: str, path: str) -> None:
-        if not await self._is_folder(operation, path):
-            raise ObjectNotFound(operation, self._place(path), "no such directory")
 
     async def _ask(
         self,
@@ -286,31 +278,19 @@ class GcsFolders:
         kind: str = "",
     ) -> dict[str, Any]:
         body = json.dumps(document).encode() if document is not None else b"" if method == "POST" else None
-        answer = await self._client.ask(
-            operation,
-            self._place(path),
-            method,
-            target,
-            params=params,
-            headers={"Content-Type": "application/json"} if document is not None else None,
-            body=body,
-        )
+        headers = {"Content-Type": "application/json"} if document is not None else None
+        how = {"params": params, "headers": headers, "body": body}
+        answer = await self._client.about(operation, path, method, target, **how)
         if not kind and not answer.content:
             return {}
-        return errors.document(answer, operation, self._place(path), kind)
+        return errors.document(answer, operation, self._client.path(path), kind)
 
-    def _no_folder(self, operation: str, path: str, parent: str) -> ObjectNotFound:
+    def _no_folder(self, path: str, parent: str) -> ObjectNotFound:
         hint = "make the directory first"
-        return ObjectNotFound(operation, self._place(path), f"no directory {parent!r}", hint=hint)
-
-    def _object(self, path: str) -> str:
-        return f"{self._root}/o/{_quoted(path)}"
+        return ObjectNotFound("rename", self._client.path(path), f"no directory {parent!r}", hint=hint)
 
     def _folder(self, path: str) -> str:
         return f"{self._root}/folders/{_quoted(f'{path}/')}"
-
-    def _place(self, path: str) -> str:
-        return f"{self._bucket}/{path}"
 
 
 def _quoted(name: str) -> str:

@@ -22,7 +22,6 @@ from magicfs.errors import (
     StoreError,
     Unavailable,
     Unsupported,
-    UploadNotFound,
     UsageError,
 )
 from magicfs.protocol import file_options
@@ -30,22 +29,28 @@ from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import port
-from magicfs.stores.answer_rules import REACH, WHOLE_BYTES_MAX, Malformed, number, seconds_of, whole, words
-from magicfs.stores.gcs import batch
+from magicfs.stores.answer_rules import (
+    REACH,
+    WHOLE_BYTES_MAX,
+    Malformed,
+    check_span,
+    number,
+    seconds_of,
+    whole,
+    words,
+)
+from magicfs.stores.checksums import of_bytes
 from magicfs.stores.gcs import errors as gcs_errors
-from magicfs.stores.gcs.client import GcsClient
+from magicfs.stores.gcs.client import CALLS_MAX, GcsBucket, following
 from magicfs.stores.gcs.errors import Answer
 from magicfs.stores.gcs.folders import GcsFolders, layout_of
-from magicfs.stores.gcs.upkeep import GcsUpkeep
-from magicfs.stores.gcs.uploads import HEADERS, GcsUploads, crc32c_of
+from magicfs.stores.gcs.uploads import HEADERS, GcsUpkeep, GcsUploads
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
-from magicfs.stores.trees import folders as folder_tree
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PutMode, Update
+from magicfs.stores.trees import prune
 
 if TYPE_CHECKING:
     from gcsfs.core import GCSFileSystem
-
-__all__ = ["DESCRIPTION", "GcsStore", "described", "generation_in", "listed"]
 
 DESCRIPTION: Final = {
     "CacheControl": "cacheControl",
@@ -80,7 +85,7 @@ def described(item: Mapping[str, Any]) -> ObjectInfo:
 
 _CAPABILITIES = Capabilities(
     rename="by bucket",
-    bulk_delete_max=batch.CALLS_MAX,
+    bulk_delete_max=CALLS_MAX,
     parts=PartLimits(object_max=5 * 2**40),
     uploads=port.Uploads(options=frozenset({METADATA, *HEADERS})),
     guesses_content_type=True,
@@ -93,26 +98,25 @@ _REWRITES_MAX = 10_000
 """Each copies a megabyte at least."""
 
 
-class GcsStore:
+class GcsStore(GcsUploads):
     """One bucket of Google Cloud Storage; see ``magicfs.stores.port.Store`` for the contract."""
 
     name = "gcs"
     capabilities = _CAPABILITIES
 
     def __init__(self, filesystem: GCSFileSystem, bucket: str) -> None:
+        super().__init__(GcsBucket(filesystem, bucket))
         self.bucket = bucket
-        self._client = GcsClient(filesystem)
-        self._uploads = GcsUploads(self._client, bucket)
 
     @property
     def identity(self) -> str:
         return f"gcs:{self._client.location}/{self.bucket}"
 
     def upkeep(self) -> GcsUpkeep:
-        return GcsUpkeep(self._client, self.bucket)
+        return GcsUpkeep(self._client)
 
     def folders(self) -> GcsFolders:
-        return GcsFolders(self._client, self.bucket)
+        return GcsFolders(self._client)
 
     async def create_upload(
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
@@ -121,10 +125,7 @@ class GcsStore:
         file_options.check(given, self.capabilities.uploads.options, self._path(key), self.name)
         given[METADATA] = file_options.joined_metadata(given.get(METADATA), metadata)
         await self._refuse_rapid("create_upload")
-        return await self._uploads.create(key, given)
-
-    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
-        return await self._uploads.put_part(key, upload_id, number, body)
+        return await self.create(key, given)
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
@@ -132,23 +133,8 @@ class GcsStore:
         if if_absent:
             problem = "Google's multipart uploads take no precondition"
             raise Unsupported("complete_upload", self._path(key), problem)
-        numbers = [part.number for part in parts]
-        if not numbers or numbers != sorted(set(numbers)):
-            problem = "parts must be named once each, in ascending order"
-            raise StoreError("complete_upload", self._path(key), problem)
-        return ObjectInfo(key, -1, await self._uploads.complete(key, upload_id, parts))
-
-    async def abort_upload(self, key: str, upload_id: str) -> None:
-        try:
-            await self._uploads.abort(key, upload_id)
-        except UploadNotFound:
-            return
-
-    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
-        async def page(position: dict[str, str]) -> Page[UploadInfo]:
-            return await self._uploads.page(prefix, position)
-
-        return Pages(Listing("list_uploads", self.bucket, prefix), page, _KEY)
+        port.check_order(parts, self._path(key))
+        return ObjectInfo(key, -1, await self.complete(key, upload_id, parts))
 
     async def put(
         self,
@@ -169,30 +155,27 @@ class GcsStore:
         headers = {"Content-Type": kind}
         target = f"/upload/storage/v1/b/{quote(self.bucket)}/o"
         try:
-            answer = await self._client.ask(
-                "put", self._path(key), "POST", target, params=params, headers=headers, body=content
+            document = await self._client.document(
+                "put", key, "POST", target, params=params, headers=headers, body=content
             )
         except PreconditionFailed as error:
             if isinstance(mode, Update):
                 raise
             raise ObjectExists("put", error.key, "an object is there") from error
-        with gcs_errors.reading("put", self._path(key)):
-            document = gcs_errors.document(answer, "put", self._path(key))
+        with self._client.reading("put", key):
             return ObjectInfo(key, len(body), generation_in(document))
 
     async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
         if source == destination:  # a new generation of the same would be a change
             return (await self._described("copy", source)).size
-        target = f"{self._target(source)}/rewriteTo/b/{quote(self.bucket)}/o/{quote(destination, safe='')}"
+        to = self._client.object(destination).removeprefix("/storage/v1")
+        target = f"{self._client.object(source)}/rewriteTo{to}"
         params = {"fields": "done,rewriteToken,objectSize"}
         if etag:
             params["ifSourceGenerationMatch"] = _generation(etag)
         for _ in range(_REWRITES_MAX):
-            answer = await self._client.ask(
-                "copy", self._path(source), "POST", target, params=params, body=b""
-            )
-            with gcs_errors.reading("copy", self._path(destination)):
-                document = gcs_errors.document(answer, "copy", self._path(destination))
+            document = await self._client.document("copy", source, "POST", target, params=params, body=b"")
+            with self._client.reading("copy", destination):
                 if document.get("done"):
                     return number(str(document["objectSize"]), "size")
                 params["rewriteToken"] = str(document["rewriteToken"])
@@ -209,10 +192,9 @@ class GcsStore:
         params = {"ifGenerationMatch": _generation(etag)}
         span = {"Range": f"bytes={start}-{start + size - 1}"}
         answer = await self._media("get_range", key, params, span, size)
-        with gcs_errors.reading("get_range", self._path(key)):
-            given = answer.headers.get("Content-Range", "bytes 0-")
-            if answer.content and not given.startswith(f"bytes {start}-"):
-                raise Malformed(f"the answer has {words(given)} but the bytes from {start} on were requested")
+        with self._client.reading("get_range", key):
+            if answer.content:
+                check_span(answer.headers.get("Content-Range", "bytes 0-"), start)
         return answer.content
 
     async def head(self, key: str) -> ObjectInfo:
@@ -220,11 +202,10 @@ class GcsStore:
 
     async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
         params = {"fields": "crc32c,md5Hash", "ifGenerationMatch": _generation(etag)}
-        path = self._path(key)
-        answer = await self._client.ask("checksums", path, "GET", self._target(key), params=params)
-        document = gcs_errors.document(answer, "checksums", path)
+        target = self._client.object(key)
+        document = await self._client.document("checksums", key, "GET", target, params=params)
         if not document.keys() & {"crc32c", "md5Hash"}:  # every object has one of them
-            raise Unavailable("checksums", path, "the answer has no checksum", hint=REACH)
+            raise Unavailable("checksums", self._path(key), "the answer has no checksum", hint=REACH)
         found = {"CRC32C": document.get("crc32c"), "MD5": document.get("md5Hash")}
         return {name: str(value) for name, value in found.items() if value}
 
@@ -264,12 +245,11 @@ class GcsStore:
         """Delete objects in one request; returns the keys that hold another generation."""
         if not objects:
             return []
-        if len(objects) > self.capabilities.bulk_delete_max:
-            path = self._path(objects[0][0])
-            raise StoreError(operation, path, f"{len(objects)} keys are too many for one request")
-        answers = await batch.delete(self._client, operation, quote(self.bucket), objects)
+        keys = [key for key, _ in objects]
+        port.check_number(operation, self.bucket, keys, self.capabilities.bulk_delete_max)
+        answers = await self._client.delete(operation, objects)
         left, errors = [], []
-        for (key, _), answer in zip(objects, answers, strict=True):
+        for key, answer in zip(keys, answers, strict=True):
             error = gcs_errors.not_deleted(answer, operation, self._path(key))
             if isinstance(error, PreconditionFailed):
                 left.append(key)
@@ -277,8 +257,8 @@ class GcsStore:
                 errors.append(error)
         if errors:
             # What may succeed later says so for all.
-            raise next((error for error in errors if not error.retryable), errors[0])
-        await self._prune(operation, [key for key, _ in objects])
+            raise min(errors, key=operator.attrgetter("retryable"))
+        await self._prune(operation, keys)
         # Google does not say what a condition is answered where nothing is.
         return [key for key in left if await self._is_there(operation, key)]
 
@@ -292,17 +272,16 @@ class GcsStore:
     async def _prune(self, operation: str, keys: Sequence[str]) -> None:
         """Leave no folders of a job's work where the bucket has some."""
         if any(MAGIC in key for key in keys):
-            layout = await layout_of(self._client, self.bucket, operation)
+            layout = await layout_of(self._client, operation)
             if layout.is_hierarchical:
-                await folder_tree.prune(self.folders(), keys)
+                await prune(self.folders(), keys)
 
     async def _described(self, operation: str, key: str) -> ObjectInfo:
         fields = f"name,size,generation,timeCreated,metadata,{','.join(DESCRIPTION.values())}"
-        answer = await self._client.ask(
-            operation, self._path(key), "GET", self._target(key), params={"fields": fields}
-        )
-        with gcs_errors.reading(operation, self._path(key)):
-            found = described(gcs_errors.document(answer, "head", self._path(key)))
+        target, params = self._client.object(key), {"fields": fields}
+        document = await self._client.document(operation, key, "GET", target, params=params)
+        with self._client.reading(operation, key):
+            found = described(document)
             if found.key != key:
                 raise Malformed(f"the answer is about {words(found.key)!r}")
             return found
@@ -315,11 +294,11 @@ class GcsStore:
         headers: Mapping[str, str],
         size_max: int,
     ) -> Answer:
-        answer = await self._client.ask(
+        answer = await self._client.about(
             operation,
-            self._path(key),
+            key,
             "GET",
-            self._target(key),
+            self._client.object(key),
             params={"alt": "media", **params},
             headers={"Accept-Encoding": "gzip", **headers},  # else what is compressed comes unpacked
             size_max=size_max,
@@ -327,7 +306,7 @@ class GcsStore:
         )
         if answer.status == 416:  # an empty object has no first byte
             return Answer(200, {}, b"")
-        with gcs_errors.reading(operation, self._path(key)):
+        with self._client.reading(operation, key):
             if not any(name in answer.headers for name in ("ETag", "x-goog-generation", "x-goog-hash")):
                 raise Malformed("the answer is not about an object")
             if not any(name in answer.headers for name in ("Content-Length", "Transfer-Encoding")):
@@ -337,21 +316,16 @@ class GcsStore:
     async def _page(
         self, operation: str, prefix: str, params: Mapping[str, str]
     ) -> tuple[dict[str, Any], dict[str, str] | None]:
-        answer = await self._client.ask(
-            operation,
-            self._path(prefix),
-            "GET",
-            f"/storage/v1/b/{quote(self.bucket)}/o",
-            params={"prefix": prefix, **params},
+        target, params = f"{self._client.root}/o", {"prefix": prefix, **params}
+        document = await self._client.document(
+            operation, prefix, "GET", target, "storage#objects", params=params
         )
-        document = gcs_errors.document(answer, operation, self._path(prefix), "storage#objects")
-        token = document.get("nextPageToken")
-        return document, {"pageToken": token} if token else None
+        return document, following(document)
 
     async def _refuse_rapid(self, operation: str) -> None:
         """Raise UsageError before anything is written to a Rapid bucket; each is asked once what it is."""
         try:
-            layout = await layout_of(self._client, self.bucket, operation)
+            layout = await layout_of(self._client, operation)
         except ObjectNotFound:
             return  # the write itself will tell
         if layout.is_zonal:
@@ -361,11 +335,8 @@ class GcsStore:
                 "publish to a regional bucket"
             )
 
-    def _target(self, key: str) -> str:
-        return f"/storage/v1/b/{quote(self.bucket)}/o/{quote(key, safe='')}"
-
     def _path(self, key: str) -> str:
-        return f"{self.bucket}/{key}"
+        return self._client.path(key)
 
 
 def _generation(etag: str) -> str:
@@ -375,7 +346,7 @@ def _generation(etag: str) -> str:
 
 def _related(key: str, body: bytes, metadata: Mapping[str, str]) -> tuple[str, bytes]:
     """Content type and body of an insert: what the object bears, and its content."""
-    resource = {"name": key, "metadata": dict(metadata), "crc32c": crc32c_of(body)}
+    resource = {"name": key, "metadata": dict(metadata), "crc32c": of_bytes("CRC32C", body)}
     boundary = f"magicfs-{secrets.token_hex(16)}"
     head = (
         f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps(resource)}\r\n"

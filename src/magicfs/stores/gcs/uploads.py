@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+import operator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-from magicfs.errors import StoreError, Unavailable
+from magicfs.errors import StoreError, Unavailable, UploadNotFound
 from magicfs.protocol.file_options import METADATA
-from magicfs.stores.answer_rules import Malformed, root_of, seconds_of, words
-from magicfs.stores.gcs import errors
-from magicfs.stores.gcs.client import GcsClient
+from magicfs.stores.answer_rules import Malformed, number, root_of, seconds_of, words
+from magicfs.stores.checksums import of_bytes
+from magicfs.stores.gcs.client import GcsBucket
 from magicfs.stores.gcs.errors import Answer
-from magicfs.stores.pages import Page
-from magicfs.stores.port import Part, PartBody, UploadInfo
-
-__all__ = ["HEADERS", "GcsUploads", "crc32c_of"]
+from magicfs.stores.pages import Listing, Page, Pages
+from magicfs.stores.port import Part, PartBody, Rule, UploadInfo, Written
 
 HEADERS = {
     "CacheControl": "Cache-Control",
@@ -34,9 +33,8 @@ HEADERS = {
 class GcsUploads:
     """The multipart uploads of one bucket."""
 
-    def __init__(self, client: GcsClient, bucket: str) -> None:
+    def __init__(self, client: GcsBucket) -> None:
         self._client = client
-        self._bucket = bucket
 
     async def create(self, key: str, options: Mapping[str, Any]) -> str:
         """Open an upload."""
@@ -45,13 +43,13 @@ class GcsUploads:
         for name, value in options.get(METADATA, {}).items():
             headers[f"x-goog-meta-{name}"] = self._checked(key, name, str(value))
         answer = await self._ask("create_upload", key, "POST", {"uploads": ""}, headers=headers, body=b"")
-        with errors.reading("create_upload", f"{self._bucket}/{key}"):
+        with self._client.reading("create_upload", key):
             return _text(root_of(answer.content, "InitiateMultipartUploadResult"), "UploadId")
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         """Send a part with its checksum; the answer's must be the same."""
         content = body.getvalue() if isinstance(body, io.BytesIO) else bytes(body)
-        checksum = f"crc32c={crc32c_of(content)}"
+        checksum = f"crc32c={of_bytes('CRC32C', content)}"
         answer = await self._ask(
             "put_part",
             key,
@@ -64,8 +62,8 @@ class GcsUploads:
         if any(one.startswith("crc32c=") and one != checksum for one in told):
             became = words(", ".join(told))
             problem = f"part {number} did not arrive as sent: {checksum} became {became}"
-            raise Unavailable("put_part", f"{self._bucket}/{key}", problem)
-        with errors.reading("put_part", f"{self._bucket}/{key}"):
+            raise Unavailable("put_part", self._client.path(key), problem)
+        with self._client.reading("put_part", key):
             return Part(number, answer.headers["ETag"])
 
     async def complete(self, key: str, upload_id: str, parts: Sequence[Part]) -> str:
@@ -82,22 +80,27 @@ class GcsUploads:
             headers={"Content-Type": "application/xml"},
             body=f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode(),
         )
-        with errors.reading("complete_upload", f"{self._bucket}/{key}"):
+        with self._client.reading("complete_upload", key):
             _text(root_of(answer.content, "CompleteMultipartUploadResult"), "ETag")
         return answer.headers.get("x-goog-generation", "")
 
-    async def abort(self, key: str, upload_id: str) -> None:
-        """Discard an upload."""
-        answer = await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
-        with errors.reading("abort_upload", f"{self._bucket}/{key}"):
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        try:
+            answer = await self._ask("abort_upload", key, "DELETE", {"uploadId": upload_id})
+        except UploadNotFound:
+            return
+        with self._client.reading("abort_upload", key):
             if answer.content.strip():
                 raise Malformed("the answer must be empty")
 
-    async def page(self, prefix: str, position: Mapping[str, str]) -> Page[UploadInfo]:
-        """A page of pending uploads."""
-        path = f"{self._bucket}/{prefix}"
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
+        what = Listing("list_uploads", self._client.bucket, prefix)
+        return Pages(what, lambda position: self._uploads_page(prefix, position), operator.attrgetter("key"))
+
+    async def _uploads_page(self, prefix: str, position: Mapping[str, str]) -> Page[UploadInfo]:
         params = {"uploads": "", "prefix": prefix, **position}
-        answer = await self._client.ask("list_uploads", path, "GET", f"/{self._bucket}", params=params)
+        target = f"/{self._client.bucket}"
+        answer = await self._client.about("list_uploads", prefix, "GET", target, params=params)
         root = root_of(answer.content, "ListMultipartUploadsResult")
         found = [
             UploadInfo(
@@ -118,25 +121,17 @@ class GcsUploads:
     async def _ask(
         self, operation: str, key: str, method: str, params: Mapping[str, str], **request: Any
     ) -> Answer:
-        target = f"/{self._bucket}/{quote(key, safe='')}"
-        path = f"{self._bucket}/{key}"
-        return await self._client.ask(operation, path, method, target, params=params, **request)
+        target = f"/{self._client.bucket}/{quote(key, safe='')}"
+        return await self._client.about(operation, key, method, target, params=params, **request)
 
     def _checked(self, key: str, name: str, value: str) -> str:
         """A header's value, which may be no other text than printable ASCII."""
         if not (value.isascii() and value.isprintable()):
             problem = f"metadata {name!r} cannot travel with an upload: it is not printable ASCII"
             raise StoreError(
-                "create_upload", f"{self._bucket}/{key}", problem, hint="encode it, or leave it out"
+                "create_upload", self._client.path(key), problem, hint="encode it, or leave it out"
             )
         return value
-
-
-def crc32c_of(content: bytes) -> str:
-    """The checksum as Google writes it: big-endian, base64."""
-    import google_crc32c
-
-    return base64.b64encode(google_crc32c.value(content).to_bytes(4, "big")).decode()
 
 
 def _text(element: Any, name: str) -> str:
@@ -148,3 +143,49 @@ def _text(element: Any, name: str) -> str:
 
 def _seconds(moment: str) -> float:
     return seconds_of(moment) if moment else 0.0
+
+
+_PAGES_MAX: Final = 100
+_ASKED: Final = {"age", "matchesPrefix"}
+
+
+class GcsUpkeep:
+    """See ``magicfs.stores.port.Upkeep`` for the contract."""
+
+    def __init__(self, client: GcsBucket) -> None:
+        self._client = client
+
+    async def clock(self) -> float:
+        wanted = {"uploads": "", "max-uploads": "1"}
+        answer = await self._client.about("clock", "", "GET", f"/{self._client.bucket}", params=wanted)
+        with self._client.reading("clock", ""):
+            return parsedate_to_datetime(answer.headers.get("Date", "")).timestamp()
+
+    async def written(self, key: str, upload_id: str) -> Written:
+        target = f"/{self._client.bucket}/{quote(key, safe='')}"
+        size, last, position = 0, None, ""
+        for _ in range(_PAGES_MAX):
+            wanted = {"uploadId": upload_id, **({"part-number-marker": position} if position else {})}
+            answer = await self._client.about("written", key, "GET", target, params=wanted)
+            with self._client.reading("written", key):
+                root = root_of(answer.content, "ListPartsResult")
+                for part in root.iterfind("{*}Part"):
+                    size += number(part.findtext("{*}Size"), "size")
+                    last = max(last or 0.0, seconds_of(part.findtext("{*}LastModified", "")))
+                if root.findtext("{*}IsTruncated") != "true":
+                    return Written(size, last)
+                before, position = position, root.findtext("{*}NextPartNumberMarker", "")
+                if position in {"", before}:
+                    raise Malformed("a page of the listing repeats an earlier one")
+        raise StoreError("written", self._client.path(key), "its parts have no end")
+
+    async def rules(self) -> tuple[Rule, ...]:
+        answered = await self._client.document("rules", "", "GET", self._client.root, "storage#bucket")
+        found = []
+        with self._client.reading("rules", ""):
+            for rule in (answered.get("lifecycle") or {}).get("rule", ()):
+                action, asked = rule["action"]["type"], rule["condition"]
+                if action == "AbortIncompleteMultipartUpload" and "age" in asked and not {*asked} - _ASKED:
+                    days = number(str(asked["age"]), "age")
+                    found += [Rule(days, str(one)) for one in asked.get("matchesPrefix") or [""]]
+        return tuple(found)

@@ -15,14 +15,17 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
+from magicfs.errors import StoreError
+from magicfs.protocol import paths
 from magicfs.protocol.layout import SUCCESS
-from magicfs.protocol.magic import BASE
+from magicfs.protocol.magic import BASE, MAGIC
+from magicfs.stores.local import errors as local_errors
 from magicfs.stores.local.places import (
     REGULAR,
     Places,
@@ -32,27 +35,6 @@ from magicfs.stores.local.places import (
     own_part,
 )
 from magicfs.stores.port import Body, ObjectInfo
-
-__all__ = [
-    "OURS",
-    "children",
-    "copy_into",
-    "describe",
-    "info_of",
-    "link",
-    "listed",
-    "make_directories",
-    "make_directories_of",
-    "opened",
-    "read_from",
-    "read_small",
-    "size_of",
-    "take_mode",
-    "too_fast",
-    "write",
-    "write_in",
-    "write_into",
-]
 
 OURS: Final = re.compile(r"\.magicfs-(?:[0-9a-f]{16}\.tmp|uploads)")
 """Temporary files of writers, and the directory of uploads: no objects."""
@@ -404,3 +386,52 @@ def children(root: Path, directory: str, prefix: str) -> list[tuple[str, ObjectI
     finally:
         os.close(descriptor)
     return sorted(found, key=lambda child: os.fsencode(child[0]))
+
+
+def remove_all(root: Path, keys: Sequence[str], place: Callable[[str], str]) -> None:
+    """Delete files and links; directories stay. Raises StoreError of the first that could not be, after all
+    others are gone. ``place`` is what messages call a key.
+    """
+    errors = []
+    files = [key for key in keys if paths.can_be_a_file(key)]
+    with Places(root) as places:
+        for key in files:
+            try:
+                with local_errors.translated("delete", place(key)):
+                    _remove(places, key)
+            except StoreError as error:
+                errors.append(error)
+    # One of the files of each directory: the last of them takes it along.
+    for key in {key.rpartition("/")[0]: key for key in files}.values():
+        _prune(root, key)
+    if errors:
+        first = errors[0]
+        problem = f"{len(errors)} of {len(keys)} refused: {first.problem}"
+        raise type(first)("delete", first.key, problem, hint=first.hint) from first
+
+
+def remove(root: Path, key: str) -> None:
+    """Delete a file or a link, if one is there; a directory stays."""
+    if paths.can_be_a_file(key):
+        with Places(root) as places:
+            _remove(places, key)
+        _prune(root, key)
+
+
+def _remove(places: Places, key: str) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        name, directory = places.at(key)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode):
+            os.unlink(name, dir_fd=directory)
+
+
+def _prune(root: Path, key: str) -> None:
+    """Remove the directories above a key that are empty, up to that of all magic paths; no others."""
+    names = key.split("/")[:-1]
+    top = next((n for n, name in enumerate(names) if name.startswith(MAGIC)), len(names))
+    with contextlib.suppress(OSError):  # not empty, or gone
+        for depth in range(len(names), top, -1):
+            with Places(root) as places:
+                name, directory = places.at("/".join(names[:depth]))
+                os.rmdir(name, dir_fd=directory)

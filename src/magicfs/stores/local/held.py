@@ -17,21 +17,6 @@ from typing import Final
 
 from magicfs.stores.local.places import DIRECTORY, NO_LINK, NotOursError, Places, is_trusted, refusal
 
-__all__ = [
-    "DATA",
-    "MADE",
-    "NOT_EMPTY",
-    "RECORD",
-    "UPLOADS",
-    "Held",
-    "directory_of",
-    "held_in",
-    "held_of",
-    "open_place",
-    "place_of",
-    "remove_place",
-]
-
 UPLOADS: Final = ".magicfs-uploads"
 """The directory in which uploads wait, next to the files that they will become; readers skip such names."""
 

@@ -17,18 +17,6 @@ from magicfs.stores.local.files import OURS, listed
 from magicfs.stores.local.places import Places, open_directory
 from magicfs.stores.port import ObjectInfo
 
-__all__ = [
-    "FEW",
-    "QUICK_S",
-    "Calls",
-    "TooManyError",
-    "calls_below",
-    "directories",
-    "directories_of",
-    "objects_of",
-    "walk",
-]
-
 _P = ParamSpec("_P")
 
 QUICK_S = 0.002

@@ -23,13 +23,94 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from magicfs.stores.local import files
-from magicfs.stores.local import placed as local_placed
+from magicfs.errors import UsageError
+from magicfs.stores.local import errors, files
 from magicfs.stores.local.held import DATA, MADE, Held, remove_place
 from magicfs.stores.local.places import REGULAR, NotOursError, Places, check_regular
 from magicfs.stores.port import Body, ObjectInfo, Part
 
-__all__ = ["STOPPED", "OpenUpload", "WrongPartsError", "boot_id"]
+_SMALL_BYTES = 2**16  # what is held back, so that many small writes are one
+
+
+class PlacedFile:
+    """The file of an upload while it is written, from its start.
+
+    The descriptor is closed with the last reference: never under a writer in another thread, which would then
+    write to whatever file got its number.
+    """
+
+    opened: int = 0
+    """How many of this process are open: each has a descriptor."""
+
+    def __init__(self, descriptor: int, path: str, read_all: Callable[[], bytes]) -> None:
+        PlacedFile.opened += 1
+        self._descriptor = descriptor
+        self._read_all = read_all
+        self._path = path
+        self._pid = os.getpid()
+        self._small = bytearray()
+        self._written = 0
+
+    def __del__(self) -> None:
+        PlacedFile.opened -= 1
+        with contextlib.suppress(OSError):  # ``close`` has told
+            os.close(self._descriptor)
+
+    @property
+    def size(self) -> int:
+        return self._written + len(self._small)
+
+    def write(self, data: memoryview) -> None:
+        if os.getpid() != self._pid:
+            raise UsageError(f"{self._path} was opened in another process; open it here to write")
+        if data.nbytes + len(self._small) <= _SMALL_BYTES:
+            self._small += data
+        else:
+            self.flush()
+            with errors.translated("put_part", self._path):
+                write_at(self._descriptor, data, self._written)
+            self._written += data.nbytes
+
+    def close(self) -> None:
+        """Write what was held back, and hear what the filesystem has to say, as of a file that is closed.
+
+        A filesystem of a network writes now, and tells whether it could. A second call does the same.
+        """
+        self.flush()
+        with errors.translated("put_part", self._path):
+            os.close(os.dup(self._descriptor))
+
+    def read(self, start: int, size: int) -> bytes:
+        """Bytes of it, once it is closed; fewer at its end."""
+        with errors.translated("put_part", self._path):
+            return os.pread(self._descriptor, size, start)
+
+    def reader(self) -> Callable[[], bytes]:
+        """What reads all of it back, until its upload ends."""
+        return self._read_all
+
+    def flush(self) -> None:
+        """Write what was held back. A second call does nothing."""
+        with errors.translated("put_part", self._path):
+            write_at(self._descriptor, self._small, self._written)
+        self._written += len(self._small)
+        self._small = bytearray()
+
+
+def open_max() -> int:
+    """How many files may be kept open: half of what the system lets this process have."""
+    import resource  # POSIX alone has it
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+
+
+def write_at(descriptor: int, body: Body, start: int) -> None:
+    """Write all of a body to a file, from a place on."""
+    left = memoryview(body).cast("B")
+    while left:
+        written = os.pwrite(descriptor, left, start)
+        left, start = left[written:], start + written
+
 
 _STRIDE = "stride"  # the size of part 1, by which the places of parts are counted
 _LOCK = "lock"
@@ -94,9 +175,9 @@ class OpenUpload:
         if stride is not None and in_place:
             with self._data(os.O_WRONLY) as descriptor:
                 _check_own_name(descriptor)
-                local_placed.write_at(descriptor, body, (number - 1) * stride)
+                write_at(descriptor, body, (number - 1) * stride)
             return self._keep(part)
-        self._write_beside(part.name, body)
+        files.write_in(part.name, partial(files.write_into, body=body), part.name, self.directory)
         if not is_first:
             for other in self._parts().get(number, ()):
                 if other != part:
@@ -104,16 +185,16 @@ class OpenUpload:
         self._check_open()
         return Part(number, part.etag)
 
-    def place(self, path: str, reopen: Callable[[], OpenUpload]) -> local_placed.PlacedFile | None:
+    def place(self, path: str, reopen: Callable[[], OpenUpload]) -> PlacedFile | None:
         """The file itself, to be written from its start; None if somebody else has sent part 1.
 
         ``path`` is what messages call it; ``reopen`` gives its upload again.
         """
-        if local_placed.PlacedFile.opened >= local_placed.open_max() or not self._claim(1):
+        if PlacedFile.opened >= open_max() or not self._claim(1):
             return None
         with self._data(os.O_RDWR) as descriptor:
             _check_own_name(descriptor)
-            return local_placed.PlacedFile(os.dup(descriptor), path, lambda: reopen().read())
+            return PlacedFile(os.dup(descriptor), path, lambda: reopen().read())
 
     def read(self) -> bytes:
         """All of ``data``; OSError if the upload is gone."""
@@ -215,10 +296,6 @@ class OpenUpload:
         except ValueError as error:
             raise FileNotFoundError(errno.ENOENT, STOPPED) from error
 
-    def _write_beside(self, name: str, body: Body) -> None:
-        fill = partial(files.write_into, body=body)
-        files.write_in(name, fill, name, self.directory)
-
     @contextlib.contextmanager
     def _data(self, flags: int) -> Iterator[int]:
         descriptor = os.open(DATA, flags | REGULAR, dir_fd=self.directory)
@@ -271,9 +348,6 @@ class OpenUpload:
         return found
 
     def _chosen(self, parts: Sequence[Part], size_min: int) -> list[_Kept]:
-        numbers = [part.number for part in parts]
-        if not numbers or numbers != sorted(set(numbers)):
-            raise WrongPartsError("parts must be named once each, in ascending order")
         kept, chosen = self._parts(), []
         for part in parts:
             # Between two steps of an assembly a part is both in its place and a file of its own.
@@ -376,7 +450,7 @@ def _copy_between(source: int, start: int, size: int, descriptor: int) -> None:
     """Copy bytes of one file to the begin of another."""
     done = 0
     while done < size and (chunk := os.pread(source, min(2**23, size - done), start + done)):
-        local_placed.write_at(descriptor, chunk, done)
+        write_at(descriptor, chunk, done)
         done += len(chunk)
 
 
@@ -385,5 +459,5 @@ def _copy_at(directory: int, name: str, descriptor: int, start: int) -> None:
     with os.fdopen(source, "rb") as file:
         check_regular(os.fstat(source), name)
         while chunk := file.read(2**23):
-            local_placed.write_at(descriptor, chunk, start)
+            write_at(descriptor, chunk, start)
             start += len(chunk)

@@ -22,21 +22,6 @@ from typing import Any, Final, Self
 
 from magicfs.protocol.temporary import TEMPORARY
 
-__all__ = [
-    "DIRECTORY",
-    "NO_LINK",
-    "REGULAR",
-    "NotOursError",
-    "Places",
-    "check_regular",
-    "is_own",
-    "is_trusted",
-    "make_below",
-    "open_directory",
-    "own_part",
-    "refusal",
-]
-
 DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 """How a directory is opened."""
 

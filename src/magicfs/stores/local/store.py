@@ -44,11 +44,10 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores.local import errors, files, listing, removal, uploads
+from magicfs.stores.local import errors, files, listing, uploads
 from magicfs.stores.local import parts as local_parts
 from magicfs.stores.local.listing import calls_below
-from magicfs.stores.local.parts import OpenUpload, WrongPartsError
-from magicfs.stores.local.placed import PlacedFile
+from magicfs.stores.local.parts import OpenUpload, PlacedFile, WrongPartsError
 from magicfs.stores.local.tree import LocalTree
 from magicfs.stores.object_settings import PlacedPart
 from magicfs.stores.port import (
@@ -62,10 +61,10 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
     Uploads,
+    check_number,
+    check_order,
 )
 from magicfs.stores.tree_port import Tree
-
-__all__ = ["LocalStore"]
 
 _Ts = TypeVarTuple("_Ts")
 _T = TypeVar("_T")
@@ -171,6 +170,7 @@ class LocalStore:
         self, key: str, upload_id: str, parts: Sequence[Part], if_absent: bool
     ) -> ObjectInfo:
         upload = self._upload("complete_upload", key, upload_id)
+        check_order(parts, self._place(key))
         size_min = self.capabilities.parts.size_min
         try:
             with self._said_plainly("complete_upload", key):
@@ -214,16 +214,14 @@ class LocalStore:
         if isinstance(mode, Update):
             hint = "write it by one writer at a time"
             raise Unsupported("put", self._place(key), _NO_MATCH, hint=hint)
-        if (source := (metadata or {}).get(RIGHTS_OF)) is not None:
-            return await self._run("put", key, self._put_like, key, body, mode is PutMode.CREATE, source)
-        return await self._run("put", key, self._put, key, body, mode is PutMode.CREATE)
+        source = (metadata or {}).get(RIGHTS_OF)
+        return await self._run("put", key, self._put, key, body, mode is PutMode.CREATE, source)
 
-    def _put(self, key: str, body: Body, if_absent: bool) -> ObjectInfo:
-        return self._write("put", key, partial(files.write_into, body=body), if_absent=if_absent)
-
-    def _put_like(self, key: str, body: Body, if_absent: bool, source: str) -> ObjectInfo:
-        with self._opened("put", source) as file:
-            like = os.fstat(file.fileno())
+    def _put(self, key: str, body: Body, if_absent: bool, source: str | None) -> ObjectInfo:
+        like = None
+        if source is not None:
+            with self._opened("put", source) as file:
+                like = os.fstat(file.fileno())
         fill = partial(files.write_into, body=body)
         return self._write("put", key, fill, if_absent=if_absent, like=like)
 
@@ -293,12 +291,9 @@ class LocalStore:
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
-        self._check_number("delete", keys)
+        check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
         run = self._briefly if len(keys) <= listing.FEW else self._run
-        await run("delete", keys[0] if keys else "", self._delete, keys)
-
-    def _delete(self, keys: Sequence[str]) -> None:
-        removal.remove_all(self._root, keys, self._place)
+        await run("delete", keys[0] if keys else "", files.remove_all, self._root, keys, self._place)
 
     async def delete_matching(self, key: str, etag: str) -> None:
         await self._run("delete_matching", key, self._delete_matching, key, etag)
@@ -307,11 +302,11 @@ class LocalStore:
         with contextlib.suppress(ObjectNotFound):
             if self._head("delete_matching", key).etag != etag:
                 raise PreconditionFailed("delete_matching", self._place(key), "another object is there")
-            removal.remove(self._root, key)
+            files.remove(self._root, key)
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]
-        self._check_number("delete_all_matching", keys)
+        check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
         first = keys[0] if keys else ""
         return await self._run("delete_all_matching", first, self._delete_all_matching, objects)
 
@@ -354,10 +349,6 @@ class LocalStore:
         if not await self._calls.brief(self._root.is_dir):
             raise ObjectNotFound(operation, self._place(key), f"no directory {self.bucket!r}", hint=_MAKE)
 
-    def _check_number(self, operation: str, keys: Sequence[str]) -> None:
-        if len(keys) > self.capabilities.bulk_delete_max:
-            raise StoreError(operation, self._place(keys[0]), f"{len(keys)} keys are too many for a request")
-
     async def _run(self, operation: str, key: str, work: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
         with errors.translated(operation, self._place(key)):
             return await self._calls.long(work, *args)
@@ -368,9 +359,6 @@ class LocalStore:
 
     def _missing(self, operation: str, key: str) -> ObjectNotFound:
         return ObjectNotFound(operation, self._place(key), "no such file", hint="check the path")
-
-    def _path(self, key: str) -> Path:
-        return self._root / key
 
     def _place(self, key: str) -> str:
         return f"{self.bucket}/{key}"

@@ -22,8 +22,6 @@ from magicfs.stores.local.places import NotOursError, Places, is_own
 from magicfs.stores.port import ObjectInfo
 from magicfs.stores.tree_port import Entry, Renamed, check_path
 
-__all__ = ["LocalTree"]
-
 _T = TypeVar("_T")
 
 # Somebody who writes into what is deleted may be faster; nobody is so for ever.

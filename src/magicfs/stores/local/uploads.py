@@ -50,8 +50,6 @@ from magicfs.stores.local.places import (
 )
 from magicfs.stores.port import UploadInfo
 
-__all__ = ["abort", "find", "open_upload", "pending"]
-
 # How many elements of the key lie below the directory where the upload is listed, and below the one where it
 # is kept; inode and time of the file; what makes it unique.
 _ID = re.compile(r"(\d{1,4})\.(\d{1,4})\.([0-9a-f]{1,16})-([0-9a-f]{1,16})\.([0-9a-f]{16})")
@@ -245,7 +243,7 @@ def pending(root: Path, prefix: str) -> list[UploadInfo]:
     start, slash, beginning = prefix.rpartition("/")
     if slash and not paths.can_be_a_file(start):
         return []
-    names = start.split("/") if start else []
+    names = paths.elements(start)
     found: dict[str, UploadInfo] = {}
     for depth in _depths(root, names):
         # What others keep hidden further up is not ours.

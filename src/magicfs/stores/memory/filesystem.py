@@ -21,8 +21,6 @@ from magicfs.protocol import paths
 from magicfs.stores.memory.store import World, default_world
 from magicfs.stores.port import ObjectInfo, PutMode, Store
 
-__all__ = ["MemoryFileSystem"]
-
 
 class MemoryFileSystem(AsyncFileSystem):
     """Files in a ``World``, addressed as ``bucket/key``; by default in the one of this process.

@@ -5,14 +5,16 @@ Where the port's docstrings leave room, this module decides; the other stores ar
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import hashlib
 import io
 import itertools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from magicfs.errors import (
     ObjectExists,
@@ -26,16 +28,167 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import checksums, port
-from magicfs.stores.memory.buckets import Bucket, Held, HeldUpload, Versioning
-from magicfs.stores.memory.versions import MemoryVersions
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
-from magicfs.stores.upkeep_port import Rule, Written
+from magicfs.stores.port import (
+    UNVERSIONED,
+    Body,
+    Capabilities,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Rule,
+    Update,
+    UploadInfo,
+    Version,
+    Written,
+)
 
-__all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
+Versioning = Literal["Enabled", "Suspended"] | None
+"""Whether a bucket keeps versions, has kept some before, or never has."""
+
+_STALE_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An object."""
+
+    info: ObjectInfo
+    body: bytes
+
+
+@dataclass(slots=True)
+class HeldUpload:
+    """A pending upload."""
+
+    key: str
+    initiated: float
+    metadata: dict[str, str]
+    description: dict[str, Any]
+    parts: dict[int, bytes] = field(default_factory=dict)
+    written: float | None = None  # when the last part was
+
+
+class Objects(dict[str, Held]):
+    """Objects by their keys, which it can tell in order: a listing looks at no more than what it shows.
+
+    Sorting waits for the next listing. Keys that are gone stay in the order until they are many.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sorted: list[str] = []
+        self._fresh: list[str] = []
+
+    def __setitem__(self, key: str, value: Held) -> None:
+        if key not in self:
+            self._fresh.append(key)
+        super().__setitem__(key, value)
+
+    def update(self, other: Mapping[str, Held]) -> None:  # type: ignore[override]
+        """Take in the objects of another bucket."""
+        for key, value in other.items():
+            self[key] = value
+
+    def below(self, prefix: str) -> Iterator[str]:
+        """The keys that start with the prefix, in order. Text sorts as its UTF-8 does."""
+        if len(self._sorted) + len(self._fresh) > 2 * len(self) + _STALE_MAX:
+            self._sorted = sorted(self)
+        elif self._fresh:
+            self._sorted += self._fresh
+            self._sorted.sort()
+        self._fresh, keys, last = [], self._sorted, None
+        for place in range(bisect.bisect_left(keys, prefix), len(keys)):
+            key = keys[place]
+            if not key.startswith(prefix):
+                return
+            if key != last and key in self:
+                yield key
+            last = key
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    version: str
+    held: Held | None  # None of a marker
+
+
+@dataclass(slots=True)
+class Bucket:
+    """All that is in a bucket."""
+
+    objects: Objects = field(default_factory=Objects)
+    uploads: dict[str, HeldUpload] = field(default_factory=dict)
+    keeping: Versioning = None
+    versions: dict[str, list[_Kept]] = field(default_factory=dict)  # of a key, the oldest first
+    rules: tuple[Rule, ...] | None = None  # of its lifecycle; None if it knows none
+    added: int = 0  # how many versions there have been
+
+    def put(self, key: str, held: Held) -> ObjectInfo:
+        """Write an object; the one that it replaces stays as a version where the bucket keeps any."""
+        if self.keeping is not None:
+            version = self._added(key)
+            if version != UNVERSIONED:
+                held = replace(held, info=replace(held.info, version=version))
+            self.versions[key].append(_Kept(version, held))
+        self.objects[key] = held
+        return held.info
+
+    def remove(self, key: str) -> None:
+        """Delete what is at a key; where the bucket keeps versions, by a marker."""
+        if self.keeping is not None:
+            version = self._added(key)
+            self.versions[key].append(_Kept(version, None))
+        self.objects.pop(key, None)
+
+    def forget(self, key: str, version: str) -> None:
+        """Delete a version for good; what lies below it comes up again."""
+        line = self._line(key)
+        left = [one for one in line if one.version != version]
+        if len(left) == len(line):
+            return
+        self.versions[key] = left
+        if left and left[-1].held is not None:
+            self.objects[key] = left[-1].held
+        else:
+            self.objects.pop(key, None)
+        if not left:
+            del self.versions[key]
+
+    def version(self, key: str, version: str) -> Held | None:
+        """What a version holds; None if there is none, or it is a marker."""
+        return next((one.held for one in self._line(key) if one.version == version), None)
+
+    def shown(self, key: str) -> Iterator[Version]:
+        """The versions of a key as a listing shows them."""
+        line = self._line(key)
+        for number, one in enumerate(reversed(line)):
+            info = one.held.info if one.held is not None else None
+            size, etag = (info.size, info.etag) if info is not None else (0, "")
+            yield Version(key, one.version, size, etag, is_marker=info is None, is_latest=not number)
+
+    def _added(self, key: str) -> str:
+        """The id of one version more; one without an id takes the place of another one without."""
+        line = self._line(key)
+        if self.keeping == "Enabled":
+            self.added += 1
+            return f"version-{self.added}"
+        line[:] = [one for one in line if one.version != UNVERSIONED]
+        return UNVERSIONED
+
+    def _line(self, key: str) -> list[_Kept]:
+        held = self.objects.get(key)
+        if key in self.versions or (held is None and self.keeping is None):
+            return self.versions.get(key, [])
+        line = [] if held is None else [_Kept(UNVERSIONED, held)]
+        if self.keeping is not None:
+            self.versions[key] = line
+        return line
+
 
 _numbers = itertools.count(1)
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, str] = {}
 
 
 class World:
@@ -242,10 +395,8 @@ class MemoryStore:
         held = self._object("checksums", key)
         if held.info.etag != etag:
             raise PreconditionFailed("checksums", self.path(key), f"no object of ETag {etag} is there")
-        told = {name: checksums.running(name) for name in self.capabilities.checksums.of_uploads}
-        for one in told.values():
-            one.update(memoryview(held.body))
-        return {name: one.value() for name, one in told.items()}
+        known = self.capabilities.checksums.of_uploads
+        return {name: checksums.of_bytes(name, held.body) for name in known}
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         contents = self.contents("list", prefix)
@@ -260,8 +411,7 @@ class MemoryStore:
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
-        if len(keys) > self.capabilities.bulk_delete_max:
-            raise StoreError("delete", self.path(keys[0]), f"{len(keys)} keys are too many for one request")
+        port.check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
         contents = self.contents("delete", keys[0] if keys else "")
         for key in keys:
             contents.remove(key)
@@ -273,15 +423,14 @@ class MemoryStore:
         contents.remove(key)
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
-        if len(objects) > self.capabilities.bulk_delete_max:
-            problem = f"{len(objects)} keys are too many for one request"
-            raise StoreError("delete_all_matching", self.path(objects[0][0]), problem)
+        keys = [key for key, _ in objects]
+        port.check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
         contents = self.contents("delete_all_matching", objects[0][0] if objects else "")
         looked_at = objects if self._looks("bulk_delete") else ()
         left = [
             key for key, etag in looked_at if key in contents.objects and not self._holds(contents, key, etag)
         ]
-        for key in {key for key, _ in objects} - set(left):
+        for key in set(keys) - set(left):
             contents.remove(key)
         return left
 
@@ -318,11 +467,7 @@ class MemoryStore:
         return upload
 
     def _check_parts(self, key: str, upload: HeldUpload, parts: Sequence[Part]) -> None:
-        numbers = [part.number for part in parts]
-        if not numbers or numbers != sorted(set(numbers)):
-            raise StoreError(
-                "complete_upload", self.path(key), "parts must be named once each, in ascending order"
-            )
+        port.check_order(parts, self.path(key))
         for part in parts:
             body = upload.parts.get(part.number)
             if body is None or _etag(body) != part.etag:
@@ -345,8 +490,51 @@ class MemoryStore:
         return contents.put(key, Held(info, body))
 
 
+class MemoryVersions:
+    """The versions of one bucket of a ``World``; see ``magicfs.stores.port.Versions``."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def are_kept(self) -> bool:
+        return self._store.contents("versions_kept", "").keeping == "Enabled"
+
+    async def head(self, key: str, version: str) -> ObjectInfo:
+        return self._held("head_version", key, version).info
+
+    async def get_range(self, key: str, version: str, start: int, size: int) -> bytes:
+        return self._held("get_version", key, version).body[start : start + size]
+
+    async def copy_part(
+        self, key: str, upload_id: str, number: int, source: tuple[str, str], start: int, size: int
+    ) -> Part:
+        body = self._held("copy_part", *source).body[start : start + size]
+        return await self._store.put_part(key, upload_id, number, body)
+
+    async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
+        keys, most = [key for key, _ in versions], self._store.capabilities.bulk_delete_max
+        port.check_number("delete_versions", self._store.bucket, keys, most)
+        contents = self._store.contents("delete_versions", versions[0][0] if versions else "")
+        for key, version in versions:
+            contents.forget(key, version)
+
+    async def list(self, prefix: str) -> AsyncIterator[Version]:
+        contents = self._store.contents("list_versions", prefix)
+        for key in sorted({*contents.versions, *contents.objects}):
+            if key.startswith(prefix):
+                for one in contents.shown(key):
+                    yield one
+
+    def _held(self, operation: str, key: str, version: str) -> Held:
+        contents = self._store.contents(operation, key)
+        found = contents.version(key, version) if version else contents.objects.get(key)
+        if found is None:
+            raise ObjectNotFound(operation, self._store.path(key), f"no such version: {version}")
+        return found
+
+
 class MemoryUpkeep:
-    """The upkeep of one bucket; see ``magicfs.stores.upkeep_port.Upkeep`` for the contract."""
+    """The upkeep of one bucket; see ``magicfs.stores.port.Upkeep`` for the contract."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store

@@ -1,16 +1,35 @@
-"""Checksums in answers of S3: of parts, as completing needs them, and of whole objects."""
+"""Checksums of what is sent to S3 and of what comes back, by the names that S3 gives to algorithms."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from magicfs.errors import PreconditionFailed
 from magicfs.stores import checksums
-from magicfs.stores.port import Checksums
-from magicfs.stores.s3.requests.checksum import USUAL
+from magicfs.stores.port import Body, Checksums
 
-__all__ = ["known", "of_object", "of_part"]
+USUAL = "CRC32"
+"""The algorithm where nobody named another, as botocore has it."""
+
+
+ALGORITHMS: Final = ("CRC32", "SHA1", "SHA256")
+"""Those that the standard library has; the others need more than botocore does, too."""
+
+
+def header_of(algorithm: str) -> str:
+    """The name of the header that carries it."""
+    return f"x-amz-checksum-{algorithm.lower()}"
+
+
+def is_as_told(headers: Mapping[str, str], body: Body) -> bool:
+    """Whether a body that was read whole is what its checksum says; true of one without any that we know."""
+    for algorithm in ALGORITHMS:
+        told = headers.get(header_of(algorithm))
+        # One with a dash is made of the checksums of parts.
+        if told is not None and "-" not in told:
+            return checksums.of_bytes(algorithm, body) == told
+    return True
 
 
 def of_part(wanted: Checksums, answer: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -1,34 +1,123 @@
-"""The connections that magicfs uses beside those of a user's own ``s3fs.S3FileSystem``."""
+"""The connections that magicfs uses beside those of a user's own ``s3fs.S3FileSystem``, and its options.
+
+Options are looked at before the first request: botocore's words for a wrong one lead to no line.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import io
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from magicfs.errors import UsageError
+from magicfs.protocol.paths import redacted
 from magicfs.runtime import watchers
 from magicfs.runtime.parallel import REQUESTS_MAX, START
-from magicfs.stores.answer_rules import Malformed, check_plain, check_root
-from magicfs.stores.bounded_response import response_class
-from magicfs.stores.port import Store
+from magicfs.stores import object_settings
+from magicfs.stores.answer_rules import (
+    DOCUMENT_BYTES_MAX,
+    NOT_READ,
+    WORK_S,
+    Malformed,
+    check_plain,
+    check_root,
+    deadline_s,
+    words,
+)
+from magicfs.stores.object_settings import OF_EVERY_FILESYSTEM, named_by
+from magicfs.stores.port import PartBody, Store
 from magicfs.stores.retrying import RETRIES, Retry
-from magicfs.stores.s3.options import endpoint_of, without_userinfo
-from magicfs.stores.undocumented import bound, log_missing, send_once
+from magicfs.stores.s3.requests.answer import root_names
+from magicfs.stores.s3.requests.line import counts
+from magicfs.stores.undocumented import at_most, bound, log_missing, read, response_class, send_once
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = [
-    "CONNECTIONS",
-    "connections_of",
-    "is_r2",
-    "is_session_class",
-    "kept_store",
-    "retries_of",
-    "without_retries",
-]
+_MEANT = {
+    "aws_access_key_id": "key",
+    "aws_secret_access_key": "secret",
+    "aws_session_token": "token",
+    "access_key": "key",
+    "secret_key": "secret",
+    "profile_name": "profile",
+    "region": "client_kwargs={'region_name': …}",
+    "region_name": "client_kwargs={'region_name': …}",
+    "endpoint": "endpoint_url",
+    "endpoint_override": "endpoint_url",
+}
+"""How boto3, pyarrow, Polars and DuckDB call what s3fs calls otherwise."""
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Raise UsageError for an option that s3fs, or what it hands it on to, does not know, and for an endpoint
+    that is no URL. ImportError if s3fs is missing.
+    """
+    from aiobotocore.config import AioConfig
+    from aiobotocore.session import AioSession
+    from botocore.session import Session
+    from s3fs import S3FileSystem
+
+    known = named_by(S3FileSystem.__init__) | named_by(AioSession.__init__) | OF_EVERY_FILESYSTEM
+    _check_names("", options, known)
+    of_client = options.get("client_kwargs")
+    _check_names("client_kwargs", of_client, named_by(Session.create_client))
+    of_config = named_by(AioConfig.__init__) | frozenset(AioConfig.OPTION_DEFAULTS)
+    _check_names("config_kwargs", options.get("config_kwargs"), of_config)
+    inner = of_client if isinstance(of_client, Mapping) else {}
+    for endpoint in (options.get("endpoint_url"), inner.get("endpoint_url")):
+        if not isinstance(endpoint, str | None):
+            raise UsageError(f"endpoint_url is {type(endpoint).__name__}, not a string; write 'https://host'")
+        if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+            shown = redacted(endpoint)
+            raise UsageError(
+                f"endpoint_url={shown!r} lacks a scheme; write 'http://{shown}' or 'https://{shown}'"
+            )
+
+
+def without_userinfo(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options whose endpoint has no user or password: S3 uses neither, and botocore logs endpoints."""
+    made = dict(options)
+    for name in ("endpoint_url", "client_kwargs"):
+        if isinstance(value := made.get(name), str):
+            made[name] = redacted(value)
+        elif isinstance(value, Mapping):
+            made[name] = without_userinfo(value)
+    return made
+
+
+def endpoint_of(filesystem: S3FileSystem) -> str:
+    """Where requests go, however somebody said so: by an option, by the environment, or by a profile."""
+    named = filesystem.endpoint_url or filesystem.client_kwargs.get("endpoint_url")
+    if named:  # as it is for each file that is opened: the environment takes longer to be asked
+        return redacted(str(named)).rstrip("/")
+    chosen = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    profile = filesystem.kwargs.get("profile") or os.environ.get("AWS_PROFILE")
+    return redacted(str(chosen or (f"profile {profile}" if profile else ""))).rstrip("/")
+
+
+def _check_names(where: str, given: Any, known: Collection[str]) -> None:
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{where} is {type(given).__name__}, not a dict; write {where}={{'name': value}}")
+    for name in given:
+        if name not in known:
+            near = (
+                [_MEANT[name]]
+                if not where and name in _MEANT
+                else get_close_matches(str(name), known, 1, 0.7)
+            )
+            meant = f"write {near[0]}" if near else f"it knows {', '.join(sorted(known))}"
+            raise UsageError(f"s3fs has no option {name!r}{f' in {where}' if where else ''}; {meant}")
+
 
 CONNECTIONS = REQUESTS_MAX
 """Most connections at once, unless the filesystem's own ``max_pool_connections`` says otherwise."""
@@ -142,7 +231,7 @@ def _session_class() -> type[Any] | None:
         )
         return None
 
-    from magicfs.stores.s3.requests.sdk import expected_roots
+    from magicfs.stores.s3.client import expected_roots
 
     class SendsOnce(AIOHTTPSession):  # type: ignore[misc]  # published without types
         """Without aiohttp's own repetition of requests whose kept connection broke, and with bounds."""
@@ -164,3 +253,77 @@ def _session_class() -> type[Any] | None:
             return answer
 
     return SendsOnce
+
+
+_WORKS = frozenset({"complete_multipart_upload", "copy_object", "upload_part_copy"})
+_root: ContextVar[tuple[str, ...] | None] = ContextVar("magicfs_expected_root", default=None)
+
+
+async def ask_client(
+    filesystem: S3FileSystem,
+    client: Any,
+    method: str,
+    made: Mapping[str, Any],
+    given: dict[str, Any],
+    size_max: int | None = None,
+) -> dict[str, Any]:
+    """Make a request by a method of the client; see ``OwnRequests.ask``."""
+    function = getattr(client, method)
+    if "Body" in given:
+        given["Body"] = _seekable(given["Body"])
+    # The filesystem's own defaults (checksums, requester pays) too, if the method knows them.
+    every = {**filesystem.s3_additional_kwargs, **filesystem.req_kw, **made, **given}
+    foreign = object_settings.foreign(made.keys() | given.keys())
+    model = client.meta.service_model.operation_model(client.meta.method_to_api_mapping[method])
+    known = {
+        name: value
+        for name, value in every.items()
+        if name in model.input_shape.members and name not in foreign and value is not None
+    }
+    counts["aiobotocore"] += 1
+    silence_s = float(client.meta.config.read_timeout or 0)
+    # More of an object comes than is read of it where a server does not know ranges.
+    most = sys.maxsize if method == "get_object" else DOCUMENT_BYTES_MAX
+    with at_most(most, silence_s, _head_s(silence_s, method, given)):
+        answer = await _answer(function, method, known)
+    if method == "get_object":
+        read_max = sys.maxsize if size_max is None else size_max
+        # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
+        async with answer["Body"]:
+            answer["Body"] = await read(answer["Body"], read_max, silence_s)
+    return answer
+
+
+async def _answer(function: Any, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    names = root_names("".join(part.title() for part in method.split("_")))
+    expected = (*names, "Error") if names else ()
+    token = _root.set(None if method == "get_object" else expected)
+    try:
+        answer: dict[str, Any] = await function(**arguments)
+    except (*NOT_READ, RuntimeError) as error:
+        raise Malformed(f"it cannot be read: {type(error).__name__}: {words(error)}") from error
+    finally:
+        _root.reset(token)
+    return answer
+
+
+def expected_roots() -> tuple[str, ...] | None:
+    """What the document may be called that answers the request that is being sent: nothing where there must
+    be none, None where anything may come.
+    """
+    return _root.get()
+
+
+def _head_s(silence_s: float, method: str, given: Mapping[str, Any]) -> float:
+    body = given.get("Body")
+    work = WORK_S if method in _WORKS else 0.0
+    return work + deadline_s(silence_s, body.getbuffer().nbytes if body is not None else 0)
+
+
+def _seekable(body: PartBody) -> io.BytesIO:
+    # aiohttp warns about large bare bytes, and botocore must be able to read a body again to retry it. A
+    # BytesIO made of bytes shares their memory until aiohttp asks for its buffer, which copies it.
+    if isinstance(body, io.BytesIO):
+        body.seek(0)
+        return body
+    return io.BytesIO(body)

@@ -17,16 +17,6 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Capabilities, Part
 from magicfs.stores.s3 import checksums
 
-__all__ = [
-    "ONE_REQUEST_MAX",
-    "PART_SIZE",
-    "Requests",
-    "believed",
-    "completed_part",
-    "copy",
-    "encryption_of_source",
-]
-
 ONE_REQUEST_MAX = 5 * 2**30
 """Bytes of the largest object that CopyObject takes (Amazon S3 API reference, "CopyObject")."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,12 +16,11 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.stores.answer_rules import REACH, words
+from magicfs.stores.answer_rules import REACH, check_span, kind_by, refusal, translating, words
 from magicfs.stores.object_settings import GIVE_CUSTOMER_KEY
 from magicfs.stores.s3.requests.answer import Refused
-from magicfs.stores.translation import translating
 
-__all__ = ["CONFLICT", "check_range", "code_of", "kind_of", "translate", "translated"]
+__all__ = ["CONFLICT", "check_range", "code_of", "of_some", "translate", "translated"]
 
 CONFLICT = "ConditionalRequestConflict"
 """Two conditional requests met; S3 asks that the request be repeated."""
@@ -36,51 +35,26 @@ _SPACE = "free space on the store, then run the job again"
 
 # What the codes of the S3 API mean to us (Amazon S3 API reference, "Error responses").
 _KINDS: dict[str, type[StoreError]] = {
-    "404": ObjectNotFound,
-    "NoSuchKey": ObjectNotFound,
-    "NoSuchBucket": ObjectNotFound,
-    "NotFound": ObjectNotFound,
+    **dict.fromkeys(("404", "NoSuchKey", "NoSuchBucket", "NotFound"), ObjectNotFound),
     "NoSuchUpload": UploadNotFound,
-    "412": PreconditionFailed,
-    "PreconditionFailed": PreconditionFailed,
-    "401": PermissionDenied,
-    "403": PermissionDenied,
-    "AccessDenied": PermissionDenied,
-    "AccountProblem": PermissionDenied,
-    "AllAccessDisabled": PermissionDenied,
-    "ExpiredToken": PermissionDenied,
-    "Forbidden": PermissionDenied,
-    "InvalidAccessKeyId": PermissionDenied,
-    "InvalidSecurity": PermissionDenied,
-    "InvalidToken": PermissionDenied,
-    "NotSignedUp": PermissionDenied,
-    "RequestExpired": PermissionDenied,
-    "RequestTimeTooSkewed": PermissionDenied,
-    "SignatureDoesNotMatch": PermissionDenied,
-    "TokenRefreshRequired": PermissionDenied,
-    "405": Unsupported,
-    "501": Unsupported,
-    "MethodNotAllowed": Unsupported,
-    "NotImplemented": Unsupported,
-    # 403, but no matter of credentials: the object lies in an archive.
-    "InvalidObjectState": StoreError,
+    **dict.fromkeys(("412", "PreconditionFailed"), PreconditionFailed),
+    **dict.fromkeys(
+        (
+            *("401", "403", "AccessDenied", "AccountProblem", "AllAccessDisabled", "ExpiredToken"),
+            *("Forbidden", "InvalidAccessKeyId", "InvalidSecurity", "InvalidToken", "NotSignedUp"),
+            *("RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "TokenRefreshRequired"),
+        ),
+        PermissionDenied,
+    ),
+    **dict.fromkeys(("405", "501", "MethodNotAllowed", "NotImplemented"), Unsupported),
+    "InvalidObjectState": StoreError,  # 403, but no matter of credentials: the object lies in an archive
     "507": StoreError,
     # The body did not arrive as it was sent; nothing changed, and sending it again helps.
-    "BadDigest": Unavailable,
-    "IncompleteBody": Unavailable,
-    "XAmzContentSHA256Mismatch": Unavailable,
-    CONFLICT: Unavailable,
-    "InternalError": Unavailable,
-    "OperationAborted": Unavailable,
-    "RequestTimeout": Unavailable,
-    "ServiceUnavailable": Unavailable,
-    "SlowDown": Unavailable,
-    "Throttling": Unavailable,
-    "ThrottlingException": Unavailable,
-    "408": Unavailable,
-    "429": Unavailable,
+    **dict.fromkeys(("BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch"), Unavailable),
+    **dict.fromkeys(("408", "429", CONFLICT, "InternalError", "OperationAborted"), Unavailable),
+    **dict.fromkeys(("RequestTimeout", "ServiceUnavailable"), Unavailable),
+    **dict.fromkeys(("SlowDown", "Throttling", "ThrottlingException"), Unavailable),
 }
-_THROTTLED = frozenset({"SlowDown", "Throttling", "ThrottlingException"})
 _HINTS = {
     # A HEAD has no body that could say more.
     "400": "check that the credentials are not expired, and the region; if the object is encrypted with a "
@@ -98,10 +72,15 @@ _HINTS = {
 }
 
 
-def kind_of(code: str, status: str) -> type[StoreError]:
-    """The error for a code of the S3 API, and where the code is unknown for the HTTP status."""
-    known = _KINDS.get(code) or _KINDS.get(status)
-    return known or (Unavailable if status.startswith("5") else StoreError)
+def of_some(
+    refused: Sequence[Mapping[str, str]], operation: str, bucket: str, keys: Sequence[str]
+) -> StoreError:
+    """The error of a request about many keys of which some were refused."""
+    first = refused[0]
+    code, told = first.get("Code", ""), first.get("Message", "")
+    path = f"{bucket}/{words(first.get('Key', keys[0]))}"
+    problem = f"{len(refused)} of {len(keys)} refused: {words(code)} {words(told)}".strip()
+    return kind_by(_KINDS, code, "")(operation, path, problem)
 
 
 def code_of(error: StoreError) -> str:
@@ -154,28 +133,23 @@ def translate(error: Exception, operation: str, path: str) -> Exception:
 
 def check_range(answer: Mapping[str, Any], start: int, operation: str, path: str) -> None:
     """Raise Unavailable for an answer with other bytes of an object than those from a place on."""
-    given = str(answer.get("ContentRange", "bytes 0-"))
-    if not given.startswith(f"bytes {start}-"):
-        problem = f"the answer has {words(given)} but the bytes from {start} on were requested"
-        raise Unavailable(operation, path, problem, hint=REACH)
+    with translated(operation, path):
+        check_span(str(answer.get("ContentRange", "bytes 0-")), start)
 
 
 def _answered(response: Mapping[str, Any], operation: str, path: str) -> StoreError:
     answer = response.get("Error", {})
     status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
     code = str(answer.get("Code") or status)
-    kind = kind_of(code, status)
+    kind = kind_by(_KINDS, code, status)
     if kind is ObjectNotFound and operation in {"put_part", "complete_upload", "abort_upload"}:
         kind = ObjectNotFound if code == "NoSuchBucket" else UploadNotFound
     if code == "NoSuchBucket":
         path = path.partition("/")[0]  # the key is one that the caller may never have named
     told = _LIFECYCLE if kind is UploadNotFound else words(answer.get("Message") or "")
     problem = f"{told or 'no message'} ({status} {words(code)})"
-    if kind is Unavailable and (code in _THROTTLED or status in {"429", "503"}):
-        error = Unavailable(operation, path, problem)
-        error.throttled = True
-        return error
     if "Server Side Encryption" in told:  # of codes that mean other things as well
-        return kind(operation, path, problem, hint=GIVE_CUSTOMER_KEY)
-    by_status = "" if status == "400" else _HINTS.get(status, "")
-    return kind(operation, path, problem, hint=_HINTS.get(code) or by_status)
+        hint = GIVE_CUSTOMER_KEY
+    else:
+        hint = _HINTS.get(code) or ("" if status == "400" else _HINTS.get(status, ""))
+    return refusal(kind, operation, path, problem, hint, code, status)

@@ -25,27 +25,31 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import object_settings, port
-from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole, words
+from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Listing, Page, Pages, itself
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.port import (
+    Body,
+    Capabilities,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Update,
+    UploadInfo,
+    Versions,
+)
 from magicfs.stores.register import is_there
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
-from magicfs.stores.s3.client import connections_of, is_r2
-from magicfs.stores.s3.options import endpoint_of
-from magicfs.stores.s3.requests import sdk
+from magicfs.stores.s3.client import ask_client, connections_of, endpoint_of, is_r2
 from magicfs.stores.s3.requests.answer import check_has
 from magicfs.stores.s3.requests.line import Engine, Line, line_to
 from magicfs.stores.s3.requests.own import OwnRequests
-from magicfs.stores.s3.upkeep import S3Upkeep
-from magicfs.stores.s3.versions import S3Versions, described, seconds, version_in
-from magicfs.stores.version_port import Versions
+from magicfs.stores.s3.versions import S3Upkeep, S3Versions, described, seconds, version_in
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
-
-__all__ = ["S3Store"]
 
 # Of CreateMultipartUpload (Amazon S3 API reference). Left out is what later requests and readers of the
 # object must know, too: keys of customers' own, algorithms of checksums, who pays.
@@ -135,11 +139,8 @@ class S3Store:
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
-        numbers = [part.number for part in parts]
         # S3 refuses such a request; some of its relatives sort the parts, others join them as they come.
-        if not numbers or numbers != sorted(set(numbers)):
-            path = f"{self.bucket}/{key}"
-            raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
+        port.check_order(parts, f"{self.bucket}/{key}")
         listed = [copy.completed_part(part) for part in parts]
         condition: dict[str, Any] = {"IfNoneMatch": "*"} if if_absent else {}
         try:
@@ -301,15 +302,12 @@ class S3Store:
         """Delete objects in one request; returns the keys whose ETag was another one."""
         if not listed:
             return []
-        first_key = listed[0]["Key"]
-        if len(listed) > self.capabilities.bulk_delete_max:
-            path = f"{self.bucket}/{first_key}"
-            raise StoreError(operation, path, f"{len(listed)} keys are too many for one request")
+        keys = [one["Key"] for one in listed]
+        port.check_number(operation, self.bucket, keys, self.capabilities.bulk_delete_max)
         answer = await self.call(
-            "delete_objects", operation, None, first_key, Delete={"Objects": listed, "Quiet": True}
+            "delete_objects", operation, None, keys[0], Delete={"Objects": listed, "Quiet": True}
         )
-        asked = {one["Key"] for one in listed}
-        left, errors = [], []
+        asked, left, errors = {*keys}, [], []
         for refused in answer.get("Errors", ()):
             if refused.get("Code") in {"PreconditionFailed", "412"} and refused.get("Key") in asked:
                 left.append(refused["Key"])
@@ -317,10 +315,7 @@ class S3Store:
             elif refused.get("Code") not in {"NoSuchKey", "404"}:
                 errors.append(refused)
         if errors:
-            code, told = errors[0].get("Code", ""), errors[0].get("Message", "")
-            path = f"{self.bucket}/{words(errors[0].get('Key', first_key))}"
-            problem = f"{len(errors)} of {len(listed)} refused: {words(code)} {words(told)}".strip()
-            raise s3_errors.kind_of(code, "")(operation, path, problem)
+            raise s3_errors.of_some(errors, operation, self.bucket, keys)
         return left
 
     async def call(
@@ -352,7 +347,7 @@ class S3Store:
                 line = await line_to(filesystem, client, self.bucket, self._engine or self.engine)
                 if line is None:
                     kwargs["Bucket"] = self.bucket
-                    answer = await sdk.ask(filesystem, client, method, made, kwargs, size_max)
+                    answer = await ask_client(filesystem, client, method, made, kwargs, size_max)
                     check_has(answer, method)
                     return answer
             return await self._own_on(line).ask(method, made, kwargs, size_max)

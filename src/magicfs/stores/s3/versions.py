@@ -1,4 +1,4 @@
-"""Versions of objects of S3."""
+"""Versions of objects of S3, and the upkeep of a bucket."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from typing import Any, Final
 
 from magicfs.errors import ObjectNotFound, StoreError, Unavailable, Unsupported
 from magicfs.protocol.file_options import DESCRIPTION
-from magicfs.stores.answer_rules import Malformed, is_moment, words
+from magicfs.stores.answer_rules import Malformed, is_moment, number
 from magicfs.stores.pages import Listing, Page, Pages
-from magicfs.stores.port import ObjectInfo, Part
+from magicfs.stores.port import UNVERSIONED, ObjectInfo, Part, Rule, Version, Written, check_number
 from magicfs.stores.s3 import checksums, copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.copy import Requests
-from magicfs.stores.version_port import UNVERSIONED, Version
-
-__all__ = ["S3Versions", "described", "seconds", "version_in"]
+from magicfs.stores.s3.requests.answer import moment
 
 _GONE: Final = frozenset({"NoSuchVersion", "NoSuchKey", "404"})
 
 
 class S3Versions:
-    """The versions of one bucket; see ``magicfs.stores.version_port.Versions`` for the contract.
+    """The versions of one bucket; see ``magicfs.stores.port.Versions`` for the contract.
 
     ``defaults`` is what the store sends with every request.
     """
@@ -90,19 +88,14 @@ class S3Versions:
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
         if not versions:
             return
-        first = f"{self._requests.bucket}/{versions[0][0]}"
-        if len(versions) > self._requests.capabilities.bulk_delete_max:
-            problem = f"{len(versions)} versions are too many for one request"
-            raise StoreError("delete_versions", first, problem)
+        bucket, keys = self._requests.bucket, [key for key, _ in versions]
+        check_number("delete_versions", bucket, keys, self._requests.capabilities.bulk_delete_max)
         listed = [{"Key": key, "VersionId": version} for key, version in versions]
         how = {"Delete": {"Objects": listed, "Quiet": True}}
-        answer = await self._requests.call("delete_objects", "delete_versions", None, versions[0][0], **how)
+        answer = await self._requests.call("delete_objects", "delete_versions", None, keys[0], **how)
         errors = [one for one in answer.get("Errors", ()) if one.get("Code") not in _GONE]
         if errors:
-            code, told = errors[0].get("Code", ""), errors[0].get("Message", "")
-            path = f"{self._requests.bucket}/{words(errors[0].get('Key', versions[0][0]))}"
-            problem = f"{len(errors)} of {len(versions)} refused: {words(code)} {words(told)}".strip()
-            raise s3_errors.kind_of(code, "")("delete_versions", path, problem)
+            raise s3_errors.of_some(errors, "delete_versions", bucket, keys)
 
     def list(self, prefix: str) -> AsyncIterator[Version]:
         async def page(position: dict[str, Any]) -> Page[Version]:
@@ -174,3 +167,62 @@ def seconds(moment: dt.datetime | None) -> float | None:
     if not is_moment(found):
         raise Malformed(f"the answer has the time {found:.0f}")
     return found
+
+
+_NO_RULES: Final = frozenset({"NoSuchLifecycleConfiguration", "NoSuchLifecycle"})
+_PAGES_MAX: Final = 100
+
+
+class S3Upkeep:
+    """See ``magicfs.stores.port.Upkeep`` for the contract."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    async def clock(self) -> float:
+        answer = await self._requests.call("list_multipart_uploads", "clock", None, MaxUploads=1)
+        headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        with s3_errors.translated("clock", self._requests.bucket):
+            found = seconds(moment(answer.get("Date") or headers.get("date", "")))
+            if found is None:
+                raise Malformed("the answer has no date")
+            return found
+
+    async def written(self, key: str, upload_id: str) -> Written:
+        size, last, position = 0, None, 0
+        for _ in range(_PAGES_MAX):
+            answer = await self._requests.call(
+                "list_parts", "written", key, UploadId=upload_id, PartNumberMarker=position
+            )
+            with s3_errors.translated("written", f"{self._requests.bucket}/{key}"):
+                for part in answer.get("Parts", ()):
+                    size += number(str(part["Size"]), "size")
+                    last = max(last or 0.0, seconds(part["LastModified"]) or 0.0)
+                following = int(answer.get("NextPartNumberMarker") or 0)
+                if not answer.get("IsTruncated"):
+                    return Written(size, last)
+                if following <= position:
+                    raise Malformed("a page of the listing repeats an earlier one")
+            position = following
+        raise StoreError("written", f"{self._requests.bucket}/{key}", "its parts have no end")
+
+    async def rules(self) -> tuple[Rule, ...]:
+        try:
+            answer = await self._requests.call("get_bucket_lifecycle_configuration", "rules", None)
+        except StoreError as error:
+            if s3_errors.code_of(error) in _NO_RULES:
+                return ()
+            raise
+        with s3_errors.translated("rules", self._requests.bucket):
+            return tuple(filter(None, map(_rule, answer.get("Rules", ()))))
+
+
+def _rule(rule: Mapping[str, Any]) -> Rule | None:
+    """A rule that ends uploads by their age and prefix alone; None for any other."""
+    ends = rule.get("AbortIncompleteMultipartUpload") or {}
+    asked = rule.get("Filter") or {}
+    asked = asked.get("And") or asked
+    if {*asked} - {"Prefix"} or rule.get("Status") != "Enabled" or "DaysAfterInitiation" not in ends:
+        return None
+    prefix = asked.get("Prefix") or rule.get("Prefix") or ""
+    return Rule(number(str(ends["DaysAfterInitiation"]), "days"), str(prefix))

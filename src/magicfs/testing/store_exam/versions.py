@@ -1,4 +1,4 @@
-"""The exam of buckets that keep versions: each sentence of ``magicfs.stores.version_port`` as a test."""
+"""The exam of buckets that keep versions: each sentence of ``magicfs.stores.port`` as a test."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from uuid import uuid4
 import pytest
 
 from magicfs.errors import MagicError, ObjectNotFound, StoreError
-from magicfs.stores.port import ObjectInfo, PutMode
-from magicfs.stores.version_port import UNVERSIONED, Version, Versions, VersionStore
+from magicfs.stores.port import UNVERSIONED, ObjectInfo, PutMode, Version, Versions, VersionStore
 from magicfs.testing.store_exam.base import Examined, collected
 
 __all__ = ["VersionsExam"]

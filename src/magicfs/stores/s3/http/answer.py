@@ -10,8 +10,6 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from magicfs.stores.answer_rules import ERROR_BYTES_MAX
 
-__all__ = ["HEAD_BYTES_MAX", "Answer", "AnswerReader", "Malformed"]
-
 HEAD_BYTES_MAX = 64 * 1024
 """Most bytes of a status line and headers, and of anything else that comes without a byte of the body."""
 

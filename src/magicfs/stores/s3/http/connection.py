@@ -15,17 +15,6 @@ from pathlib import Path
 
 from magicfs.stores.s3.http.answer import Answer, AnswerReader, Malformed
 
-__all__ = [
-    "BUFFER_BYTES",
-    "Address",
-    "Connection",
-    "HttpError",
-    "NoAnswer",
-    "NotConnected",
-    "Trust",
-    "head_of",
-]
-
 
 def head_of(method: str, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
     """Request line and headers, with the empty line behind them.

@@ -7,15 +7,13 @@ import base64
 import contextlib
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from magicfs.stores.s3.http.connection import Address, NotConnected, Trust
-
-__all__ = ["Dialer", "Proxy", "proxy_of"]
 
 _ANSWER_BYTES_MAX = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
@@ -134,11 +132,10 @@ class Dialer:
                 return winner
         finally:
             for task in tasks:
-                is_late = not task.cancel() and not task.cancelled() and task.exception() is None
-                if is_late and task.result() is not winner:
-                    task.result().close()
-        failures = [task.exception() for task in tasks]
-        raise OSError("; ".join(dict.fromkeys(_told(failure) for failure in failures)))
+                late = None if task.cancel() else _won(task)
+                if late is not None and late is not winner:
+                    late.close()
+        raise OSError("; ".join(dict.fromkeys(_told(task.exception()) for task in tasks)))
 
     async def _reach(self, place: _Place) -> socket.socket:
         made = socket.socket(place[0], socket.SOCK_STREAM)
@@ -188,7 +185,9 @@ class Dialer:
             made.close()
             raise
 
-    async def _ready(self, made: socket.socket, add: Any, remove: Any) -> None:
+    async def _ready(
+        self, made: socket.socket, add: Callable[..., object], remove: Callable[[int], object]
+    ) -> None:
         ready = self.loop.create_future()
         number = made.fileno()
         add(number, _wake, ready)
@@ -206,15 +205,17 @@ def _wake(ready: asyncio.Future[None]) -> None:
 
 async def _first(tasks: list[asyncio.Task[socket.socket]], patience_s: float | None) -> socket.socket | None:
     """What the first task that succeeds returns, waited for so long, or until all have failed."""
-    while waiting := {task for task in tasks if not task.done()}:
-        done, _ = await asyncio.wait(waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-        won = [task for task in done if task.exception() is None]
-        if won:
-            return won[0].result()
-        if not done or patience_s is not None:
-            return None  # the next address has its turn, at once if this one has failed
-    won = [task for task in tasks if task.exception() is None]
-    return won[0].result() if won else None
+    while (won := _won(*tasks)) is None and (waiting := [task for task in tasks if not task.done()]):
+        await asyncio.wait(waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        if patience_s is not None:
+            return _won(*tasks)  # the next address has its turn, at once if this one has failed
+    return won
+
+
+def _won(*tasks: asyncio.Task[socket.socket]) -> socket.socket | None:
+    """What the first of these returns that has succeeded."""
+    ended = (task for task in tasks if task.done() and not task.cancelled())
+    return next((task.result() for task in ended if task.exception() is None), None)
 
 
 def _told(error: BaseException | None) -> str:

@@ -14,18 +14,6 @@ from xml.etree import ElementTree as ET
 from magicfs.stores.answer_rules import Malformed, number, root_of, words
 from magicfs.stores.s3.requests.operation import Operation, Reading
 
-__all__ = [
-    "ALWAYS",
-    "Malformed",
-    "Refused",
-    "check_has",
-    "document_of",
-    "error_of",
-    "headers_of",
-    "moment",
-    "root_names",
-]
-
 _KEPT: Final = frozenset({"Code", "Message", "Region"})
 """Of an error. The rest may quote the request, and who signed it."""
 
@@ -57,17 +45,14 @@ class Refused(Exception):
 
 def error_of(status: int, body: bytes) -> Refused:
     """The error of an answer; without a document that tells more, of its status alone."""
-    error: dict[str, str] = {}
-    if body:
-        try:
-            root = root_of(body)
-        except Malformed:
-            root = ET.Element("")
-        found = root if _name(root) == "Error" else next((e for e in root if _name(e) == "Error"), None)
-        error = {} if found is None else {n: t for n, t in _texts(found).items() if n in _KEPT}
+    try:
+        root = root_of(body)
+    except Malformed:
+        root = ET.Element("")
+    found = next((one for one in (root, *root) if _name(one) == "Error"), root)
+    error: dict[str, str] = {name: text for name, text in _texts(found).items() if name in _KEPT}
     if not error.get("Code"):
-        error = {"Code": str(status), "Message": http.client.responses.get(status, ""), **error}
-        error["Code"] = error["Code"] or str(status)
+        error = {"Message": http.client.responses.get(status, ""), **error, "Code": str(status)}
     return Refused(status, error)
 
 
@@ -153,10 +138,6 @@ def _texts(element: ET.Element) -> _Read:
     return {child.tag.rpartition("}")[2]: child.text or "" for child in element}
 
 
-def _flat(root: ET.Element) -> _Read:
-    return _texts(root)
-
-
 def _copied(member: str) -> Callable[[ET.Element], _Read]:
     return lambda root: {member: _texts(root)}
 
@@ -181,9 +162,14 @@ def _objects(root: ET.Element) -> _Read:
     return {
         "Contents": contents,
         "CommonPrefixes": prefixes,
-        "IsTruncated": made.get("IsTruncated") == "true",
-        **{name: made[name] for name in ("NextContinuationToken",) if name in made},
+        **_going_on(made, "NextContinuationToken"),
     }
+
+
+def _going_on(made: Mapping[str, str], *names: str) -> _Read:
+    """Whether a listing has another page, and what it is asked for by."""
+    following = {name: made[name] for name in names if made.get(name)}
+    return {"IsTruncated": made.get("IsTruncated") == "true", **following}
 
 
 def _uploads(root: ET.Element) -> _Read:
@@ -191,9 +177,7 @@ def _uploads(root: ET.Element) -> _Read:
     for upload, child in zip(uploads, root.iterfind("{*}Upload"), strict=True):
         _date(upload, "Initiated")
         upload["Initiator"] = _texts(found) if (found := child.find("{*}Initiator")) is not None else {}
-    made = _texts(root)
-    following = {name: made[name] for name in ("NextKeyMarker", "NextUploadIdMarker") if made.get(name)}
-    return {"Uploads": uploads, "IsTruncated": made.get("IsTruncated") == "true", **following}
+    return {"Uploads": uploads, **_going_on(_texts(root), "NextKeyMarker", "NextUploadIdMarker")}
 
 
 def _parts(root: ET.Element) -> _Read:
@@ -201,9 +185,7 @@ def _parts(root: ET.Element) -> _Read:
     for part in parts:
         part["Size"] = number(part.get("Size"), "size")
         _date(part, "LastModified")
-    made = _texts(root)
-    following = {name: made[name] for name in ("NextPartNumberMarker",) if made.get(name)}
-    return {"Parts": parts, "IsTruncated": made.get("IsTruncated") == "true", **following}
+    return {"Parts": parts, **_going_on(_texts(root), "NextPartNumberMarker")}
 
 
 def _rules(root: ET.Element) -> _Read:
@@ -230,13 +212,11 @@ def _versions(root: ET.Element) -> _Read:
         found[name].append(entry)
     if made.get("EncodingType") == "url":
         _decode([entry for entries in found.values() for entry in entries], "Key")
-        made |= {"NextKeyMarker": unquote_plus(made["NextKeyMarker"])} if made.get("NextKeyMarker") else {}
-    following = {name: made[name] for name in ("NextKeyMarker", "NextVersionIdMarker") if made.get(name)}
+        _decode([made], "NextKeyMarker")
     return {
         "Versions": found["Version"],
         "DeleteMarkers": found["DeleteMarker"],
-        "IsTruncated": made.get("IsTruncated") == "true",
-        **following,
+        **_going_on(made, "NextKeyMarker", "NextVersionIdMarker"),
     }
 
 
@@ -264,8 +244,8 @@ _PLAIN: Final[Mapping[str, bytes]] = {
 """Operations that are asked for every file, and whose answers are flat."""
 
 _READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], _Read]]]] = {
-    "CreateMultipartUpload": ("InitiateMultipartUploadResult", _flat),
-    "CompleteMultipartUpload": ("CompleteMultipartUploadResult", _flat),
+    "CreateMultipartUpload": ("InitiateMultipartUploadResult", _texts),
+    "CompleteMultipartUpload": ("CompleteMultipartUploadResult", _texts),
     "CopyObject": ("CopyObjectResult", _copied("CopyObjectResult")),
     "UploadPartCopy": ("CopyPartResult", _copied("CopyPartResult")),
     "ListObjectsV2": ("ListBucketResult", _objects),
@@ -273,7 +253,7 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[ET.Element], _Read]]]] = {
     "ListParts": ("ListPartsResult", _parts),
     "GetBucketLifecycleConfiguration": ("LifecycleConfiguration", _rules),
     "DeleteObjects": ("DeleteResult", _deleted),
-    "GetBucketVersioning": ("VersioningConfiguration", _flat),
+    "GetBucketVersioning": ("VersioningConfiguration", _texts),
     "ListObjectVersions": ("ListVersionsResult", _versions),
 }
 """The root that the document of an answer has, and how it is read; answers to others have no document."""

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from magicfs.errors import UsageError
 from magicfs.stores.s3.http import Address, Answer, HttpClient
-from magicfs.stores.s3.requests.fallback import reason_against
 from magicfs.stores.s3.requests.operation import Operation, operation_of
-from magicfs.stores.s3.requests.route import Route, region_caches, route_to
+from magicfs.stores.s3.requests.route import Route, reason_against, region_caches, route_to
 from magicfs.stores.s3.requests.signature import Credentials, Signer
 from magicfs.stores.undocumented import log_missing, warn_of_exposure
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["Engine", "Line", "Transport", "counts", "line_to"]
-
 Engine = Literal["auto", "own", "aiobotocore"]
-"""Who sends requests: by the rule of ``fallback``, or one of the two whatever the rule says, for tests."""
+"""Who sends requests: by the rule of ``route``, or one of the two whatever the rule says, for tests."""
 
 _PLACE = "_magicfs_lines"
 _log = logging.getLogger(__name__)

@@ -18,8 +18,6 @@ from urllib.parse import quote
 from magicfs.stores.port import PartBody
 from magicfs.stores.s3.requests.signature import Header
 
-__all__ = ["KEY", "Draft", "Operation", "Reading", "operation_of"]
-
 KEY = "Key"
 _SAFE: Final = "-._~"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9\-._~]*")

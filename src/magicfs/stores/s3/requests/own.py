@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from magicfs.runtime import watchers
-from magicfs.stores import object_settings
-from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, WORK_S
+from magicfs.stores import checksums, object_settings
+from magicfs.stores.answer_rules import DOCUMENT_BYTES_MAX, ERROR_BYTES_MAX, WORK_S, Malformed
 from magicfs.stores.port import Body, PartBody
+from magicfs.stores.s3.checksums import USUAL, header_of, is_as_told
 from magicfs.stores.s3.http import Answer
 from magicfs.stores.s3.requests import answer as answers
-from magicfs.stores.s3.requests.answer import Malformed, Refused
-from magicfs.stores.s3.requests.checksum import USUAL, checksum, header_of, is_as_told
+from magicfs.stores.s3.requests.answer import Refused
 from magicfs.stores.s3.requests.line import Line, counts
 from magicfs.stores.s3.requests.operation import KEY, Draft, Operation
 from magicfs.stores.s3.requests.route import Route
 from magicfs.stores.s3.requests.signature import EMPTY_SHA256, UNSIGNED_PAYLOAD, Header, canonical
-
-__all__ = ["OwnRequests"]
 
 _OFF_THE_LOOP: Final = 512 * 1024
 """Bytes of a body that is hashed beside the loop, so that other requests go on meanwhile."""
@@ -287,7 +285,7 @@ def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sums(body: Body, algorithm: str, is_hashed: bool) -> tuple[str, str]:
-    told = checksum(algorithm, body) if algorithm else ""
+    told = checksums.of_bytes(algorithm, body) if algorithm else ""
     if not is_hashed:
         return told, UNSIGNED_PAYLOAD
     return told, hashlib.sha256(body).hexdigest() if body else EMPTY_SHA256

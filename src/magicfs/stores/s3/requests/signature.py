@@ -11,8 +11,6 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-__all__ = ["EMPTY_SHA256", "UNSIGNED_PAYLOAD", "Credentials", "Header", "Scope", "Signer", "canonical"]
-
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
 """What stands in place of the hash of a body that TLS and a checksum protect."""

@@ -1,1 +1,0 @@
-"""Trees, which committers ask that move files: over objects, and over folders and objects."""
