@@ -197,6 +197,7 @@ class JobOptions(_Group):
     part_size: int = _option(DEFAULT_PART_SIZE, _SIZE, given="part_size")
     small_files: int | None = _option(None, _SIZE, given="small_files")
     warn_below: int | None = _option(None, _SIZE, needs="sizes", given="warn_below")  # mean bytes of a file
+    alias: str | None = _option(None, _TEXT, needs="alias", given="alias")  # of the only file of the dataset
     inline_limit: int | None = _option(None, _SIZE, recorded=False)
     """Bytes of the largest pending set inside a task commit; None for the default."""
 

@@ -14,7 +14,7 @@ from magicfs.errors import MagicError, PreconditionFailed, Unavailable, UploadNo
 from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.protocol.parts import PartLimits
 from magicfs.runtime.parallel import gathered
-from magicfs.stores.port import Capabilities, Part
+from magicfs.stores.port import Capabilities, Part, PutMode, Update
 from magicfs.stores.s3 import checksums
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Requests",
     "believed",
     "completed_part",
+    "condition_of",
     "copy",
     "encryption_of_source",
 ]
@@ -50,7 +51,13 @@ class Requests(Protocol):
 
 
 async def copy(
-    store: Requests, source: str, destination: str, defaults: Mapping[str, Any], limits: PartLimits, etag: str
+    store: Requests,
+    source: str,
+    destination: str,
+    defaults: Mapping[str, Any],
+    limits: PartLimits,
+    etag: str,
+    mode: PutMode | Update = PutMode.OVERWRITE,
 ) -> int:
     """Copy an object; see ``Store.copy``.
 
@@ -70,13 +77,16 @@ async def copy(
         "CopySourceIfMatch": head["ETag"],
         **encryption_of_source(defaults),
     }
+    condition = condition_of(mode)
     try:
         if size <= ONE_REQUEST_MAX:
-            answer = await store.call("copy_object", "copy", destination, **origin)
+            answer = await store.call("copy_object", "copy", destination, **origin, **condition)
             believed(store, answer.get("CopyObjectResult"), destination)
         else:
-            await _in_parts(store, head, destination, origin, limits)
+            await _in_parts(store, head, destination, origin, limits, condition)
     except PreconditionFailed as error:
+        if condition:
+            raise
         problem = f"the source was replaced during the copy ({error.problem})"
         raise Unavailable("copy", f"{store.bucket}/{source}", problem, hint="copy it again") from error
     except UploadNotFound as error:
@@ -86,7 +96,12 @@ async def copy(
 
 
 async def _in_parts(
-    store: Requests, head: Mapping[str, Any], destination: str, origin: Mapping[str, Any], limits: PartLimits
+    store: Requests,
+    head: Mapping[str, Any],
+    destination: str,
+    origin: Mapping[str, Any],
+    limits: PartLimits,
+    condition: Mapping[str, str],
 ) -> None:
     size = int(head["ContentLength"])
     step = max(PART_SIZE, -(-size // limits.count_max))
@@ -113,13 +128,20 @@ async def _in_parts(
     try:
         parts = await gathered(range(1, -(-size // step) + 1), part, _CONCURRENCY)
         listed = [completed_part(part) for part in sorted(parts, key=lambda part: part.number)]
-        complete = {"MultipartUpload": {"Parts": listed}, **upload}
+        complete = {"MultipartUpload": {"Parts": listed}, **upload, **condition}
         await store.call("complete_multipart_upload", "copy", destination, **complete)
     except BaseException:
         # What cannot be aborted now is found by its key, as every pending upload is.
         with contextlib.suppress(MagicError):
             await store.call("abort_multipart_upload", "copy", destination, **upload)
         raise
+
+
+def condition_of(mode: PutMode | Update) -> dict[str, str]:
+    """What a write requires of the object that it replaces."""
+    if isinstance(mode, Update):
+        return {"IfMatch": mode.etag}
+    return {"IfNoneMatch": "*"} if mode is PutMode.CREATE else {}
 
 
 def encryption_of_source(defaults: Mapping[str, Any]) -> dict[str, Any]:
