@@ -21,19 +21,34 @@ from magicfs.errors import ObjectNotFound
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import within
+from magicfs.formats.rows import ITSELF, Row
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.port import ObjectInfo, Store
 
-__all__ = ["Claim", "Copy", "read_name", "remove_name", "write_name"]
+__all__ = ["ROWS", "Claim", "Copy", "name_in", "read_name", "remove_name", "write_name"]
 
 _NAME_FORMAT: Final = "magicfs.alias/1"
 _CLAIM_FORMAT: Final = "magicfs.alias-claim/1"
 _SIZE_LIMIT: Final = 64 * 1024
 _COPIES_MAX: Final = 16
 """Most copies that are remembered: as many processes may be late."""
+ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
+    "alias": (Row("alias", "a place next to the dataset that its claim names", by="alias.follow.follow"),),
+    "alias claim": (
+        Row("dataset", "the dataset", by="alias.follow.follow"),
+        Row("name", "the name of the alias", by="alias.follow.follow"),
+        Row("file", "nothing: a name in a directory that is believed whole"),
+        Row("jobId", "nothing: only compared with the pointer"),
+        Row("etag", "nothing: only compared with the alias"),
+        Row("done", "true or false; says that `etag` is right"),
+        Row("copies.*", "nothing: only compared with the alias"),
+        Row("nonce", ITSELF),
+    ),
+}
+"""What each field is compared with before anything is done by its word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +148,14 @@ async def read_name(store: Store, dataset: Location) -> AliasPlace | None:
         raw = await store.get(key, size_max=_SIZE_LIMIT + 1)
     except ObjectNotFound:
         return None
-    path = f"{store.bucket}/{key}"
+    return AliasPlace.of(dataset, name_in(f"{store.bucket}/{key}", raw))
+
+
+def name_in(path: str, raw: bytes) -> str:
+    """The alias that a record names."""
     fields = Fields(path, parse(path, raw, size_limit=_SIZE_LIMIT))
     check_format(fields, _NAME_FORMAT)
-    return AliasPlace.of(dataset, fields.required_text("alias"))
+    return fields.required_text("alias")
 
 
 async def write_name(store: Store, place: AliasPlace) -> None:

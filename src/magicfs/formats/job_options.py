@@ -59,6 +59,7 @@ _FLAG: Final[_Read] = partial(Fields.flag, default=False)
 _TRUE: Final[_Read] = partial(Fields.flag, default=True)
 _SIZE: Final[_Read] = partial(Fields.required_integer, minimum=1)
 _TEXT: Final[_Read] = Fields.required_text
+_NAME: Final[_Read] = partial(Fields.required_text)  # not only shown, so the gate has a row for it
 _TEXTS: Final[_Read] = Fields.texts
 
 
@@ -197,7 +198,7 @@ class JobOptions(_Group):
     part_size: int = _option(DEFAULT_PART_SIZE, _SIZE, given="part_size")
     small_files: int | None = _option(None, _SIZE, given="small_files")
     warn_below: int | None = _option(None, _SIZE, needs="sizes", given="warn_below")  # mean bytes of a file
-    alias: str | None = _option(None, _TEXT, needs="alias", given="alias")  # of the only file of the dataset
+    alias: str | None = _option(None, _NAME, needs="alias", given="alias")  # of the only file of the dataset
     inline_limit: int | None = _option(None, _SIZE, recorded=False)
     """Bytes of the largest pending set inside a task commit; None for the default."""
 

@@ -9,7 +9,7 @@ from magicfs.cli.statuses import status_of
 
 __all__ = ["PLACE", "configure", "run"]
 
-PLACE = 5
+PLACE = 7
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
