@@ -252,7 +252,7 @@ async def _copied(alias: _Alias, begun: Claim, file: ManifestFile, there: Object
     target = alias.place.key(begun.file)
     if not is_file(info := await store.head(source), file):
         raise PreconditionFailed("copy", f"{store.bucket}/{source}", "another object is there")
-    # Without an ETag a file is copied: with one it may become a link, which whoever edits it writes to both.
+    # With an ETag a file may become a link, and an edit of the alias an edit of the dataset.
     etag = "" if store.capabilities.directories else info.etag
     mode = PutMode.CREATE if there is None else Update(there.etag)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -75,13 +74,14 @@ async def rolled_back(engine: Engine, url: str, to: str) -> None:
     await roll_back(engine, paths.parse_url(url), to=to, job=ids.job_id(uuid4()))
 
 
-def moments(scene: Scene, first: str = "") -> Iterator[int]:
-    """The numbers of the requests of a commit; those before the first one of an operation are left out."""
+def moments(scene: Scene) -> list[int]:
+    """The numbers of the requests of a commit that are about the alias, or come between those at its end."""
     job, commits = scene.later(b"zero")
     traffic = Traffic()
     assert scene.commit(job, commits, traffic=traffic) is not None
-    start = next((one.number for one in traffic.log if _is_about_alias(one)), 1) if first else 1
-    return iter(range(start, traffic.count + 1))
+    about = [one.number for one in traffic.log if _is_about_alias(one)]
+    linked = max(one.number for one in traffic.log if one.operation == "put" and "/current" in one.key)
+    return sorted({*about, *range(min(one for one in about if one > linked), max(about) + 2)})
 
 
 def _is_about_alias(request: Request) -> bool:
@@ -92,7 +92,7 @@ def _is_about_alias(request: Request) -> bool:
 def test_a_driver_that_dies_at_any_request_leaves_an_alias_that_recovery_brings_along(
     scene: Scene, kind: Kind
 ) -> None:
-    for number in moments(scene, "alias"):
+    for number in moments(scene):
         before = scene.shown()
         job, commits = scene.later(b"%d" % number)
         report = scene.commit(job, commits, Fault(kind, number=number))
@@ -107,7 +107,7 @@ def test_a_driver_that_dies_at_any_request_leaves_an_alias_that_recovery_brings_
 
 @pytest.mark.parametrize("kind", [Kind.REPLY_LOST, Kind.REFUSED, Kind.ERROR_BEFORE, Kind.CONFLICT])
 def test_a_request_that_fails_once_is_made_again(scene: Scene, kind: Kind) -> None:
-    for number in moments(scene, "alias"):
+    for number in moments(scene):
         job, commits = scene.later(b"%d" % number)
         try:
             scene.commit(job, commits, Fault(kind, number=number))
@@ -119,7 +119,7 @@ def test_a_request_that_fails_once_is_made_again(scene: Scene, kind: Kind) -> No
 
 
 def test_two_drivers_at_once_never_leave_the_older_file(scene: Scene) -> None:
-    for number in moments(scene, "alias"):
+    for number in moments(scene):
         slow, fast = scene.later(b"slow %d" % number), scene.later(b"fast %d" % number)
 
         def overtake(request: Request, number: int = number, fast: Any = fast) -> None:

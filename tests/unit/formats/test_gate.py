@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from magicfs.alias import records as aliases
 from magicfs.classic import records as classic
 from magicfs.classic.records import FileList
-from magicfs.alias import records as aliases
 from magicfs.errors import FormatError
 from magicfs.formats import deletions, gate, log, plain_pending
 from magicfs.formats.fields import Fields

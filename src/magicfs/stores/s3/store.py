@@ -211,8 +211,7 @@ class S3Store:
     async def copy(
         self, source: str, destination: str, *, etag: str = "", mode: PutMode | Update = PutMode.OVERWRITE
     ) -> int:
-        limits = self.capabilities.parts
-        return await copy.copy(self, source, destination, self._arguments, limits, etag, mode)
+        return await copy.copy(self, source, destination, self._arguments, etag, mode)
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         read_max = WHOLE_BYTES_MAX + 1 if size_max is None else size_max
