@@ -44,7 +44,7 @@ ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("jobId", "nothing: only compared with the pointer"),
         Row("etag", "nothing: only compared with the alias"),
         Row("done", "true or false; says that `etag` is right"),
-        Row("copies.*", "nothing: only compared with the alias"),
+        Row("copies[].*", "nothing: only compared with the alias"),
         Row("nonce", ITSELF),
     ),
 }

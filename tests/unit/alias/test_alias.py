@@ -233,7 +233,7 @@ def test_committers_without_manifests_refuse_it(tmp_path: Path) -> None:
         magicfs.Job(f"{tmp_path}/sales", committer="direct", options={"alias": "a.csv"})
 
 
-def test_commands_bring_it_along(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_bring_it_along(lake: Lake, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     lake.publish(b"one")
     lake.publish(b"two", options={})
     assert main(["maintain", lake.url, "--only", "alias", "--dry-run"]) == 1
@@ -243,6 +243,11 @@ def test_commands_bring_it_along(lake: Lake, capsys: pytest.CaptureFixture[str])
     assert said["alias"]["done"] == "moved"
     assert lake.read() == b"two"
     assert main(["maintain", lake.url, "--only", "alias"]) == 0
+    source = tmp_path / "a.csv"
+    source.write_text("a\n1\n")
+    given = [str(source), lake.url, "--mode", "overwrite", "--any-schema", "--format", "csv", "--alias", NAME]
+    assert main(["write", *given]) == 0
+    assert b"1" in (lake.read() or b"")
     assert "latest" in capsys.readouterr().out
 
 
