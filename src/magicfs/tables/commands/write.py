@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alias",
         metavar="NAME",
-        help="keep a copy of the only file, with this name, next to the destination",
+        help="keep a copy of the only file next to the destination, as NAME",
     )
     add_storage_options(parser, dry_run=True)
 
