@@ -1,10 +1,10 @@
 """Bringing an alias to what its dataset shows.
 
-Whoever does it reads the claim and the alias, then the pointer. So what is about to be copied is at least as
-new as what is there, and two conditions hold everybody else off: the claim is moved by compare-and-swap
-before the copy, and the copy replaces only the object that was read. Not every store honours the second one,
-and two objects of equal bytes may have one ETag. So the pointer is read again afterwards, and a copy that
-came late is recognized by the claim and replaced. ``docs/design/034-alias.md`` has the reasons.
+A process reads the claim, then the pointer. So what it is about to copy is at least as new as what the claim
+names, and two conditions hold all others off: the claim is moved by compare-and-swap before the copy, and the
+copy replaces only the object that was read. Not every store honours the second one, and two objects of equal
+bytes may have one ETag. So the pointer is read again afterwards, and a copy that came late is recognized by
+the claim and replaced. ``docs/design/034-alias.md`` has the reasons.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An alias, as it was read before the pointer."""
+    """An alias, as it was read."""
 
     claim: Claim
     entry: Entry
@@ -209,26 +209,32 @@ async def _brought(alias: _Alias, found: tuple[Claim, Entry], dry_run: bool) -> 
         return shown, "right"
     if dry_run:
         return shown, "moved" if shown.file is not None else "removed"
-    if last and alias.place.key(last) != alias.place.key(name or last):
-        await alias.remove(found)
-        before = None
-    if before is None and name:
-        before = await alias.seen(found, name)
-    old, entry = found
-    copy = None
-    if shown.file is not None:
-        kept = alias.store.capabilities.metadata and shown.file.write_id
-        copy = Copy(size=shown.file.size, write_id=kept or "")
-    begun = old.begun(shown.job_id, name or last, copy)
-    entry = await alias.register.swap(entry, begun.to_bytes())
     if shown.file is None:
-        await alias.remove((begun, entry))
-        await alias.register.swap(entry, begun.ended("").to_bytes())
-        return shown, "removed" if before is not None and before.there is not None else "right"
-    assert before is not None
-    etag = await _copied(alias, begun, shown.file, before.there)
-    await alias.register.swap(entry, begun.ended(etag).to_bytes())
+        return shown, await _gone(alias, found, before, shown.job_id)
+    await _replaced(alias, found, before, shown.job_id, shown.file)
     return shown, "moved"
+
+
+async def _gone(alias: _Alias, found: tuple[Claim, Entry], before: _Seen | None, job_id: str) -> Done:
+    begun = found[0].begun(job_id, found[0].file, None)
+    entry = await alias.register.swap(found[1], begun.to_bytes())
+    await alias.remove((begun, entry))
+    await alias.register.swap(entry, begun.ended("").to_bytes())
+    return "removed" if before is not None and before.there is not None else "right"
+
+
+async def _replaced(
+    alias: _Alias, found: tuple[Claim, Entry], before: _Seen | None, job_id: str, file: ManifestFile
+) -> None:
+    name = own_name(file.key)
+    if before is None or alias.place.key(found[0].file) != alias.place.key(name):
+        await alias.remove(found)
+        before = await alias.seen(found, name)
+    kept = file.write_id if alias.store.capabilities.metadata else None
+    begun = found[0].begun(job_id, name, Copy(size=file.size, write_id=kept or ""))
+    entry = await alias.register.swap(found[1], begun.to_bytes())
+    etag = await _copied(alias, begun, file, before.there)
+    await alias.register.swap(entry, begun.ended(etag).to_bytes())
 
 
 def _is_right(seen: _Seen, shown: _Shown, name: str) -> bool:

@@ -43,13 +43,8 @@ class AliasPlace:
         parent, slash, _ = dataset.key.rpartition("/")
         if not dataset.key or (not slash and not dataset.bucket):
             raise _refused(text, f"{dataset.url} has no directory above it in its bucket")
+        _check(text)
         directory, _, name = text.rpartition("/")
-        try:
-            key = paths.parse_path(f"bucket/{text}").key
-        except UsageError as error:
-            raise _refused(text, str(error).replace("bucket/", "")) from None
-        if not key or "://" in text or not text.isprintable() or is_reserved(key):
-            raise _refused(text, "it is not a name that a file may have there")
         place = cls(dataset, text, paths.join(parent, directory), name)
         below = place.key(name or "file")
         paths.check_length(below, "the alias", "choose a shorter name")
@@ -77,6 +72,15 @@ def own_name(key: str) -> str:
     last = key.rpartition("/")[2]
     stem, dot, extension = last.partition(".")
     return f"{_UNIQUE.sub('', stem)}{dot}{extension}" or last
+
+
+def _check(text: str) -> None:
+    try:
+        key = paths.parse_path(f"bucket/{text}").key
+    except UsageError as error:
+        raise _refused(text, str(error).replace("bucket/", "")) from None
+    if not key or "://" in text or not text.isprintable() or is_reserved(key):
+        raise _refused(text, "it is not a name that a file may have there")
 
 
 def _refused(text: str, problem: str) -> UsageError:

@@ -54,6 +54,7 @@ __all__ = [
     "out_of_order",
     "report_of",
     "require_complete",
+    "shown_in",
     "shows",
     "state_after",
     "tell",
@@ -77,6 +78,16 @@ def shows() -> ModuleType:
         EXTENSIONS, "catalogs", "check_catalogs", "forget", "note", "shown_by"
     )
     return module
+
+
+def shown_in(
+    catalogs: Sequence[ShowsDatasets], after: Sequence[object], spec: JobSpec
+) -> tuple[ShowsDatasets, ...]:
+    """What is to show a job, and to hear of it; see ``magicfs.catalogs.in_jobs``."""
+    found: tuple[ShowsDatasets, ...] = ()
+    if catalogs or after:
+        found = shows().check_catalogs(catalogs, after, spec)
+    return found
 
 
 LISTED_MAX = 20

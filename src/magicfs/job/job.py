@@ -154,9 +154,7 @@ class Job(Twins, Maps):
             storage_options=of_store,
             filesystem=filesystem,
         )
-        after = own["after"]
-        shown = catalogs or after
-        self._catalogs = job_commit.shows().check_catalogs(catalogs, after, self.spec) if shown else ()
+        self._catalogs = job_commit.shown_in(catalogs, own["after"], self.spec)
         self._audit, self._audit_failure = tuple(audit), own["audit_failure"]
         bar = registered.load(job_commit.BARS, "bar")() if progress is True else None
         self._bar: job_commit.NoBar = bar or job_commit.NoBar()
