@@ -195,7 +195,7 @@ class S3Store:
         metadata: Mapping[str, str] | None = None,
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        given = {"Body": body, "Metadata": dict(metadata or {}), **copy.condition_of(mode)}
+        given: dict[str, Any] = {"Body": body, "Metadata": dict(metadata or {}), **copy.condition_of(mode)}
         try:
             answer = await self.call("put_object", "put", key, **given)
         except PreconditionFailed as error:
