@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from magicfs import errors
+from magicfs.alias.catch_up import AliasReport
 from magicfs.catalogs.catch_up import CaughtUp
 from magicfs.catalogs.register import RegisterReport
 from magicfs.cli.statuses import exit_code
@@ -115,13 +116,14 @@ def schemas() -> dict[str, Schema]:
     files = _object(files=_NUMBER, bytes=_NUMBER, keys=_list(_TEXT))
     effects = _report(Effects, publications=_list(publication), gone=files, back=files, lost=files)
     recovered = _object(
-        ("below", "catalogs", "notify"),
+        ("alias", "below", "catalogs", "notify"),
         destination=_TEXT,
         undecided=_FLAG,
         jobs=_list(_report(RecoveredJob)),
         below=_list(_TEXT),
         catalogs=_list(_report(CaughtUp)),
         notify=_list(_report(Notified)),
+        alias=_report(AliasReport),
     )
     operation = _report(Operation, "unknown", "when_ms", when=_MOMENT)
     owner: Schema = {"enum": [one.value for one in Owner]}
@@ -177,6 +179,7 @@ def schemas() -> dict[str, Schema]:
     parts = {
         "catalogs": _list(_report(CaughtUp)),
         "notify": _list(_report(Notified)),
+        "alias": _report(AliasReport),
         "compact": _report(CompactReport),
         "expire": _report(ExpireReport),
         "register": _report(RegisterReport),

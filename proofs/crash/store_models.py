@@ -88,8 +88,10 @@ class _Blocks(_Versions):
         self._drop_uploads(key)
         return info
 
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
-        size = await super().copy(source, destination, etag=etag)
+    async def copy(
+        self, source: str, destination: str, *, etag: str = "", mode: PutMode | Update = PutMode.OVERWRITE
+    ) -> int:
+        size = await super().copy(source, destination, etag=etag, mode=mode)
         self._drop_uploads(destination)
         return size
 

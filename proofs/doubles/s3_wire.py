@@ -203,12 +203,7 @@ class S3Wire:
         return Answer(204, {}, b"")
 
     async def _put(self, asked: _Asked) -> Answer:
-        mode: PutMode | Update = PutMode.OVERWRITE
-        if "if-match" in asked.headers:
-            mode = Update(asked.headers["if-match"])
-        elif "if-none-match" in asked.headers:
-            mode = PutMode.CREATE
-        info = await self._inner.put(asked.key, asked.body, metadata=asked.metadata, mode=mode)
+        info = await self._inner.put(asked.key, asked.body, metadata=asked.metadata, mode=_mode(asked))
         return Answer(200, {"etag": info.etag}, b"")
 
     async def _head(self, asked: _Asked) -> Answer:
@@ -236,7 +231,7 @@ class S3Wire:
         info = await self._inner.head(source)
         if info.etag != asked.headers.get("x-amz-copy-source-if-match", info.etag):
             return _error(412, "PreconditionFailed", "another object is there")
-        await self._inner.copy(source, asked.key)
+        await self._inner.copy(source, asked.key, mode=_mode(asked))
         return _document("CopyObjectResult", _element("ETag", (await self._inner.head(asked.key)).etag))
 
     async def _delete(self, asked: _Asked) -> Answer:
@@ -316,6 +311,12 @@ def _document(root: str, inner: str) -> Answer:
     return Answer(
         200, {}, f'<?xml version="1.0" encoding="UTF-8"?><{root} xmlns="{space}">{inner}</{root}>'.encode()
     )
+
+
+def _mode(asked: _Asked) -> PutMode | Update:
+    if "if-match" in asked.headers:
+        return Update(asked.headers["if-match"])
+    return PutMode.CREATE if "if-none-match" in asked.headers else PutMode.OVERWRITE
 
 
 def _error(status: int, code: str, message: str) -> Answer:

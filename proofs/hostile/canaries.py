@@ -162,7 +162,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a report quotes a catalog's library",
-        "magicfs.job.commit",
+        "magicfs.catalogs.in_jobs",
         'problem = f"job {report.job_id} yet: {resolve.redacted(str(error))}"',
         'problem = f"job {report.job_id} yet: {error}"',
         _by(leaks.catalogs),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from magicfs.alias import records as aliases
 from magicfs.classic import records as classic
 from magicfs.formats import gate
 from magicfs.formats.rows import Row
@@ -20,7 +21,13 @@ _END: Final = "<!-- end of the rows -->\n"
 def table() -> str:
     """The rows of all formats, those with equal words in one line."""
     lines = ["| record | field | compared with |\n| --- | --- | --- |\n"]
-    for kind, rows in {**gate.ROWS, **classic.ROWS, **operations.ROWS, **releases.ROWS}.items():
+    for kind, rows in {
+        **gate.ROWS,
+        **classic.ROWS,
+        **operations.ROWS,
+        **releases.ROWS,
+        **aliases.ROWS,
+    }.items():
         merged: dict[str, list[Row]] = {}
         for row in rows:
             merged.setdefault(row.compared, []).append(row)

@@ -32,6 +32,7 @@ _ROLES: Final = ("driver-a", "driver-b", "solo", "expirer")
 _QUICK: Final = 12
 _READERS: Final = 2
 _LIVES_S: Final = 12.0
+_LONGER: Final = 1.3
 _WRONG: Final = ("torn", "lost_files", "left_behind", "troubles")
 
 _EPILOG: Final = """
@@ -54,20 +55,28 @@ class _Crew:
     stop: threading.Event = field(default_factory=threading.Event)
     figures: Counter[str] = field(default_factory=Counter)
     said: list[str] = field(default_factory=list)
+    ends: Counter[str] = field(default_factory=Counter)  # of runs, by role
 
     def live(self, role: str) -> None:
-        """Start a process of a role, kill it after a while, and so on until all is over."""
+        """Start a process of a role, kill it after a while, and so on until all is over.
+
+        After a life in which no run ended the next ones may last longer: a store, or a machine with other
+        work, may need more for one run than the longest life.
+        """
+        longest = _LIVES_S
         while not self.stop.is_set():
+            ended = self.ends[role]
             with self._started(role) as process:
                 assert process.stdout is not None
                 first = process.stdout.readline()
                 listener = threading.Thread(target=self._listen, args=(role, process))
                 listener.start()
-                self.stop.wait(self.draw.uniform(0, _LIVES_S))
+                self.stop.wait(self.draw.uniform(0, longest))
                 process.kill()
                 process.wait()
                 listener.join()
             self.figures["kills"] += 1
+            longest = longest * _LONGER if self.ends[role] == ended else max(_LIVES_S, longest / _LONGER)
             if not first:
                 self.said.append(f"{role} did not start")
                 self.figures["troubles"] += 1
@@ -102,6 +111,7 @@ class _Crew:
                 self.figures["troubles"] += 1
                 self.said.append(f"{role}: {text}")
             elif what in {"refused", "done"}:
+                self.ends[role] += 1
                 self.figures[f"{what}_{role.partition('-')[0]}"] += 1
 
 

@@ -17,6 +17,7 @@ from magicfs import errors as errors
 from magicfs.version import __version__
 
 if TYPE_CHECKING:
+    from magicfs import alias as alias
     from magicfs import audit as audit
     from magicfs import catalogs as catalogs
     from magicfs import hadoop as hadoop
@@ -43,7 +44,7 @@ _HOMES = {
     "TaskCommit": "magicfs.formats.task_commit",
     "write": "magicfs.tables.write",
 }
-_ROOMS = ("audit", "catalogs", "daft", "dask", "hadoop", "notify", "ray", "seal", "spark", "testing", "torch")
+_ROOMS = tuple(["alias", "audit", "catalogs", "daft", "dask", "hadoop", "notify", "ray", "seal", "spark", "testing", "torch"])
 
 __all__ = [
     "Dataset",

@@ -197,47 +197,47 @@ class DropsRefusedUploads(MemoryStore):
 
 
 class CopiesWithoutMetadata(MemoryStore):
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+    async def copy(self, source: str, destination: str, **how: Any) -> int:
         return (await self.put(destination, await self.get(source))).size
 
 
 class CopiesByMoving(MemoryStore):
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
-        copied = await super().copy(source, destination, etag=etag)
+    async def copy(self, source: str, destination: str, **how: Any) -> int:
+        copied = await super().copy(source, destination, **how)
         await self.delete([source])
         return copied
 
 
 class CopiesAnyObject(MemoryStore):
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
-        return await super().copy(source, destination)
+    async def copy(self, source: str, destination: str, **how: Any) -> int:
+        return await super().copy(source, destination, **how | {"etag": ""})
 
 
 class CopiesOnlyWhereNothingIs(MemoryStore):
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+    async def copy(self, source: str, destination: str, **how: Any) -> int:
         try:
             return (await self.head(destination)).size
         except ObjectNotFound:
-            return await super().copy(source, destination, etag=etag)
+            return await super().copy(source, destination, **how)
 
 
 class CopiesWhatIsMissing(MemoryStore):
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+    async def copy(self, source: str, destination: str, **how: Any) -> int:
         try:
-            return await super().copy(source, destination, etag=etag)
+            return await super().copy(source, destination, **how)
         except ObjectNotFound:
             await self.delete([destination])
             return 0
 
 
 class CopiesWithoutCounting(MemoryStore):
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
-        await super().copy(source, destination, etag=etag)
+    async def copy(self, source: str, destination: str, **how: Any) -> int:
+        await super().copy(source, destination, **how)
         return 0
 
 
 class CopiesPieceByPiece(MemoryStore):
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+    async def copy(self, source: str, destination: str, **how: Any) -> int:
         body = await self.get(source)
         for end in (len(body) // 2, len(body)):
             await self.put(destination, body[:end])

@@ -15,7 +15,7 @@ from s3fs import S3FileSystem
 
 from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, Unavailable
 from magicfs.stores import resolve
-from magicfs.stores.port import Store
+from magicfs.stores.port import PutMode, Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import copy as s3_copy
 from magicfs.stores.s3.store import S3Store
@@ -130,11 +130,12 @@ def test_parts_are_larger_where_there_would_be_too_many(
 ) -> None:
     monkeypatch.setattr(s3_copy, "PART_SIZE", 1)
     inner: Any = store.inner  # type: ignore[attr-defined]
-    limits = replace(inner.capabilities.parts, count_max=2)
+    few = replace(inner.capabilities, parts=replace(inner.capabilities.parts, count_max=2))
+    monkeypatch.setattr(inner, "capabilities", few)
     run(store.put("a", BODY))
 
     async def copied() -> int:
-        return await s3_copy.copy(inner, "a", "b", {}, limits, "")
+        return await s3_copy.copy(inner, "a", "b", {}, "", PutMode.OVERWRITE)
 
     assert run(copied()) == len(BODY)
     assert run(store.head("b")).etag.endswith('-2"')

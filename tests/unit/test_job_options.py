@@ -66,7 +66,7 @@ def test_none_is_the_default() -> None:
         ({"options": {"audit_failure": "stop"}}, "audit_failure='stop' is unknown; choose one of"),
         (
             {"options": {"mode": "append"}},
-            "has no option 'mode'; nothing was changed; options are after, allow_empty, also_overwrite",
+            "has no option 'mode'; nothing was changed; options are after, alias, allow_empty",
         ),
         (
             {"unique_names": False},

@@ -40,6 +40,7 @@ FULL = JobObject(
         rerun="overwrite",
         label="l",
         warn_below=1,
+        alias="a",
         success_marker=False,
         unique_names=False,
         tracking="memory",

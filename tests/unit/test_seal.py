@@ -133,6 +133,8 @@ class TestPlace:
         ("a\n/_magicfs/job.00001.json", "manifest"),
         ("a/_magicfs/.tags/good.json", "tag"),
         ("a/_magicfs/.catalogs/x.json", "registration"),
+        ("a/_magicfs/.alias.json", "alias"),
+        ("_magicfs_aliases/0123456789abcdef.json", None),
         ("a/__magic_job-7/job-7/job.json", "job"),
         ("a/__magic/job-7/job.00003.json", "job"),
         ("a/__magic_job-7/job-7/job-location.json", "job location"),
@@ -251,6 +253,16 @@ class TestReading:
             one.told for one in dataset(fs).doctor(read_only=True).findings if one.subject == "dataset"
         )
         assert "it is sealed, and this process has no key" in told
+
+    def test_the_name_of_an_alias_is_sealed(self, world: SnapshotWorld, fs: MemoryFileSystem) -> None:
+        seal.use(URL, OLD)
+        publish(fs, mode="overwrite", options={"alias": "latest.csv"})
+        (key,) = (one for one in world.objects if one.endswith("/.alias.json"))
+        assert b'"seal":' in body_of(world, key)
+        assert magicfs.alias.catch_up(URL, filesystem=fs)
+        fs.pipe_file(f"{BUCKET}/{key}", b'{"format":"magicfs.alias/1","alias":"other.csv"}')
+        with pytest.raises(SealBroken):
+            magicfs.alias.catch_up(URL, filesystem=fs)
 
     def test_what_is_not_sealed_is_refused_by_name(self, fs: MemoryFileSystem) -> None:
         publish(fs)

@@ -42,6 +42,7 @@ Tracking = Literal["store", "memory"]
 """Where finished uploads are remembered until their task commits."""
 
 _SIZE: Final[Read] = partial(Fields.required_integer, minimum=1)
+_NAME: Final[Read] = partial(Fields.required_text)  # not only shown, so the gate has a row for it
 
 
 def _one_of(choices: tuple[str, ...]) -> Read:
@@ -141,6 +142,7 @@ class JobOptions(Record):
     part_size: int = _option(DEFAULT_PART_SIZE, _SIZE, given="part_size")
     small_files: int | None = _option(None, _SIZE, given="small_files")
     warn_below: int | None = _option(None, _SIZE, needs="sizes", given="warn_below")  # mean bytes of a file
+    alias: str | None = _option(None, _NAME, needs="alias", given="alias")  # of the only file of the dataset
     inline_limit: int | None = _option(None, _SIZE, recorded=False)
     """Bytes of the largest pending set inside a task commit; None for the default."""
 

@@ -288,6 +288,7 @@ _ROWS: Final = (
         by="stores.object_settings.check_recorded",
     ),
     Row("options.keep.ms", "at most a hundred years", _keep),
+    Row("options.alias", "a place next to the dataset that its claim names", by="alias.follow.claim"),
     Row("options.keep.rule", "what `magicfs.Keep` can have written", by="past.held.rule_of"),
     Row(
         "options.rollback.job",

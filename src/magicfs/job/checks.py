@@ -320,14 +320,14 @@ def keep_of(keep: Period | None, *, in_place: bool, has_catalogs: bool) -> Keep:
 
 
 def _check_keep(asked: JobOptions) -> None:
-    """Raise UsageError where nothing could be kept, or nothing is replaced."""
-    if asked.keep.ms is None:
-        return
-    if not committer_info(asked.committer).driven:
+    """Raise UsageError where no extension could do what is asked, or nothing could be kept or is replaced."""
+    if (needed := [*asked.needs()]) and not committer_info(asked.committer).driven:
         raise UsageError(
-            f"keep needs manifests, and committer={asked.committer!r} writes none; use one of "
+            f"{needed[0]} needs manifests, and committer={asked.committer!r} writes none; use one of "
             f"{', '.join(_driven())}, or leave it out"
         )
+    if asked.keep.ms is None:
+        return
     if not asked.mode.startswith("overwrite"):
         raise UsageError(
             f"keep applies to files that a job replaces, and mode={asked.mode!r} replaces none; leave it "

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from magicfs.committers.registry import committer_info, committers
 from magicfs.errors import (
     AuditFailed,
     CommitDenied,
@@ -17,8 +17,6 @@ from magicfs.errors import (
     CommitUnfinished,
     MagicError,
     ProtocolViolation,
-    StoreError,
-    UsageError,
 )
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.checks import check_footers, check_known
@@ -28,7 +26,6 @@ from magicfs.protocol.paths import is_hidden
 from magicfs.report import JobReport, ProgressCallback, TaskFigures, html_table, human_bytes
 from magicfs.runtime import registered, watchers
 from magicfs.runtime.interrupt import Call, run_on
-from magicfs.stores import resolve
 from magicfs.transaction.context import MANY_JOBS, ContentCheck, FoundJob, FoundUpload, JobSetup, crowded
 from magicfs.transaction.extension import EXTENSIONS
 
@@ -47,18 +44,16 @@ __all__ = [
     "JobState",
     "NoBar",
     "ShowsDatasets",
-    "check_catalogs",
     "commit_call",
     "content_checks",
-    "forget",
     "html_of_job",
     "log_found",
     "names_of",
-    "note",
     "out_of_order",
     "report_of",
     "require_complete",
-    "shown_by",
+    "shown_in",
+    "shows",
     "state_after",
     "tell",
     "tell_interruption",
@@ -75,69 +70,22 @@ class ShowsDatasets(Protocol):
         """Let the table show what is published at a destination."""
 
 
-def check_catalogs(
+def shows() -> ModuleType:
+    """The guest that lets catalogs show a job, and notifies of it."""
+    module: ModuleType = registered.load(
+        EXTENSIONS, "catalogs", "check_catalogs", "forget", "note", "shown_by"
+    )
+    return module
+
+
+def shown_in(
     catalogs: Sequence[ShowsDatasets], after: Sequence[object], spec: JobSpec
 ) -> tuple[ShowsDatasets, ...]:
-    """Return them, and what a guest makes of ``after``, which has ``announce`` in place of ``register``.
-
-    Raises UsageError for what is no catalog, or if the job leaves no manifests to register from.
-    """
-    for one in catalogs:
-        if not hasattr(one, "register"):
-            raise UsageError(f"catalogs holds {one!r}; pass catalogs of magicfs.catalogs, such as [Delta()]")
-    if (catalogs or after) and not committer_info(spec.options.committer).driven:
-        what = "catalogs" if catalogs else "after"
-        driven = ", ".join(name for name, other in committers().items() if other.driven)
-        raise UsageError(
-            f"{what} need manifests, and this job writes none; use one of {driven}, or leave {what} out"
-        )
-    return (*catalogs, *(registered.load(EXTENSIONS, "after")(after) if after else ()))
-
-
-def note(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
-    """Write down which tables are to show the job, before it is published. A second call writes the same."""
-    _record(spec, catalogs, "write")
-
-
-def forget(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
-    """Take that back, of a job that was aborted. What cannot be done is left to ``magicfs recover``."""
-    try:
-        _record(spec, catalogs, "remove")
-    except StoreError as error:
-        _LOGGER.warning("%s: %s; magicfs recover removes it", spec.location.url, error)
-
-
-def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> JobReport:
-    """Register with each catalog. The job is published, so what goes wrong is a warning of its report."""
-    warnings = []
-    done: list[ShowsDatasets] = []
-    for catalog in catalogs:
-        announce = getattr(catalog, "announce", None)
-        try:
-            if announce is not None:
-                announce(report, filesystem=spec.wrapped())
-            else:
-                catalog.register(spec.location.url, filesystem=spec.wrapped())
-        except Exception as error:  # noqa: BLE001 - of any library, and the job is published
-            call = "" if announce else "call Dataset.register again, or "
-            lacks = "was not notified of" if announce else "does not show"
-            problem = f"job {report.job_id} yet: {resolve.redacted(str(error))}"
-            warnings.append(f"{catalog} {lacks} {problem}; {call}run magicfs recover {spec.location.url}")
-            _LOGGER.warning("%s: %s", spec.location.url, warnings[-1])
-        else:
-            done.append(catalog)
-    if report.published_before:  # it was noted for this job, and an earlier one of its run is shown
-        forget(spec, done)
-    return replace(report, warnings=(*report.warnings, *warnings)) if warnings else report
-
-
-def _record(spec: JobSpec, catalogs: Sequence[ShowsDatasets], verb: Literal["write", "remove"]) -> None:
-    described = [getattr(one, "registration", None) for one in catalogs]
-    if found := [make(spec.location.url, spec.job) for make in described if make is not None]:
-        from magicfs.manifests import registrations
-
-        store = spec.make_committer().engine.store
-        run_on(spec.loop, getattr(registrations, verb), store, spec.location.key, found)
+    """What is to show a job, and to hear of it; see ``magicfs.catalogs.in_jobs``."""
+    found: tuple[ShowsDatasets, ...] = ()
+    if catalogs or after:
+        found = shows().check_catalogs(catalogs, after, spec)
+    return found
 
 
 LISTED_MAX = 20

@@ -15,7 +15,6 @@ from uuid import UUID, uuid4
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.job_options import Audits, JobOptions, Places, Rerun
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job import commit as job_catalogs
 from magicfs.job import commit as job_commit
 from magicfs.job.checks import check_words, given_options, keep_of, settled
 from magicfs.job.commit import log_found
@@ -106,7 +105,7 @@ class Job(Twins, Maps):
         rerun: Rerun = "skip",
         keep: Period | None = None,
         audit: Sequence[GivenRule] = (),
-        catalogs: Sequence[job_catalogs.ShowsDatasets] = (),
+        catalogs: Sequence[job_commit.ShowsDatasets] = (),
         storage_options: Mapping[str, Any] | None = None,
         filesystem: AbstractFileSystem | None = None,
         committer: str = "magic",
@@ -154,7 +153,7 @@ class Job(Twins, Maps):
             storage_options=of_store,
             filesystem=filesystem,
         )
-        self._catalogs = job_catalogs.check_catalogs(catalogs, own["after"], self.spec)
+        self._catalogs = job_commit.shown_in(catalogs, own["after"], self.spec)
         self._audit, self._audit_failure = tuple(audit), own["audit_failure"]
         bar = registered.load(job_commit.BARS, "bar")() if progress is True else None
         self._bar: job_commit.NoBar = bar or job_commit.NoBar()
@@ -308,7 +307,8 @@ class Job(Twins, Maps):
         chosen = None if commits is None else list(commits)
         if self.found.published is None:
             self._attempts.require_some(self.id, chosen, allow_empty=self.spec.options.allow_empty)
-        job_catalogs.note(self.spec, self._catalogs)
+        if self._catalogs:
+            job_commit.shows().note(self.spec, self._catalogs)
         self._call = call = job_commit.commit_call(
             self.spec,
             self.found,
@@ -329,8 +329,9 @@ class Job(Twins, Maps):
                     self._abort_after(error)
                 job_commit.tell(error, self.spec, self._state)
             raise
-        self._report = job_catalogs.shown_by(self.report, self.spec, self._catalogs)
-        return self._report
+        if self._catalogs:
+            self._report = job_commit.shows().shown_by(self.report, self.spec, self._catalogs)
+        return self.report
 
     def _look(self) -> None:
         """Take over what has become of the last commit, which may have gone on after an interruption."""
@@ -373,7 +374,8 @@ class Job(Twins, Maps):
             self._bar.close()
             if call.succeeded:
                 self._state = "aborted"
-                job_catalogs.forget(self.spec, self._catalogs)
+                if self._catalogs:
+                    job_commit.shows().forget(self.spec, self._catalogs)
             job_commit.tell_interruption(call, self.spec, self._state)
 
     asetup: Final = awaitable(setup)

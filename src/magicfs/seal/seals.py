@@ -32,7 +32,8 @@ _JOB: Final = r"__magic(?:_job-[^/]+)?/job-[^/]+"
 _KINDS: Final = re.compile(
     rf"(?:.*/)?(?:(?P<job>{_JOB}/job{_VERSION})|(?P<job_location>{_JOB}/job-location\.json)"
     rf"|(?P<pointer>_magicfs/current{_VERSION})|(?P<tag>_magicfs/\.tags/[^/]+)"
-    r"|(?P<registration>_magicfs/\.catalogs/[^/]+)|(?P<manifest>_magicfs/[^/.][^/]*\.json))",
+    r"|(?P<registration>_magicfs/\.catalogs/[^/]+)|(?P<alias>_magicfs/\.alias\.json)"
+    r"|(?P<manifest>_magicfs/[^/.][^/]*\.json))",
     re.DOTALL,
 )
 _LIMITS: Final = {
@@ -41,6 +42,7 @@ _LIMITS: Final = {
     "pointer": limits.POINTER_SIZE_LIMIT,
     "tag": limits.TAG_SIZE_LIMIT,
     "registration": limits.REGISTRATION_SIZE_LIMIT,
+    "alias": limits.REGISTRATION_SIZE_LIMIT,
     "manifest": limits.MANIFEST_SIZE_LIMIT,
 }
 """Of the kinds that are sealed. What these name by its SHA-256 needs no seal of its own."""

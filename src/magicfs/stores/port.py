@@ -332,7 +332,9 @@ class Store(Protocol):
             Unsupported: The store cannot honour the condition; nothing changed.
         """
 
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+    async def copy(
+        self, source: str, destination: str, *, etag: str = "", mode: PutMode | Update = PutMode.OVERWRITE
+    ) -> int:
         """Copy an object within the bucket, with its metadata; no byte of it passes through this process.
 
         Afterwards the destination holds the content and the metadata of the source, replacing what was
@@ -340,13 +342,16 @@ class Store(Protocol):
         the copy. A second call does the same again. A copy onto itself changes nothing. After
         ``Unavailable`` the destination may hold either object, or the copy later. With ``etag`` it copies
         only the object of that ETag, and the two may share their bytes afterwards, as hard links do.
+        ``mode`` is about the destination, as for ``put``. Some stores ignore it, and nobody probes that.
 
         Returns:
             Bytes that were copied.
 
         Raises:
             ObjectNotFound: No such source or bucket; nothing changed.
-            PreconditionFailed: The source has another ETag; nothing changed.
+            ObjectExists or PreconditionFailed: The source has another ETag, or the mode does not allow to
+                replace what is at the destination; nothing changed.
+            Unsupported: As for ``put``.
         """
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:

@@ -14,6 +14,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from uuid import uuid4
 
+from magicfs.alias.promise import alias_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import Destination, Way, open_destination, told_as_newest
 from magicfs.datasets.read import current_view, shown_files
@@ -113,7 +114,8 @@ def rewrite(
     filesystem = way.get("filesystem")
     _, options = destination_of(url, way.get("storage_options"), filesystem)
     spec = _spec(destination, options, filesystem)
-    context = spec.context.asked(mode="rewrite", keep=kept, run_id=run_id)
+    asked = {"mode": "rewrite", "keep": kept, "run_id": run_id, "alias": destination.run(alias_of)}
+    context = spec.context.asked(**asked)
     if dry_run or run_id is None:
         work = _Work.planned(destination, spec, order, target_size)
         if dry_run or not work.groups:

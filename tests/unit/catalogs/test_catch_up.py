@@ -11,9 +11,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import magicfs
 from magicfs.catalogs import CaughtUp, Delta, DuckLake, Glue, Iceberg, SymlinkManifest, catch_up
+from magicfs.catalogs import in_jobs as job_catalogs
 from magicfs.cli.main import main
 from magicfs.errors import FormatError
-from magicfs.job import commit as job_catalogs
 from magicfs.manifests import registrations
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 from proofs.scenes.job_scene import JobScene

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from magicfs.alias import records as aliases
 from magicfs.classic import records as classic
 from magicfs.classic.records import FileList
 from magicfs.errors import FormatError
@@ -23,8 +24,10 @@ from magicfs.watch import operations
 from magicfs.watch.operations import Operation
 
 ROOT = Path(__file__).parents[3]
-ROWS = {**gate.ROWS, **classic.ROWS, **operations.ROWS, **releases.ROWS}
+ROWS = {**gate.ROWS, **classic.ROWS, **operations.ROWS, **releases.ROWS, **aliases.ROWS}
 _GUESTS: dict[str, tuple[str, Callable[[str, bytes], object]]] = {
+    "magicfs_alias_1.json": ("alias", aliases.name_in),
+    "magicfs_alias_claim_1.json": ("alias claim", aliases.Claim.from_bytes),
     "magicfs_files_1.json": ("file list", FileList.from_bytes),
     "magicfs_operation_1.json": ("operation", Operation.from_bytes),
     "magicfs_release_1.json": ("release", Record.from_bytes),
@@ -34,6 +37,7 @@ GOLDEN = ROOT / "tests" / "golden"
 _UNSAID = {"format", "requires", "version"}
 """What names a format, and what a reader has to know of it: ``formats.fields.check_format``."""
 _NOT_IN_THE_GATE = {
+    "alias/follow.py": "compares the claim with the alias, the dataset and the pointer",
     "operate/open_uploads.py": "lists what is pending; nothing is done by its word",
     "classic/base.py": "reads the `_SUCCESS` of its own job before it writes another",
     "classic/final_files.py": "a list that travels in a commit: its keys are compared by KeyCheck",

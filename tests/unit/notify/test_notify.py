@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import magicfs
+from magicfs.catalogs import in_jobs as job_commit
 from magicfs.cli.main import main
 from magicfs.errors import StoreError, Unavailable, UsageError
 from magicfs.formats.registration import Registration
-from magicfs.job import commit as job_commit
 from magicfs.notify import Function, OpenLineage, Published, Webhook, catch_up, configured, post
 from magicfs.notify.events import lineage_event
 from proofs.scenes.job_scene import JobScene

@@ -187,9 +187,8 @@ class AzureStore(AzureRequests):
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
         named = azure_metadata.encoded(metadata or {}, self.path(key))
-        condition: dict[str, Any] = {"overwrite": mode is not PutMode.CREATE}
-        if isinstance(mode, Update):
-            condition |= if_match(mode.etag)
+        condition = {"overwrite": mode is not PutMode.CREATE}
+        condition |= if_match(mode.etag) if isinstance(mode, Update) else {}
         stream = as_stream(body)
         try:
             given = {"length": len(body), "metadata": named, **condition}
@@ -206,7 +205,9 @@ class AzureStore(AzureRequests):
             raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), has_etag(answer.get("etag"), "put", self.path(key)))
 
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+    async def copy(
+        self, source: str, destination: str, *, etag: str = "", mode: PutMode | Update = PutMode.OVERWRITE
+    ) -> int:
         from azure.core import MatchConditions
 
         head = await self.head(source)
@@ -215,12 +216,16 @@ class AzureStore(AzureRequests):
         if source == destination:
             return head.size
         condition = {"source_etag": head.etag, "source_match_condition": MatchConditions.IfNotModified}
+        condition |= if_nothing_is_there() if mode is PutMode.CREATE else {}
+        condition |= if_match(mode.etag) if isinstance(mode, Update) else {}
         origin = self.service.get_blob_client(self.bucket, source).url
         try:
             answer = await self.call(
                 "copy", destination, lambda blob: blob.start_copy_from_url(origin, **condition)
             )
         except PreconditionFailed as error:
+            if mode is not PutMode.OVERWRITE:
+                raise
             problem = f"the source was replaced during the copy ({error.problem})"
             raise Unavailable("copy", self.path(source), problem, hint="copy it again") from error
         await self.copied(destination, answer)

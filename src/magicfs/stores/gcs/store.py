@@ -145,12 +145,7 @@ class GcsStore(GcsUploads):
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
         await self._refuse_rapid("put")
-        params = {"uploadType": "multipart", "fields": "generation"}
-        match mode:
-            case PutMode.CREATE:
-                params["ifGenerationMatch"] = "0"
-            case Update(etag):
-                params["ifGenerationMatch"] = _generation(etag)
+        params = {"uploadType": "multipart", "fields": "generation", **_condition(mode)}
         kind, content = _related(key, bytes(body), dict(metadata or {}))
         headers = {"Content-Type": kind}
         target = f"/upload/storage/v1/b/{quote(self.bucket)}/o"
@@ -165,12 +160,14 @@ class GcsStore(GcsUploads):
         with self._client.reading("put", key):
             return ObjectInfo(key, len(body), generation_in(document))
 
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+    async def copy(
+        self, source: str, destination: str, *, etag: str = "", mode: PutMode | Update = PutMode.OVERWRITE
+    ) -> int:
         if source == destination:  # a new generation of the same would be a change
             return (await self._described("copy", source)).size
         to = self._client.object(destination).removeprefix("/storage/v1")
         target = f"{self._client.object(source)}/rewriteTo{to}"
-        params = {"fields": "done,rewriteToken,objectSize"}
+        params = {"fields": "done,rewriteToken,objectSize", **_condition(mode)}
         if etag:
             params["ifSourceGenerationMatch"] = _generation(etag)
         for _ in range(_REWRITES_MAX):
@@ -342,6 +339,12 @@ class GcsStore(GcsUploads):
 def _generation(etag: str) -> str:
     """The generation that an ETag names; one that nothing has for an ETag of another store."""
     return etag if etag.isdecimal() and int(etag) else _OF_NOTHING
+
+
+def _condition(mode: PutMode | Update) -> dict[str, str]:
+    if isinstance(mode, Update):
+        return {"ifGenerationMatch": _generation(mode.etag)}
+    return {"ifGenerationMatch": "0"} if mode is PutMode.CREATE else {}
 
 
 def _related(key: str, body: bytes, metadata: Mapping[str, str]) -> tuple[str, bytes]:

@@ -225,17 +225,26 @@ class LocalStore:
         fill = partial(files.write_into, body=body)
         return self._write("put", key, fill, if_absent=if_absent, like=like)
 
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
-        return await self._run("copy", source, self._copy, source, destination, etag)
+    async def copy(
+        self, source: str, destination: str, *, etag: str = "", mode: PutMode | Update = PutMode.OVERWRITE
+    ) -> int:
+        return await self._run("copy", source, self._copy, source, destination, etag, mode)
 
-    def _copy(self, source: str, destination: str, etag: str) -> int:
-        with self._opened("copy", source) as file:
+    def _copy(self, source: str, destination: str, etag: str, mode: PutMode | Update) -> int:
+        with self._opened("copy", source) as file, contextlib.ExitStack() as held:
             if etag and files.etag_of(file) != etag:
                 raise PreconditionFailed("copy", self._place(source), f"no file of ETag {etag} is there")
-            if source == destination or (etag and files.linked(self._root, source, destination, file)):
+            if isinstance(mode, Update):
+                import fcntl  # POSIX alone has it
+
+                fcntl.flock(held.enter_context(self._opened("copy", destination)), fcntl.LOCK_EX)
+                if self._head("copy", destination).etag != mode.etag:
+                    raise PreconditionFailed("copy", self._place(destination), "another file is there")
+            may_link = bool(etag) and mode is PutMode.OVERWRITE
+            if source == destination or (may_link and files.linked(self._root, source, destination, file)):
                 return file.seek(0, 2)
-            fill = partial(files.copy_into, source=file)
-            return self._write("copy", destination, fill, like=os.fstat(file.fileno())).size
+            how = {"if_absent": mode is PutMode.CREATE, "like": os.fstat(file.fileno())}
+            return self._write("copy", destination, partial(files.copy_into, source=file), **how).size
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         found = await self._briefly("get", key, self._get, key, size_max, _SMALL_BYTES)

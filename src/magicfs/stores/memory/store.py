@@ -352,23 +352,18 @@ class MemoryStore:
         metadata: Mapping[str, str] | None = None,
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        contents = self.contents("put", key)
-        match mode:
-            case PutMode.CREATE:
-                if self._looks("put_if_absent") and key in contents.objects:
-                    raise ObjectExists("put", self.path(key), "an object is there")
-            case Update(etag):
-                if self._looks("put_if_match") and not self._holds(contents, key, etag):
-                    raise PreconditionFailed("put", self.path(key), f"no object of ETag {etag} is there")
+        contents = self._allowing("put", key, mode)
         data = bytes(body)
         return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
 
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
+    async def copy(
+        self, source: str, destination: str, *, etag: str = "", mode: PutMode | Update = PutMode.OVERWRITE
+    ) -> int:
         held = self._object("copy", source)
         if etag and held.info.etag != etag:
             raise PreconditionFailed("copy", self.path(source), f"no object of ETag {etag} is there")
         if source != destination:
-            contents = self.contents("copy", destination)
+            contents = self._allowing("copy", destination, mode)
             kept = dict(held.info.metadata), held.info.description
             self._store(contents, destination, held.body, _etag(held.body), *kept)
         return len(held.body)
@@ -433,6 +428,17 @@ class MemoryStore:
         for key in set(keys) - set(left):
             contents.remove(key)
         return left
+
+    def _allowing(self, operation: str, key: str, mode: PutMode | Update) -> Bucket:
+        contents = self.contents(operation, key)
+        match mode:
+            case PutMode.CREATE:
+                if self._looks("put_if_absent") and key in contents.objects:
+                    raise ObjectExists(operation, self.path(key), "an object is there")
+            case Update(etag):
+                if self._looks("put_if_match") and not self._holds(contents, key, etag):
+                    raise PreconditionFailed(operation, self.path(key), f"no object of ETag {etag} is there")
+        return contents
 
     def _looks(self, condition: str, asked: bool = True) -> bool:
         return asked and condition not in self.world.ignores

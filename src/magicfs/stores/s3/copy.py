@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from magicfs.errors import MagicError, PreconditionFailed, Unavailable, UploadNotFound
 from magicfs.protocol.file_options import DESCRIPTION
-from magicfs.protocol.parts import PartLimits
 from magicfs.runtime.parallel import gathered
-from magicfs.stores.port import Capabilities, Part
+from magicfs.stores.port import Capabilities, Part, PutMode, Update
 from magicfs.stores.s3 import checksums
 
 ONE_REQUEST_MAX = 5 * 2**30
@@ -23,6 +22,7 @@ ONE_REQUEST_MAX = 5 * 2**30
 PART_SIZE = 512 * 2**20
 """Bytes of a part of a larger object; more where there would be too many of them."""
 
+_Members: TypeAlias = Mapping[str, Any]
 _CONCURRENCY = 8
 _ENCRYPTION = ("SSECustomerAlgorithm", "SSECustomerKey", "SSECustomerKeyMD5")
 
@@ -40,7 +40,7 @@ class Requests(Protocol):
 
 
 async def copy(
-    store: Requests, source: str, destination: str, defaults: Mapping[str, Any], limits: PartLimits, etag: str
+    store: Requests, source: str, destination: str, defaults: _Members, etag: str, mode: PutMode | Update
 ) -> int:
     """Copy an object; see ``Store.copy``.
 
@@ -60,13 +60,16 @@ async def copy(
         "CopySourceIfMatch": head["ETag"],
         **encryption_of_source(defaults),
     }
+    condition = condition_of(mode)
     try:
         if size <= ONE_REQUEST_MAX:
-            answer = await store.call("copy_object", "copy", destination, **origin)
+            answer = await store.call("copy_object", "copy", destination, **origin, **condition)
             believed(store, answer.get("CopyObjectResult"), destination)
         else:
-            await _in_parts(store, head, destination, origin, limits)
+            await _in_parts(store, head, destination, origin, condition)
     except PreconditionFailed as error:
+        if condition:
+            raise
         problem = f"the source was replaced during the copy ({error.problem})"
         raise Unavailable("copy", f"{store.bucket}/{source}", problem, hint="copy it again") from error
     except UploadNotFound as error:
@@ -76,10 +79,10 @@ async def copy(
 
 
 async def _in_parts(
-    store: Requests, head: Mapping[str, Any], destination: str, origin: Mapping[str, Any], limits: PartLimits
+    store: Requests, head: _Members, destination: str, origin: _Members, condition: _Members
 ) -> None:
     size = int(head["ContentLength"])
-    step = max(PART_SIZE, -(-size // limits.count_max))
+    step = max(PART_SIZE, -(-size // store.capabilities.parts.count_max))
     described = {name: head[name] for name in DESCRIPTION if name in head}
     metadata = head.get("Metadata", {})
     opened = await store.call("create_multipart_upload", "copy", destination, Metadata=metadata, **described)
@@ -87,23 +90,13 @@ async def _in_parts(
 
     async def part(number: int) -> Part:
         first = (number - 1) * step
-        answer = await store.call(
-            "upload_part_copy",
-            "copy",
-            destination,
-            PartNumber=number,
-            CopySourceRange=f"bytes={first}-{min(first + step, size) - 1}",
-            **upload,
-            **origin,
-        )
-        copied = believed(store, answer.get("CopyPartResult"), destination)
-        checksum = checksums.of_part(store.capabilities.checksums, copied)
-        return Part(number, str(copied["ETag"]), checksum)
+        span = {"CopySourceRange": f"bytes={first}-{min(first + step, size) - 1}"}
+        return await copied_part(store, "copy", destination, number, **span, **upload, **origin)
 
     try:
         parts = await gathered(range(1, -(-size // step) + 1), part, _CONCURRENCY)
         listed = [completed_part(part) for part in sorted(parts, key=lambda part: part.number)]
-        complete = {"MultipartUpload": {"Parts": listed}, **upload}
+        complete = {"MultipartUpload": {"Parts": listed}, **upload, **condition}
         await store.call("complete_multipart_upload", "copy", destination, **complete)
     except BaseException:
         # What cannot be aborted now is found by its key, as every pending upload is.
@@ -112,7 +105,21 @@ async def _in_parts(
         raise
 
 
-def encryption_of_source(defaults: Mapping[str, Any]) -> dict[str, Any]:
+def condition_of(mode: PutMode | Update) -> dict[str, str]:
+    """What a write requires of the object that it replaces."""
+    if isinstance(mode, Update):
+        return {"IfMatch": mode.etag}
+    return {"IfNoneMatch": "*"} if mode is PutMode.CREATE else {}
+
+
+async def copied_part(store: Requests, operation: str, key: str, number: int, **asked: Any) -> Part:
+    """A part of an upload that is copied."""
+    answer = await store.call("upload_part_copy", operation, key, PartNumber=number, **asked)
+    copied = believed(store, answer.get("CopyPartResult"), key)
+    return Part(number, str(copied["ETag"]), checksums.of_part(store.capabilities.checksums, copied))
+
+
+def encryption_of_source(defaults: _Members) -> dict[str, Any]:
     """The customer's key of what is copied, which is that of all objects."""
     return {f"CopySource{name}": defaults[name] for name in _ENCRYPTION if name in defaults}
 
@@ -123,7 +130,7 @@ def completed_part(part: Part) -> dict[str, Any]:
     return plain | {f"Checksum{part.checksum[0]}": part.checksum[1]} if part.checksum else plain
 
 
-def believed(store: Requests, result: Mapping[str, Any] | None, destination: str) -> Mapping[str, Any]:
+def believed(store: Requests, result: _Members | None, destination: str) -> _Members:
     """An answer of 200 begins before the copying, and may end with nothing; botocore finds errors in it."""
     if not result or not result.get("ETag"):
         problem = "the answer does not confirm the copy"

@@ -122,7 +122,8 @@ def translate(error: Exception, operation: str, path: str) -> Exception:
         return PermissionDenied(operation, path, f"no usable credentials: {told}", hint=_CREDENTIALS)
     if isinstance(error, unsent):
         problem = f"the request cannot be made: {told}"
-        return StoreError(operation, path, problem, hint="correct the name or the option")
+        kind = Unsupported if "Unknown parameter" in told else StoreError  # of an older client
+        return kind(operation, path, problem, hint="correct the name or the option")
     if isinstance(error, unanswered):
         return Unavailable(operation, path, f"no sensible answer: {told}", hint=REACH)
     if isinstance(error, ValueError) and not isinstance(error, MagicError):  # of a header that cannot be sent

@@ -196,16 +196,9 @@ class S3Store:
         metadata: Mapping[str, str] | None = None,
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        condition: dict[str, Any] = {}
-        match mode:
-            case PutMode.CREATE:
-                condition["IfNoneMatch"] = "*"
-            case Update(etag):
-                condition["IfMatch"] = etag
+        given: dict[str, Any] = {"Body": body, "Metadata": dict(metadata or {}), **copy.condition_of(mode)}
         try:
-            answer = await self.call(
-                "put_object", "put", key, Body=body, Metadata=dict(metadata or {}), **condition
-            )
+            answer = await self.call("put_object", "put", key, **given)
         except PreconditionFailed as error:
             if isinstance(mode, Update):
                 raise
@@ -216,8 +209,10 @@ class S3Store:
             raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), str(answer.get("ETag", "")), version=version_in(answer))
 
-    async def copy(self, source: str, destination: str, *, etag: str = "") -> int:
-        return await copy.copy(self, source, destination, self._arguments, self.capabilities.parts, etag)
+    async def copy(
+        self, source: str, destination: str, *, etag: str = "", mode: PutMode | Update = PutMode.OVERWRITE
+    ) -> int:
+        return await copy.copy(self, source, destination, self._arguments, etag, mode)
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         read_max = WHOLE_BYTES_MAX + 1 if size_max is None else size_max

@@ -12,7 +12,7 @@ from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.stores.answer_rules import Malformed, is_moment, number
 from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import UNVERSIONED, ObjectInfo, Part, Rule, Version, Written, check_number
-from magicfs.stores.s3 import checksums, copy
+from magicfs.stores.s3 import copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.copy import Requests
 from magicfs.stores.s3.requests.answer import moment
@@ -67,12 +67,12 @@ class S3Versions:
         copied_from = {"Bucket": requests.bucket, "Key": source[0]}
         copied_from |= {"VersionId": source[1]} if source[1] else {}
         try:
-            answer = await requests.call(
-                "upload_part_copy",
+            return await copy.copied_part(
+                requests,
                 "copy_part",
                 key,
+                number,
                 UploadId=upload_id,
-                PartNumber=number,
                 CopySource=copied_from,
                 CopySourceRange=f"bytes={start}-{start + size - 1}",
                 **copy.encryption_of_source(self._defaults),
@@ -81,9 +81,6 @@ class S3Versions:
             if s3_errors.code_of(error) == "InvalidRequest":  # of a source that is a marker
                 raise self._is_marker(error) from error
             raise
-        copied = copy.believed(requests, answer.get("CopyPartResult"), key)
-        checksum = checksums.of_part(requests.capabilities.checksums, copied)
-        return Part(number, str(copied["ETag"]), checksum)
 
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
         if not versions:

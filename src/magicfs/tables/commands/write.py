@@ -69,6 +69,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-empty", action="store_true", help="let input without rows replace existing data"
     )
+    parser.add_argument(
+        "--alias",
+        metavar="NAME",
+        help="keep a copy of the only file next to the destination, as NAME",
+    )
     add_storage_options(parser, dry_run=True)
 
 
@@ -87,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         _preview(arguments, data)
         return Status.FOUND
     how = {name: getattr(arguments, name) for name in _OPTIONS}
-    how["options"] = {"allow_empty": arguments.allow_empty}
+    how["options"] = {"allow_empty": arguments.allow_empty, "alias": arguments.alias}
     how["partition_by"] = [one.strip() for one in arguments.partition_by.split(",") if one.strip()]
     try:
         how["check_schema"] = not arguments.any_schema

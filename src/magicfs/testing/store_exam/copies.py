@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
-from magicfs.errors import ObjectNotFound, PreconditionFailed
+from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed
+from magicfs.stores.port import PutMode, Update
 from magicfs.testing.store_exam.base import Examined
 
 __all__ = ["CopyExam"]
@@ -105,6 +107,20 @@ class CopyExam(Examined):
         with pytest.raises(ObjectNotFound):
             await self.store.copy(_KEY, _COPY, etag=first)
         assert self.peek(_COPY) == b"first"
+
+    async def test_copy_of_a_mode_replaces_only_what_that_allows(self) -> None:
+        """A server that ignores it copies; whatever it refuses stays as it was."""
+        self.poke(_KEY, b"first")
+        assert await self.store.copy(_KEY, _COPY, mode=PutMode.CREATE) == 5
+        first = (await self.store.head(_COPY)).etag
+        self.poke(_KEY, b"second one")
+        for mode in (PutMode.CREATE, Update('"another"')):
+            with contextlib.suppress(ObjectExists, PreconditionFailed):
+                await self.store.copy(_KEY, _COPY, mode=mode)
+                return  # it ignores modes
+            assert self.peek(_COPY) == b"first"
+        await self.store.copy(_KEY, _COPY, mode=Update(first))
+        assert self.peek(_COPY) == b"second one"
 
     async def test_copy_in_an_unknown_bucket_is_object_not_found(self) -> None:
         with pytest.raises(ObjectNotFound):

@@ -1,0 +1,85 @@
+"""What a job with option ``alias`` does: claims the place, records the name, and copies in the end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from magicfs.alias.follow import claim, follow, withdraw
+from magicfs.alias.places import AliasPlace
+from magicfs.alias.records import read_name, write_name
+from magicfs.errors import FormatError, UsageError
+from magicfs.formats.job_object import JobObject
+from magicfs.protocol.modes import is_data
+from magicfs.protocol.paths import Location
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.extension import Extension, Prepared, Settling
+
+__all__ = ["Alias", "is_gone"]
+
+_MODES: Final = frozenset({"append", "overwrite_partitions"})
+"""Of jobs after which a dataset shows what earlier jobs have published, too."""
+
+
+class Alias(Extension):
+    """Keeps a copy of the only file of a dataset at a place next to it."""
+
+    def at_setup(self, context: JobContext, job: JobObject) -> None:
+        for options in (context.options, job.options):
+            if options.alias is not None:
+                _place(context, job.bucket, options.alias)
+                if _is_asked(job) and options.mode in _MODES:
+                    raise UsageError(
+                        f"alias={options.alias!r} shows a dataset of one file, and mode={options.mode!r} "
+                        "leaves files of earlier jobs; nothing was changed; use mode='overwrite', or leave "
+                        "alias out"
+                    )
+
+    async def on_output(self, job: Prepared) -> None:
+        """Raises UsageError, before anything is visible, if the alias could not show what is published."""
+        context, asked = job.context, job.version.job
+        if asked.options.alias is None or not _is_asked(asked):
+            return
+        keys = job.output.shown_keys(context.layout.destination)
+        if len([*islice((one for one in keys if is_data(one, context.layout.destination)), 2)]) > 1:
+            raise UsageError(
+                f"job {context.job} publishes {job.output.files} files, and alias={asked.options.alias!r} "
+                "shows one; nothing was published; write one file (one task, no partitions), or leave alias "
+                "out"
+            )
+        place = _place(context, asked.bucket, asked.options.alias)
+        await claim(job.engine, place, job.record.conditions, asked.options.places.extra)
+
+    async def settle(self, job: Settling) -> None:
+        """Record the name, and remove the alias that the dataset has had under another one."""
+        if (text := job.job.options.alias) is None:
+            return
+        place, before = _place(job.context, job.job.bucket, text), None
+        with suppress(FormatError, UsageError):
+            before = await read_name(job.engine.store, place.dataset)
+            if before is not None and before.text != text:
+                await withdraw(job.engine, before)
+        if before is None or before.text != text:
+            await write_name(job.engine.store, place)
+
+    async def at_end(self, job: Settling) -> list[str] | None:
+        if (text := job.job.options.alias) is None:
+            return None
+        done = await follow(job.engine, _place(job.context, job.job.bucket, text))
+        return [is_gone(done.url, done.files)] if done.done == "removed" else None
+
+
+def is_gone(url: str, files: int) -> str:
+    """What is said of an alias that was removed."""
+    return f"the alias {url} was removed: it shows a dataset of one file, and there are {files} now"
+
+
+def _is_asked(job: JobObject) -> bool:
+    """Whether the caller of a job named the alias; a verb takes what the dataset has."""
+    return job.options.rollback.job is None and job.options.mode not in {"drop", "rewrite"}
+
+
+def _place(context: JobContext, bucket: str, text: str) -> AliasPlace:
+    scheme, mark, _ = context.url.partition("://")
+    return AliasPlace.of(Location(scheme if mark else "", bucket, context.layout.destination), text)

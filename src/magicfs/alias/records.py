@@ -1,0 +1,169 @@
+"""What is recorded of an alias: ``magicfs.alias/1`` at the dataset, ``magicfs.alias-claim/1`` at the alias.
+
+::
+
+    DEST/_magicfs/.alias.json                   the name of the alias that the dataset has
+    ALIAS/../_magicfs_aliases/<hash>.json       whose alias it is, and which copies were made there
+
+Whoever may write to the dataset can name any place as its alias. So nothing is written or removed at a place
+that has no claim of this dataset, which only a process makes that may write there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+from uuid import uuid4
+
+from magicfs.alias.places import AliasPlace
+from magicfs.errors import ObjectNotFound
+from magicfs.formats.document import parse, render, with_unknown
+from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import within
+from magicfs.formats.rows import ITSELF, Row
+from magicfs.protocol import paths
+from magicfs.protocol.modes import MANIFESTS
+from magicfs.protocol.paths import Location
+from magicfs.protocol.readback import WRITE_ID
+from magicfs.stores.port import ObjectInfo, Store
+
+__all__ = ["ROWS", "Claim", "Copy", "name_in", "read_name", "remove_name", "write_name"]
+
+_NAME_FORMAT: Final = "magicfs.alias/1"
+_CLAIM_FORMAT: Final = "magicfs.alias-claim/1"
+_SIZE_LIMIT: Final = 64 * 1024
+_COPIES_MAX: Final = 16
+"""Most copies that are remembered: as many processes may be late."""
+ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
+    "alias": (Row("alias", "a place next to the dataset that its claim names", by="alias.follow.follow"),),
+    "alias claim": (
+        Row("dataset", "the dataset", by="alias.follow.follow"),
+        Row("name", "the name of the alias", by="alias.follow.follow"),
+        Row("file", "nothing: a name in a directory that is believed whole"),
+        Row("jobId", "nothing: only compared with the pointer"),
+        Row("etag", "nothing: only compared with the alias"),
+        Row("done", "true or false; says that `etag` is right"),
+        Row("copies[].*", "nothing: only compared with the alias"),
+        Row("nonce", ITSELF),
+    ),
+}
+"""What each field is compared with before anything is done by its word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A copy that was begun, by which its object is recognized."""
+
+    size: int
+    write_id: str = ""  # that the object has in its metadata; empty if it has none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Whose alias it is. A value: every move makes a new one."""
+
+    dataset: str  # the key of the dataset
+    name: str  # of the alias in its directory; empty if it has that of the file
+    file: str = ""  # its own name, of the file that was copied last
+    job_id: str = ""  # the publication that it shows, or is about to show
+    etag: str = ""  # of the alias once that is so; empty before, and if there is none
+    done: bool = False  # whether it is so
+    copies: tuple[Copy, ...] = ()  # the newest last
+    nonce: str = ""  # another one in every version, so that a writer recognises its own
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    def knows(self, info: ObjectInfo) -> bool:
+        """Whether an object at the alias is one that magicfs has copied there.
+
+        One without a write id is known by its size, as long as nobody has seen what became of the copies.
+        """
+        if self.etag and info.etag == self.etag:
+            return True
+        own = info.metadata.get(WRITE_ID, "")
+        return any(
+            one.size == info.size and one.write_id == own and bool(own or not self.done)
+            for one in self.copies
+        )
+
+    def begun(self, job_id: str, file: str, copy: Copy | None) -> Claim:
+        """The same before the alias shows a publication, by a copy; by none if it goes."""
+        copies = self.copies
+        if copy is not None:
+            copies = (*[one for one in copies if one != copy], copy)[-_COPIES_MAX:]
+        return replace(self, job_id=job_id, file=file, copies=copies, done=False)
+
+    def ended(self, etag: str) -> Claim:
+        """The same once it shows it."""
+        return replace(self, etag=etag, done=True)
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes) -> Claim:
+        fields = Fields(path, parse(path, raw, size_limit=_SIZE_LIMIT))
+        check_format(fields, _CLAIM_FORMAT)
+        found = [
+            Copy(size=one.required_integer("size", minimum=0), write_id=one.text("writeId"))
+            for one in fields.objects("copies")
+        ]
+        return cls(
+            dataset=fields.required_text("dataset"),
+            name=fields.text("name"),
+            file=fields.text("file"),
+            job_id=fields.text("jobId"),
+            etag=fields.text("etag"),
+            done=fields.flag("done", default=False),
+            copies=tuple(found),
+            nonce=fields.required_text("nonce"),
+            unknown=fields.rest(),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The whole file, one line, with a new nonce."""
+        document: dict[str, object] = {
+            "format": _CLAIM_FORMAT,
+            "nonce": uuid4().hex,
+            "dataset": self.dataset,
+            "name": self.name,
+            "file": self.file,
+            "jobId": self.job_id,
+            "etag": self.etag,
+            "done": self.done,
+            "copies": [{"size": one.size, "writeId": one.write_id} for one in self.copies],
+        }
+        raw = render(with_unknown(document, self.unknown))
+        return within(raw, _SIZE_LIMIT, "the claim of an alias", "choose a shorter name")
+
+
+def _name_key(destination: str) -> str:
+    return paths.join(destination, MANIFESTS, ".alias.json")
+
+
+async def read_name(store: Store, dataset: Location) -> AliasPlace | None:
+    """The alias that a dataset has; None if it has none.
+
+    Raises FormatError if the record is malformed, UsageError if it names what can be no alias.
+    """
+    key = _name_key(dataset.key)
+    try:
+        raw = await store.get(key, size_max=_SIZE_LIMIT + 1)
+    except ObjectNotFound:
+        return None
+    return AliasPlace.of(dataset, name_in(f"{store.bucket}/{key}", raw))
+
+
+def name_in(path: str, raw: bytes) -> str:
+    """The alias that a record names."""
+    fields = Fields(path, parse(path, raw, size_limit=_SIZE_LIMIT))
+    check_format(fields, _NAME_FORMAT)
+    return fields.required_text("alias")
+
+
+async def write_name(store: Store, place: AliasPlace) -> None:
+    """Record which alias a dataset has."""
+    raw = render({"format": _NAME_FORMAT, "alias": place.text})
+    await store.put(_name_key(place.dataset.key), raw)
+
+
+async def remove_name(store: Store, dataset: Location) -> None:
+    """Record that it has none."""
+    await store.delete([_name_key(dataset.key)])
