@@ -44,7 +44,20 @@ _HOMES = {
     "TaskCommit": "magicfs.formats.task_commit",
     "write": "magicfs.tables.write",
 }
-_ROOMS = tuple(["alias", "audit", "catalogs", "daft", "dask", "hadoop", "notify", "ray", "seal", "spark", "testing", "torch"])
+_ROOMS = (
+    "alias",
+    "audit",
+    "catalogs",
+    "daft",
+    "dask",
+    "hadoop",
+    "notify",
+    "ray",
+    "seal",
+    "spark",
+    "testing",
+    "torch",
+)
 
 __all__ = [
     "Dataset",
