@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -358,6 +359,35 @@ class TestShow:
     def test_golden_file_is_shown_with_the_key_that_it_becomes(self, name, capsys):
         assert cli.main(["show", str(GOLDEN / name)]) == 0
         assert "lake/trips/city=Zürich/50% +#1 è.parquet" in capsys.readouterr().out
+
+    def test_every_record_that_is_written_is_shown(self, capsys):
+        """A new format is found by its name, which stands in the source."""
+        source = Path(magicfs.__file__).parent
+        written = {
+            found
+            for path in source.rglob("*.py")
+            for found in re.findall(r'"magicfs\.([a-z-]+)/1"', path.read_text())
+        }
+        travels_only = {"files"}  # in the commit of a task
+        assert {"operation", "release", "job"} <= written
+        for name in written - travels_only:
+            assert cli.main(["show", str(GOLDEN / f"magicfs_{name}_1.json")]) == 0
+            assert re.search(r"^kind  .*\(.+\)$", capsys.readouterr().out, re.MULTILINE)
+
+    @pytest.mark.parametrize(
+        ("name", "shown"),
+        [
+            ("operation", [r"^verb +rollback$", r"^user +zoë$", r"^reason +día 1 was wrong$"]),
+            (
+                "release",
+                [r"^3 .* 2{32} *$", r"^1 .* 1{32} +día 0 +quarter 1/ü$", r"^día 1 .*s3://lake/día 1$"],
+            ),
+        ],
+    )
+    def test_records_of_guests_are_shown(self, name, shown, capsys):
+        assert cli.main(["show", str(GOLDEN / f"magicfs_{name}_1.json")]) == 0
+        said = capsys.readouterr().out
+        assert all(re.search(one, said, re.MULTILINE) for one in shown), said
 
     @pytest.mark.parametrize("name", ["s3a_SUCCESS.json", "manifest_committer_SUCCESS.json"])
     def test_success_file_is_shown_with_its_committer_and_files(self, name, capsys):
