@@ -181,8 +181,8 @@ def test_each_part_of_a_policy(run: Ran, url: str, bucket: Bucket, parquet: str,
         [document] = run("maintain --policy", "maintain", url, "--policy", str(policy), *options)["datasets"]
         assert {name for name in parts if document[name] and "error" not in document[name]} == parts
     assert len(run("maintain", "maintain", url, "--only", "notify", "--dry-run")["notify"]) == 3
-    assert run("maintain", "maintain", url, "--only", "register", "--register", "delta", "--dry-run")
-    assert run("maintain", "maintain", url, "--only", "register", "--register", "delta")["register"][
+    assert run("maintain", "maintain", url, "--only", "register", "--register", "symlink", "--dry-run")
+    assert run("maintain", "maintain", url, "--only", "register", "--register", "symlink")["register"][
         "changed"
     ]
 
