@@ -18,8 +18,9 @@ from magicfs.engine import Engine
 from magicfs.errors import AuditFailed, PermissionDenied
 from magicfs.operate.checkup import DoctorReport, Finding
 from magicfs.operate.upload_owners import shares_of
+from magicfs.past.aside import cost_of
 from magicfs.protocol.paths import parse_url
-from magicfs.stores.memory.store import MemoryVersions
+from magicfs.stores.memory.store import MemoryStore, MemoryVersions
 from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 
@@ -49,6 +50,37 @@ def test_a_sound_destination_needs_nothing_and_keeps_nothing(scene: JobScene) ->
     assert "every conditional request is honoured" in of(report, "write").told
     assert f"magicfs {magicfs.__version__}" in of(report, "versions").told
     assert "write" not in [one.subject for one in look(scene, read_only=True).findings]
+
+
+def test_what_keeping_will_cost_is_said_before_and_after(scene: JobScene, tmp_path: Path) -> None:
+    def publish(url: str, filesystem: object, **how: object) -> magicfs.report.JobReport:
+        with magicfs.Job(url, filesystem=filesystem, **how) as job, job.task(0) as task:
+            for name in "abc":
+                task.filesystem.pipe_file(f"{task.path}/{name}", b"12")
+        assert job.report is not None
+        return job.report
+
+    publish(scene.url, scene.filesystem)
+    said = of(look(scene), "keep").told
+    assert said == "if a job with keep= replaces all 3 files, the store copies 6 B in at most 6 requests"
+    report = publish(scene.url, scene.filesystem, mode="overwrite", keep="7d")
+    assert "kept        3 old files aside, 6 B copied in at most 6 requests" in str(report).splitlines()
+    assert report.to_dict()["statistics"]["counters"]["files_copied_bytes"] == 6
+    assert "kept" not in str(publish(scene.url, scene.filesystem, mode="overwrite"))
+
+    here = f"file://{tmp_path}/d"
+    publish(here, None)
+    report = magicfs.Dataset(here).doctor()
+    assert of(report, "keep").told.endswith("each gets a second name, and nothing is copied")
+    report = publish(here, None, mode="overwrite", keep="7d", committer="magic")
+    assert "kept        3 old files aside, 0 B copied in at most 0 requests" in str(report).splitlines()
+
+
+def test_large_files_are_counted_by_their_parts_as_on_the_page() -> None:
+    row = "| 1 copy + 1 HEAD (none on Google); on S3, above 5 GiB, 1 for each 512 MiB + 3 |"
+    assert f"moved aside {row}" in (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    gib = 2**30
+    assert cost_of(MemoryStore("b"), [1, 5 * gib, 5 * gib + 1]) == (3, 10 * gib + 2, 2 + 2 + (3 + 11))
 
 
 def test_an_unfinished_job_is_named_with_the_command(scene: JobScene) -> None:

@@ -29,9 +29,11 @@ from magicfs.manifests import chain
 from magicfs.operate.lifecycle import judge
 from magicfs.operate.open_uploads import Owner
 from magicfs.operate.upload_owners import shares_of
+from magicfs.past.aside import cost_of
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import Report
@@ -189,15 +191,23 @@ async def _place(engine: Engine, location: Location) -> Finding:
     return Finding("place", "ok", "no file and no Delta Lake or Iceberg table is there")
 
 
-async def _dataset(engine: Engine, location: Location) -> Finding:
+async def _dataset(engine: Engine, location: Location) -> list[Finding]:
+    store = engine.store
     try:
-        seen = await chain.read_pointer(engine.store, location.key, chain.READING)
+        seen = await chain.read_pointer(store, location.key, chain.READING)
+        view = None if seen is None else await chain.view(store, location.key, chain.READING)
     except FormatError as error:
-        return _refusal("dataset", error)
+        return [_refusal("dataset", error)]
     if seen is None:
-        return Finding("dataset", "ok", "magicfs has not published anything here yet")
+        return [Finding("dataset", "ok", "magicfs has not published anything here yet")]
     newest = f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files"
-    return Finding("dataset", "ok", newest + (_UNCHECKED if "seal" in seen[0].unknown else ""))
+    found = [Finding("dataset", "ok", newest + (_UNCHECKED if "seal" in seen[0].unknown else ""))]
+    files = [] if view is None else [one for one in view.files.values() if is_data(one.key, "")]
+    if files and not any(one.version for one in files):  # else their versions are kept
+        cost = cost_of(store, [one.size for one in files])
+        said = f"if a job with keep= replaces all {cost.files:,} files, {cost.said}"
+        found.append(Finding("keep", "ok", said))
+    return found
 
 
 async def _uploads(engine: Engine, location: Location) -> list[Finding]:

@@ -113,7 +113,7 @@ class Past(Extension):
         if keep.ms is not None and job.old:
             destination, name = job.context.layout.destination, job.job.job_id
             old = job.old if keep.in_place else aside.marked(destination, name, job.old)
-            aside.log_cost(job.context.url, name, old)
+            aside.count_cost(job, old)
             await aside.copy_all(job.engine, destination, name, old)
             lists = await kept.write(job.engine.store, destination, name, old)
             rule = {"rule": keep.rule} if keep.rule else {}
