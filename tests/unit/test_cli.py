@@ -209,6 +209,8 @@ class TestStorageOptions:
 
     @pytest.mark.process
     def test_output_is_escaped_where_the_terminal_lacks_a_character(self, tmp_path):
+        (tmp_path / "é").mkdir()
+        (tmp_path / "é" / "a.bin").write_bytes(b"1")
         command = [sys.executable, "-m", "magicfs.cli", "doctor", f"file://{tmp_path}/é", "--read-only"]
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -222,11 +224,12 @@ class TestStorageOptions:
 
 class TestPending:
     def test_nothing_pending_exits_0(self, bucket, capsys):
+        MemoryFileSystem().pipe_file(f"{bucket}/sales/a.bin", b"1")
         assert cli.main(["uploads", f"memory://{bucket}/sales"]) == 0
         assert lines_of(capsys) == [f"nothing is pending under memory://{bucket}/sales"]
 
     def test_nothing_pending_as_json_is_an_empty_list(self, bucket, capsys):
-        code, document = pending_document(capsys, f"memory://{bucket}/sales")
+        code, document = pending_document(capsys, f"memory://{bucket}")
         assert (code, document["count"], document["pending"]) == (0, 0, [])
 
     def test_files_of_an_open_task_show_key_size_job_and_age(self, bucket, capsys):
@@ -272,12 +275,13 @@ class TestPending:
         assert f"magicfs recover {url} --job {job.id} --abort --driver-is-dead" in str(ended(url, job.id))
         assert cli.main(words[:-1]) == 2, "without the promise it is refused"
         assert cli.main(words) == 0
-        assert cli.main(["uploads", url]) == 0
+        assert cli.main(["uploads", url]) == 3, "nothing is left there"
 
     def test_neighbour_with_a_longer_name_is_not_listed(self, bucket, capsys):
         job = magicfs.Job(f"memory://{bucket}/dataset10", mode="append").setup()
         write_task(job, 0, "a.parquet")
-        assert cli.main(["uploads", f"memory://{bucket}/dataset1"]) == 0
+        assert cli.main(["uploads", f"memory://{bucket}/dataset1"]) == 3
+        assert "nothing is there" in capsys.readouterr().err
         assert cli.main(["uploads", f"memory://{bucket}/dataset10"]) == 1
 
     def test_url_above_the_destinations_finds_the_jobs_below(self, bucket, capsys):

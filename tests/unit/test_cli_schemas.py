@@ -135,6 +135,7 @@ def test_releases_and_seals(run: Ran, url: str, bucket: Bucket) -> None:
 
 
 def test_repairing(run: Ran, url: str, bucket: Bucket) -> None:
+    bucket.put("sales/a.bin")
     assert run("recover", "recover", url)["jobs"] == []
     died_in(JobState.COMMITTING, url)
     assert run("recover", "recover", url, "--dry-run")["undecided"]

@@ -119,8 +119,11 @@ def test_the_command_prints_and_says_by_its_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"file://{tmp_path}/a b%"
-    assert main(["doctor", url]) == 0
+    assert main(["doctor", url]) == 3
+    assert "-> check the URL, unless its first job is still to come" in capsys.readouterr().out
     assert [one.name for one in tmp_path.rglob("*")] == ["a b%"]
+    (tmp_path / "a b%" / "a.bin").write_bytes(b"1")
+    assert main(["doctor", url]) == 0
     said = capsys.readouterr().out.splitlines()
     assert all(line.startswith("ok ") for line in said)
     magicfs.Job(url, committer="magic", mode="append").setup()
@@ -147,6 +150,7 @@ def test_recover_above_a_destination_says_where_the_job_is(
     assert f"  magicfs recover {url}\n" in capsys.readouterr().out
     assert magicfs.Dataset(tmp_path / "lake").recover().below == (url,)
     job.abort()
+    (tmp_path / "lake" / "a.bin").write_bytes(b"1")
     assert main(["recover", f"file://{tmp_path}/lake"]) == 0
 
 

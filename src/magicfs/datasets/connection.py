@@ -11,12 +11,12 @@ from typing import Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.engine import Engine
-from magicfs.errors import MagicError, UsageError
+from magicfs.errors import MagicError, PermissionDenied, Unsupported, UsageError
 from magicfs.formats.job_options import Hadoop, JobOptions
 from magicfs.manifests.chain import READING, manifest_key, newest_job, read
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
-from magicfs.protocol.paths import Location
+from magicfs.protocol.paths import Location, prefix_of
 from magicfs.runtime import registered
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve
@@ -28,6 +28,7 @@ __all__ = [
     "Destination",
     "Way",
     "context_of",
+    "is_nothing",
     "on_destination",
     "open_destination",
     "told_as_newest",
@@ -106,6 +107,19 @@ def on_destination(
         except MagicError as error:  # the work is done
             logging.getLogger("magicfs").warning("%s: not noted who did it: %s", url, error)
     return result
+
+
+async def is_nothing(engine: Engine, location: Location) -> bool:
+    """Whether no object and no upload is below a URL; False of a bucket, and where that cannot be seen."""
+    prefix = prefix_of(location.key)
+    async for _ in engine.store.list(prefix, limit=1):
+        return False
+    try:
+        async for _ in engine.store.list_uploads(prefix):
+            return False
+    except (PermissionDenied, Unsupported):
+        return False
+    return bool(prefix)
 
 
 OPERATIONS: Final = "magicfs.operations"

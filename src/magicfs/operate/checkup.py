@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 
 from magicfs.committers import registry
-from magicfs.datasets.connection import Way, open_destination
+from magicfs.datasets.connection import Way, is_nothing, open_destination
 from magicfs.datasets.finders import finders
 from magicfs.datasets.recover import destinations_below
 from magicfs.engine import Engine
@@ -165,7 +165,12 @@ def _refusal(subject: str, error: MagicError) -> Finding:
 async def _list(engine: Engine, location: Location) -> Finding:
     async for _ in engine.store.list(paths.prefix_of(location.key), limit=1):
         return Finding("list", "ok", f"{location.url} can be listed, and has data")
-    return Finding("list", "ok", f"{location.url} can be listed, and is empty")
+    if not await is_nothing(engine, location):
+        return Finding("list", "ok", f"{location.url} can be listed, and has no data")
+    advice = "check the URL, unless its first job is still to come"
+    return Finding(
+        "list", "look", f"{location.url} can be listed, and nothing is there", advice, ObjectNotFound.__name__
+    )
 
 
 async def _store(engine: Engine, _location: Location) -> Finding:

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_recovered(report, f"job {job} left nothing under {url}", as_json=arguments.json)
         return Status.FINE
     raw = _read(arguments.url, options)
-    guests = [kinds.own(*one) for one in show_guests.KINDS]
+    guests = show_guests.kinds_of_guests()
     content = kinds.load(arguments.url, raw, guests)
     kind = kinds.detect(arguments.url, raw, guests)
     if arguments.json:

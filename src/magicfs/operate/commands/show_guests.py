@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 from magicfs.cli.printing import Shown, Table, human_moment
-from magicfs.releases import record
-from magicfs.watch import operations
 
-__all__ = ["KINDS", "show_operation", "show_release"]
+if TYPE_CHECKING:
+    from magicfs.formats.kinds import Kind
+    from magicfs.releases.record import Record
+    from magicfs.watch.operations import Operation
 
-KINDS: Final = (
-    ("operation", operations.FORMAT, operations.Operation.from_bytes),
-    ("release", record.RELEASE_FORMAT, record.Record.from_bytes),
-)
-"""Name, format and reader of each."""
+__all__ = ["kinds_of_guests", "show_operation", "show_release"]
 
 
-def show_operation(one: operations.Operation) -> Shown:
+def kinds_of_guests() -> tuple[Kind, ...]:
+    """Their kinds."""
+    from magicfs.formats.kinds import own
+    from magicfs.releases.record import RELEASE_FORMAT, Record
+    from magicfs.watch.operations import FORMAT, Operation
+
+    return own("operation", FORMAT, Operation.from_bytes), own("release", RELEASE_FORMAT, Record.from_bytes)
+
+
+def show_operation(one: Operation) -> Shown:
     """Who decided what."""
     fields = (
         ("verb", one.verb),
@@ -31,7 +37,7 @@ def show_operation(one: operations.Operation) -> Shown:
     return (fields,)
 
 
-def show_release(one: record.Record) -> Shown:
+def show_release(one: Record) -> Shown:
     """All releases that are kept, and the datasets of the newest."""
     tags = {}
     for name, named in one.tags.items():

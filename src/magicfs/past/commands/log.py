@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 
 from magicfs.cli.printing import human_moment, print_json, print_report, print_table, write_line
-from magicfs.cli.storage import add_destination
+from magicfs.cli.storage import add_destination, check_there
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show it; nothing is changed. Returns 0, also if nothing was published."""
+    """Show it; nothing is changed. Returns 0, also if nothing was published, but other files are there."""
     from magicfs.past.history import history
     from magicfs.watch.operations import operations
 
@@ -39,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     found = history(arguments.url, limit=arguments.limit, storage_options=arguments.storage_options)
     asked = partial(operations, arguments.url, storage_options=arguments.storage_options)
     done = asked(limit=arguments.limit) if arguments.all else []
+    if not found and not done:
+        check_there(arguments)
     if arguments.json:
         listed = {"operations": [one.to_dict() for one in done]} if arguments.all else {}
         print_json({"url": arguments.url, "publications": [one.to_dict() for one in found], **listed})
