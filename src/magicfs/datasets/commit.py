@@ -19,14 +19,16 @@ from magicfs.datasets.listed_jobs import Found, find
 from magicfs.engine import Engine
 from magicfs.errors import CommitOutcomeUnknown, CommitUnfinished, MagicError, UsageError
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
-from magicfs.protocol import paths
+from magicfs.manifests.chain import READING
 from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
-from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, Report
+from magicfs.transaction import planning
 from magicfs.transaction.driver import JobTransaction
-from magicfs.transaction.extension import Accepted, extensions_of
+from magicfs.transaction.extension import Accepted, Prepared, extensions_of
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.prepare import leave_landed
+from magicfs.transaction.record import JobRecord, JobVersion
 
 __all__ = ["ListedJob", "commit", "commit_listed", "commit_or_abort", "preview_commit", "preview_listed"]
 
@@ -68,7 +70,7 @@ class ListedJob(Report):
         files: Their files.
         bytes: Size of these.
         filenames: URLs of the first 100.
-        replaced: How many old files would be deleted, as far as a listing tells now.
+        replaced: How many old files would be deleted, or moved aside.
         published: How many files the driver of a job of Hadoop's has published already.
     """
 
@@ -168,6 +170,7 @@ async def preview_listed(
     _check_tasks(found, tasks)
     _check_accepted(location, found, accept)
     output = found.output or JobOutput()
+    replaced = await _replaced(engine, found, output)
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided, foreign = found.job if found.output is None else None, found.foreign
     return ListedJob(
@@ -177,10 +180,10 @@ async def preview_listed(
         mode=found.context.options.mode,
         attempt=found.context.layout.attempt,
         tasks=decided.tasks if decided else output.tasks,
-        files=decided.files if decided else output.files,
-        bytes=decided.size if decided else output.bytes,
+        files=decided.files if decided else output.files + len(output.restored),
+        bytes=decided.size if decided else output.bytes + sum(one.size for one in output.restored.values()),
         filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
-        replaced=await _replaced(engine, found, output),
+        replaced=replaced,
         published=foreign.report.published if foreign else 0,
     )
 
@@ -223,18 +226,24 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
 
 
 async def _replaced(engine: Engine, found: Found, output: JobOutput) -> int:
-    """How many old files a job would delete."""
-    mode, directory = found.context.options.mode, found.context.layout.destination
-    if not mode.startswith("overwrite") or found.output is None:
+    """How many old files a job will delete. Adds to the output what a rollback shows again."""
+    if found.job is None:
         return 0
-    touched = {key.rpartition("/")[0] for key in output.final_keys()}
-    return sum(
-        [
-            mode == "overwrite" or info.key.rpartition("/")[0] in touched
-            async for info in engine.store.list(paths.prefix_of(directory))
-            if is_data(info.key, directory)
-        ]
-    )
+    context, record = found.context, JobRecord(engine.store, found.context.layout, READING)
+    version = await record.read()
+    if found.output is None or version is None:
+        stay = context.options.keep.ms is not None and context.options.keep.in_place
+        return 0 if stay else sum(chunk.files for chunk in found.job.deletions)
+    for one in extensions_of(context.options.rollback.needs()):
+        await one.on_output(Prepared(engine, context, record, version, output, _leave))
+    plan = await planning.look(engine, context, record, output)
+    await leave_landed(engine, context, output, plan.replacement)
+    plan.planner.refuse(plan.replacement)
+    return sum(not plan.replacement.stays(one.key) for one in plan.deleted)
+
+
+async def _leave(_version: JobVersion, _reason: str) -> None:
+    """Discard nothing, for this is a dry run."""
 
 
 async def commit_listed(

@@ -30,7 +30,7 @@ from magicfs.stores.s3.copy import ONE_REQUEST_MAX, PART_SIZE
 if TYPE_CHECKING:
     from magicfs.transaction.extension import Settling
 
-__all__ = ["Cost", "copy_all", "cost_of", "count_cost", "delete", "marked", "refusal"]
+__all__ = ["Cost", "copy_all", "cost_of", "count_cost", "delete", "marked", "refusal", "staying"]
 
 _LOGGER = logging.getLogger("magicfs")
 _KEY_BYTES_MAX: Final = 1024
@@ -47,11 +47,15 @@ def marked(destination: str, job: str, old: Sequence[OldObject]) -> list[OldObje
     """
     if any(one.version for one in old):
         return list(old)
+    stays = staying(destination, job)
+    return [one._replace(aside=not stays(one.key)) for one in old]
+
+
+def staying(destination: str, job: str) -> Callable[[str], bool]:
+    """Whether a file stays where it is, by its key, because its place would have too long a name."""
     room = _KEY_BYTES_MAX - len(place_aside(destination, job, "").encode())
     start = len(paths.prefix_of(destination))
-    return [
-        one._replace(aside=len(one.key[start:].encode("utf-8", "surrogateescape")) <= room) for one in old
-    ]
+    return lambda key: len(key[start:].encode("utf-8", "surrogateescape")) > room
 
 
 async def copy_all(engine: Engine, destination: str, job: str, kept: Sequence[OldObject]) -> None:

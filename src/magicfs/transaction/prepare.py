@@ -57,7 +57,7 @@ from magicfs.transaction.planning import Look, Plan, look, planner_of, seen_by
 from magicfs.transaction.record import JobRecord, JobVersion, new_token, now_ms
 from magicfs.transaction.visible import is_there
 
-__all__ = ["check_manifests", "check_success", "listed", "prepare", "refuse_if_gone"]
+__all__ = ["check_manifests", "check_success", "leave_landed", "listed", "prepare", "refuse_if_gone"]
 
 _OLD_MS = 12 * 3600 * 1000
 """Rules count whole days since an upload was begun; what is known is when it was closed."""
@@ -259,7 +259,7 @@ async def prepare(
         _older_extra(engine, context, record),
         look(engine, context, record, output),
     )
-    await _leave_landed(engine, context, output, plan.replacement)
+    await leave_landed(engine, context, output, plan.replacement)
     changes = {**output.figures(), "chunks": chunks, "old_success": old_success, "older_extra": extra}
     if planner.announces:
         version, plan = await _announced(engine, context, record, version, output, plan, warnings)
@@ -289,7 +289,7 @@ async def _announced(
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             plan = await look(engine, context, record, output)
-            await _leave_landed(engine, context, output, plan.replacement)
+            await leave_landed(engine, context, output, plan.replacement)
         version, in_the_way = await _announce_and_look(engine, context, record, version, output, plan, since)
         if not in_the_way:
             warnings += [*in_the_way.warnings, *plan.warnings()]
@@ -379,7 +379,7 @@ async def _older_extra(engine: Engine, context: JobContext, record: JobRecord) -
     return tuple([key for key in context.options.places.extra if await has_older_files(key)])
 
 
-async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, found: Replacement) -> None:
+async def leave_landed(engine: Engine, context: JobContext, output: JobOutput, found: Replacement) -> None:
     """Take the job's own files out of what is in its way: another driver has completed them and died, or its
     tasks have renamed them.
 
