@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 
 from magicfs.committers import registry
-from magicfs.datasets.connection import Way, is_nothing, open_destination
+from magicfs.datasets.connection import Way, is_empty, is_nothing, open_destination
 from magicfs.datasets.finders import finders
 from magicfs.datasets.recover import destinations_below
 from magicfs.engine import Engine
@@ -254,19 +254,12 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
         return Finding("jobs", "look", said, f"magicfs recover {below[0]}")
     prefix = paths.prefix_of(location.key) + MAGIC
     directories = [one async for one in engine.store.list_directories(prefix)]
-    # SeaweedFS shows empty ones for a while.
-    left = [one for one in directories[:_TRIED] if not await _is_empty(engine, one)]
+    left = [one for one in directories[:_TRIED] if not await is_empty(engine, one)]
     if left:
         said = f"no unfinished job, but {len(left)} work directories are left: {', '.join(left[:_SHOWN])}"
         advice = f"magicfs recover {location.url} --job ID --abort removes those of a job that has ended"
         return Finding("jobs", "look", said, advice)
     return Finding("jobs", "ok", "no unfinished job, and no leftovers")
-
-
-async def _is_empty(engine: Engine, directory: str) -> bool:
-    async for _ in engine.store.list(paths.prefix_of(directory), limit=1):
-        return False
-    return True
 
 
 def _told(one: OtherJob) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from os import PathLike
 from typing import Any, Final, Unpack
 
-from magicfs.datasets.connection import Way, open_destination
+from magicfs.datasets.connection import Way, is_empty, open_destination
 from magicfs.datasets.finders import finders
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
@@ -469,7 +469,7 @@ async def _leftovers(engine: Engine, location: Location, made: DatasetStatus) ->
     own = [one for one in listed if one.startswith(f"{prefix}_job-")]
     left = [one for one in own if one.removeprefix(f"{prefix}_job-").rstrip("/") not in running]
     for one in left[:_LEFT_MAX]:
-        async for _ in engine.store.list(one, limit=1):
+        if not await is_empty(engine, one):
             made.leftovers = (*made.leftovers, Location(location.scheme, location.bucket, one).url)
 
 
