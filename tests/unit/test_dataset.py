@@ -77,6 +77,11 @@ def test_files_are_named_with_what_is_known(sales: magicfs.Dataset, runs: list[m
     assert monday.size == len(MemoryFileSystem().cat_file(monday.url.removeprefix("memory://")))
     assert sales.files(last=True) == sales.files(job=runs[1].job_id) == [tuesday]
     assert [one.partition["day"] for one in sales.files(job=runs[0].job_id)] == ["mon", "tue"]
+    assert sales.files(job="good") == sales.files(job=runs[0].job_id)
+    with pytest.raises(ObjectNotFound, match="no job or run nothing was published"):
+        sales.files(job="nothing")
+    with pytest.raises(UsageError):
+        sales.files(job="../x")
     assert tuesday not in sales.files(as_of="good")
     assert list(sales.footers()) == [monday.key, tuesday.key]
     assert [one and one.rows for one in sales.footers(last=True).values()] == [1]

@@ -79,7 +79,7 @@ def abort(
         StoreError: Something could not be discarded; call again.
     """
     how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run, "reason": reason}
-    return on_destination(abort_job, url, **way, **how, cluster=Cluster.of(cluster))
+    return on_destination(abort_job, url, **way, verb="abort", **how, cluster=Cluster.of(cluster))
 
 
 async def abort_job(

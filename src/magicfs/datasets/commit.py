@@ -133,7 +133,7 @@ def commit(
     """
     how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
     asked = {"allow_empty": allow_empty, "accept": accept}
-    return on_destination(commit_listed, url, **way, **how, **asked)
+    return on_destination(commit_listed, url, **way, verb="commit", **how, **asked)
 
 
 def preview_commit(

@@ -96,15 +96,19 @@ def on_destination(
     url: str | PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
+    *,
+    verb: str = "",
     **how: Any,
 ) -> _T:
-    """Run a coroutine that may change a destination, with an engine and the location first."""
+    """Run a coroutine that may change a destination, with an engine and the location first. With a ``verb``
+    it carries out a decision, which is recorded under that name.
+    """
     destination = open_destination(url, storage_options, filesystem)
     result = destination.run(work, **how)
     destination.filesystem.invalidate_cache()
-    for name in registered.names(OPERATIONS):
+    for name in registered.names(OPERATIONS) if verb else ():
         try:
-            registered.load(OPERATIONS, name)(destination, work.__name__, how, result)
+            registered.load(OPERATIONS, name)(destination, verb, how, result)
         except MagicError as error:  # the work is done
             logging.getLogger("magicfs").warning("%s: not noted who did it: %s", url, error)
     return result
@@ -132,8 +136,8 @@ async def is_nothing(engine: Engine, location: Location) -> bool:
 
 
 OPERATIONS: Final = "magicfs.operations"
-"""Entry points of functions that note what was done, given the destination, the name of the coroutine, its
-arguments and its result."""
+"""Entry points of functions that note what was done, given the destination, the verb, its arguments and its
+result."""
 
 
 async def was_published(engine: Engine, location: Location, job: JobId) -> bool:

@@ -13,6 +13,7 @@ from magicfs.errors import MagicError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
+from magicfs.manifests.runs import job_of_run
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import SHOWS_NOTHING
 from magicfs.protocol.modes import is_data
@@ -23,17 +24,22 @@ __all__ = ["current_view", "files_of_dataset", "read_manifest_of", "shown_files"
 
 
 async def read_manifest_of(engine: Engine, location: Location, job: str | None) -> Manifest:
-    """What a job published, by default the last one."""
+    """What a job published, by its id or that of its run, by default the last one."""
     if job is None:
         job = await chain.newest_job(engine.store, location.key, READING)
         if job is None:
             raise await _nothing_published(engine, location)
-    manifest = await chain.read(engine.store, location.key, job, READING)
+    manifest = None
+    with suppress(UsageError):  # it may be no job id
+        manifest = await chain.read(engine.store, location.key, job, READING)
+    run = None if manifest else await job_of_run(engine.store, location.key, READING, job)
+    if run is not None:
+        manifest = await chain.read(engine.store, location.key, run, READING)
     if manifest is None:
         raise ObjectNotFound(
             "read",
             f"{engine.store.bucket}/{chain.manifest_key(location.key, job)}",
-            f"job {job} was not published to {location.url}",
+            f"no job or run {job} was published to {location.url}",
             hint="check the id, or recover the job",
         )
     return manifest

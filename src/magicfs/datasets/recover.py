@@ -55,7 +55,7 @@ def recover(
     """See ``magicfs.Dataset.recover``."""
     how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run, "reason": reason}
     own = Cluster.of(cluster)
-    return on_destination(recover_jobs, url, **way, cluster=own, **how)
+    return on_destination(recover_jobs, url, **way, verb="recover", cluster=own, **how)
 
 
 async def recover_jobs(

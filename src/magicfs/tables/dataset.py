@@ -107,7 +107,8 @@ class Dataset(_Address):
         A second call includes files published since. Errors are those of ``to_arrow``.
 
         Args:
-            job: Only the files that the job with this id added, whether or not readers still see them.
+            job: Only the files that the job with this id or run id added, whether or not readers still see
+                them.
             last: Only the files of the job that was published last.
             as_of: The dataset as it was then, as for ``to_arrow``.
         """
@@ -342,7 +343,7 @@ class Dataset(_Address):
             raise UsageError("give partitions or where, not both; nothing was changed")
         how |= {"to": to, "partitions": partition_names(partitions), "dry_run": dry_run}
         how |= {"where": None if where is None else parse_condition(where)}
-        return on_destination(look_and_roll_back, self.url, **how)
+        return on_destination(look_and_roll_back, self.url, verb="rollback", **how)
 
     def drop(
         self,
@@ -389,7 +390,7 @@ class Dataset(_Address):
 
         how = self._new_job(keep, keep_in_place, run_id, job_id)
         how |= {"order": Order.of(partitions, jobs, where), "look": True, "dry_run": dry_run}
-        return on_destination(drop_files, self.url, **how)
+        return on_destination(drop_files, self.url, verb="drop", **how)
 
     def tag(
         self, name: str, as_of: str | datetime | None = None, *, move: bool = False, keep: bool = False

@@ -33,10 +33,10 @@ from magicfs.tables.partition_names import Values
 
 __all__ = [
     "FilesOfTask",
-    "check_job",
     "columns",
     "connect",
     "head",
+    "job_named",
     "rows",
     "schemas_of_jobs",
     "share",
@@ -66,9 +66,9 @@ def head(destination: Destination) -> str:
     return destination.run(publications.head_of)
 
 
-def check_job(destination: Destination, job: str) -> None:
-    """Raise ObjectNotFound if a job was not published."""
-    destination.run(publications.check_published, job)
+def job_named(destination: Destination, name: str) -> str:
+    """The published job of an id, or of the id of its run; raises ObjectNotFound if there is none."""
+    return destination.run(publications.job_named, name)
 
 
 def snapshot(destination: Destination, job: str | None) -> dict[str, ManifestFile]:
