@@ -58,6 +58,14 @@ def amounts(dataset: magicfs.Dataset, **how: Any) -> list[int]:
     return sorted(dataset.to_arrow(**how).to_table()["amount"].to_pylist())
 
 
+@pytest.mark.parametrize("said", ["day == 'tue'", [("day", "=", "tue")], True, ""])
+def test_a_filter_that_is_no_expression_is_refused_with_how_to_write_it(
+    sales: magicfs.Dataset, runs: list[magicfs.JobReport], said: Any
+) -> None:
+    with pytest.raises(UsageError, match=r'write it like filter=pyarrow\.compute\.field\("day"\) == '):
+        sales.to_pandas(filter=said)
+
+
 # -- reading ---------------------------------------------------------------------------------------------
 
 

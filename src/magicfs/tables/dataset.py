@@ -182,7 +182,7 @@ class Dataset(_Address):
     ) -> pd.DataFrame:
         """Return the rows of the published Parquet files as a DataFrame. A second call reads them again.
 
-        Errors are those of ``to_arrow``, and ``UsageError`` if pandas is not installed.
+        Errors are those of ``to_arrow``, and ``UsageError`` if pandas is not installed or ``filter`` is none.
 
         Args:
             as_of: The dataset as it was then, as for ``to_arrow``.
@@ -190,9 +190,16 @@ class Dataset(_Address):
             filter: Only these rows, such as ``pyarrow.compute.field("day") == "2026-01-01"``. Files whose
                 partitions or statistics rule them out are not read.
         """
-        table = self.to_arrow(as_of=as_of).to_table(columns=columns and list(columns), filter=filter)
+        dataset = self.to_arrow(as_of=as_of)
+        from pyarrow.compute import Expression
+
+        if filter is not None and not isinstance(filter, Expression):
+            raise UsageError(
+                f"filter={filter!a} is no pyarrow expression; nothing was read; write it like "
+                'filter=pyarrow.compute.field("day") == "2026-01-01"'
+            )
         try:
-            return table.to_pandas()
+            return dataset.to_table(columns=columns and list(columns), filter=filter).to_pandas()
         except ModuleNotFoundError as error:
             raise UsageError("to_pandas needs pandas; pip install pandas, or use to_arrow") from error
 
