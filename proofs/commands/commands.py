@@ -13,7 +13,6 @@ from magicfs.catalogs.register import show
 from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.datasets import recover_jobs
 from magicfs.datasets.abort import abort_job
-from magicfs.datasets.as_of import view_at
 from magicfs.datasets.commit import commit_listed
 from magicfs.datasets.connection import Destination
 from magicfs.datasets.read import current_view
@@ -24,6 +23,7 @@ from magicfs.operate import checkup as checkups
 from magicfs.operate.adopt import adopt_files
 from magicfs.operate.verify import verify_files
 from magicfs.past import tags
+from magicfs.past.as_of import view_at
 from magicfs.past.compact import compact_chain
 from magicfs.past.expire import expire_kept
 from magicfs.past.history import history_of

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
-from typing import Unpack
+from typing import TypedDict, Unpack
 
 from magicfs.datasets.connection import Way, on_destination
 from magicfs.datasets.finders import Cluster, finder_of
@@ -87,16 +87,25 @@ class ListedJob(Report):
     published: int = 0
 
 
+class _Asked(TypedDict, total=False):
+    """What ``commit`` takes besides the way to the store, all of it optional."""
+
+    tasks: int | None
+    driver_is_dead: bool
+    allow_empty: bool
+    accept: str | None
+
+
+class _Given(_Asked, Way, total=False):
+    pass
+
+
 def commit(
     url: str | PathLike[str],
     job: str,
     *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
     cluster: Cluster | str | None = None,
-    accept: str | None = None,
-    **way: Unpack[Way],
+    **asked: Unpack[_Given],
 ) -> JobReport:
     """Publish what the tasks of an open job have committed, in the place of its driver.
 
@@ -131,48 +140,26 @@ def commit(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
-    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
-    asked = {"allow_empty": allow_empty, "accept": accept}
-    return on_destination(commit_listed, url, **way, verb="commit", **how, **asked)
+    return on_destination(commit_listed, url, verb="commit", job=job, cluster=Cluster.of(cluster), **asked)
 
 
 def preview_commit(
-    url: str | PathLike[str],
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | str | None = None,
-    accept: str | None = None,
-    **way: Unpack[Way],
+    url: str | PathLike[str], job: str, *, cluster: Cluster | str | None = None, **asked: Unpack[_Given]
 ) -> ListedJob:
     """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
-    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
-    asked = {"allow_empty": allow_empty, "accept": accept}
-    return on_destination(preview_listed, url, **way, **how, **asked)
+    return on_destination(preview_listed, url, job=job, cluster=Cluster.of(cluster), **asked)
 
 
 async def preview_listed(
-    engine: Engine,
-    location: Location,
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | None = None,
-    accept: str | None = None,
+    engine: Engine, location: Location, job: str, *, cluster: Cluster | None = None, **asked: Unpack[_Asked]
 ) -> ListedJob:
     """``preview_commit``, on the store's loop."""
-    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
-    found = await find(engine, location, job, cluster=cluster, **how)
-    _check_tasks(found, tasks)
-    _check_accepted(location, found, accept)
+    found = await _found(engine, location, job, cluster, **asked)
     output = found.output or JobOutput()
     replaced = await _replaced(engine, found, output)
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided, foreign = found.job if found.output is None else None, found.foreign
+    files, size = output.files + len(output.restored), sum(one.size for one in output.restored.values())
     return ListedJob(
         job_id=found.context.job,
         destination=location.url,
@@ -180,12 +167,30 @@ async def preview_listed(
         mode=found.context.options.mode,
         attempt=found.context.layout.attempt,
         tasks=decided.tasks if decided else output.tasks,
-        files=decided.files if decided else output.files + len(output.restored),
-        bytes=decided.size if decided else output.bytes + sum(one.size for one in output.restored.values()),
+        files=decided.files if decided else files,
+        bytes=decided.size if decided else output.bytes + size,
         filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
         replaced=replaced,
         published=foreign.report.published if foreign else 0,
     )
+
+
+async def _found(
+    engine: Engine,
+    location: Location,
+    job: str,
+    cluster: Cluster | None,
+    *,
+    tasks: int | None = None,
+    driver_is_dead: bool = False,
+    allow_empty: bool = False,
+    accept: str | None = None,
+) -> Found:
+    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    found = await find(engine, location, job, cluster=cluster, **how)
+    _check_tasks(found, tasks)
+    _check_accepted(location, found, accept)
+    return found
 
 
 def _check_tasks(found: Found, tasks: int | None) -> None:
@@ -247,21 +252,10 @@ async def _leave(_version: JobVersion, _reason: str) -> None:
 
 
 async def commit_listed(
-    engine: Engine,
-    location: Location,
-    job: str,
-    *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
-    cluster: Cluster | None = None,
-    accept: str | None = None,
+    engine: Engine, location: Location, job: str, *, cluster: Cluster | None = None, **asked: Unpack[_Asked]
 ) -> JobReport:
     """``commit``, on the store's loop."""
-    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
-    found = await find(engine, location, job, cluster=cluster, **how)
-    _check_tasks(found, tasks)
-    _check_accepted(location, found, accept)
+    found, accept = await _found(engine, location, job, cluster, **asked), asked.get("accept")
     transaction = JobTransaction(engine, found.context)
     finder, driver = finder_of(found.context.options), None
     if found.foreign is not None:

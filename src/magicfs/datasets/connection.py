@@ -28,7 +28,6 @@ __all__ = [
     "Destination",
     "Way",
     "context_of",
-    "is_empty",
     "is_nothing",
     "on_destination",
     "open_destination",
@@ -112,14 +111,6 @@ def on_destination(
         except MagicError as error:  # the work is done
             logging.getLogger("magicfs").warning("%s: not noted who did it: %s", url, error)
     return result
-
-
-async def is_empty(engine: Engine, directory: str) -> bool:
-    """Whether nothing is left in the directory of a job. Real ones go with the last object in them, and stay
-    where a writer has left a temporary file; SeaweedFS shows empty ones for a while.
-    """
-    listed = engine.store.list(prefix_of(directory), limit=1)
-    return not engine.store.capabilities.directories and not [one async for one in listed]
 
 
 async def is_nothing(engine: Engine, location: Location) -> bool:

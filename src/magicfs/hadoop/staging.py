@@ -7,7 +7,7 @@ Nothing at the destination tells of them but open uploads. In the cluster direct
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -153,10 +153,8 @@ async def _examined(
     sets = _sets(engine, context, cluster, user)
     pendings, silent = await _recorded(sets)
     elsewhere = [one for one in pendings if _place_of(one) != location.path]
-    if any(write_id_of(one) is not None for one in pendings):
-        return None  # it is one of ours
-    if any(one.destination_key not in silent or not _is_below(one, location) for one in elsewhere):
-        return None  # it publishes elsewhere
+    if any(write_id_of(one) is not None for one in pendings) or not _may_be_here(elsewhere, silent, location):
+        return None  # it is one of ours, or publishes elsewhere
     output, problem = JobOutput(), ""
     try:
         output = await job_output.load_listed(engine, context, sets)
@@ -173,8 +171,11 @@ async def _examined(
     return replace(HadoopJob.of(engine, context, seen, output, fates, modified), cluster=sets)
 
 
-def _is_below(pending: Pending, location: Location) -> bool:
-    return pending.bucket == location.bucket and is_under(pending.destination_key, location.key)
+def _may_be_here(elsewhere: Sequence[Pending], silent: set[str], location: Location) -> bool:
+    """Whether all that lies further down does not say where its destination is."""
+    at = {one.bucket for one in elsewhere} <= {location.bucket}
+    keys = {one.destination_key for one in elsewhere}
+    return at and keys <= silent and all(is_under(key, location.key) for key in keys)
 
 
 async def _recorded(sets: ClusterSets) -> tuple[list[Pending], set[str]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 
 from magicfs.committers import registry
-from magicfs.datasets.connection import Way, is_empty, is_nothing, open_destination
+from magicfs.datasets.connection import Way, is_nothing, open_destination
 from magicfs.datasets.finders import finders
 from magicfs.datasets.recover import destinations_below
 from magicfs.engine import Engine
@@ -25,9 +25,11 @@ from magicfs.errors import (
     Unsupported,
     UsageError,
 )
+from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.operate.lifecycle import judge
 from magicfs.operate.open_uploads import Owner
+from magicfs.operate.status import is_empty
 from magicfs.operate.upload_owners import shares_of
 from magicfs.past.aside import cost_of
 from magicfs.protocol import ids, paths
@@ -38,6 +40,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import Report
 from magicfs.stores import conditions
+from magicfs.stores.port import Store
 from magicfs.stores.upkeep_port import upkeep_of
 from magicfs.transaction.context import crowded
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -206,13 +209,17 @@ async def _dataset(engine: Engine, location: Location) -> list[Finding]:
     if seen is None:
         return [Finding("dataset", "ok", "magicfs has not published anything here yet")]
     newest = f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files"
-    found = [Finding("dataset", "ok", newest + (_UNCHECKED if "seal" in seen[0].unknown else ""))]
-    files = [] if view is None else [one for one in view.files.values() if is_data(one.key, "")]
-    if files and not any(one.version for one in files):  # else their versions are kept
-        cost = cost_of(store, [one.size for one in files])
-        said = f"if a job with keep= replaces all {cost.files:,} files, {cost.said}"
-        found.append(Finding("keep", "ok", said))
-    return found
+    newest += _UNCHECKED if "seal" in seen[0].unknown else ""
+    return [Finding("dataset", "ok", newest), *_cost(store, {} if view is None else view.files)]
+
+
+def _cost(store: Store, shown: Mapping[str, ManifestFile]) -> list[Finding]:
+    """What it costs to keep all files, unless their bucket keeps versions of them."""
+    files = [one for one in shown.values() if is_data(one.key, "")]
+    if not files or any(one.version for one in files):
+        return []
+    cost = cost_of(store, [one.size for one in files])
+    return [Finding("keep", "ok", f"if a job with keep= replaces all {cost.files:,} files, {cost.said}")]
 
 
 async def _uploads(engine: Engine, location: Location) -> list[Finding]:

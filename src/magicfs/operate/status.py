@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from os import PathLike
 from typing import Any, Final, Unpack
 
-from magicfs.datasets.connection import Way, is_empty, open_destination
+from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.finders import finders
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
@@ -459,6 +459,14 @@ async def _behind(engine: Engine, location: Location, made: DatasetStatus) -> No
     found = await all_registrations(engine.store, location.key)
     late = [one for one in found.values() if one.job_id not in running]
     made.behind = tuple(f"{one.catalog} {one.table}, job {one.job_id}".replace(" ,", ",") for one in late)
+
+
+async def is_empty(engine: Engine, directory: str) -> bool:
+    """Whether nothing is left in the directory of a job. Real ones go with the last object in them, and stay
+    where a writer has left a temporary file; SeaweedFS shows empty ones for a while.
+    """
+    listed = engine.store.list(paths.prefix_of(directory), limit=1)
+    return not engine.store.capabilities.directories and not [one async for one in listed]
 
 
 async def _leftovers(engine: Engine, location: Location, made: DatasetStatus) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.datasets.read import shown_files
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
@@ -14,6 +13,7 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare, has_version
 from magicfs.manifests.kept import places_aside
+from magicfs.past.as_of import job_as_of, view_at
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location

@@ -9,7 +9,6 @@ from datetime import datetime
 from os import PathLike
 from typing import Unpack
 
-from magicfs.datasets.as_of import moment
 from magicfs.datasets.connection import Way, open_destination
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -17,6 +16,7 @@ from magicfs.formats.log import LoggedJob
 from magicfs.manifests import log
 from magicfs.manifests.chain import READING
 from magicfs.manifests.tags import all_tags
+from magicfs.past.as_of import moment
 from magicfs.protocol.paths import Location
 from magicfs.report import Report, html_table, human_bytes, text_table
 

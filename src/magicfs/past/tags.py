@@ -6,12 +6,12 @@ from datetime import datetime
 from os import PathLike
 from typing import Unpack
 
-from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.connection import Way, on_destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.manifests import chain, tags
 from magicfs.manifests.chain import READING
+from magicfs.past.as_of import job_as_of
 from magicfs.past.held import hold, is_kept
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS

@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 from uuid import uuid4
 
-from magicfs.datasets.as_of import job_as_of
 from magicfs.datasets.connection import Destination
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -29,6 +28,7 @@ from magicfs.errors import (
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.tags import check_name
+from magicfs.past.as_of import job_as_of
 from magicfs.past.keeping import TRIES, pause
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
@@ -212,7 +213,7 @@ class Dataset(_Address):
         Returns:
             A ``Footer`` for each file by its key, relative to the destination; None if none is recorded.
         """
-        from magicfs.datasets.footers import footers_at
+        from magicfs.past.footers_at import footers_at
 
         place, as_of = self._opened(last, as_of)
         return place.run(footers_at, last=last, as_of=as_of)
@@ -287,8 +288,8 @@ class Dataset(_Address):
         from magicfs.past.cherry_pick import cherry_pick
 
         job = ids.job_id(uuid4() if job_id is None else job_id)
-        how = {"which": which, "dry_run": dry_run, "run_id": run_id, "job": job}
-        return on_destination(cherry_pick, self.url, **self._way, **how)
+        how = partial(cherry_pick, which=which, dry_run=dry_run, run_id=run_id, job=job)
+        return on_destination(how, self.url, **self._way)
 
     def rollback(
         self,

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from magicfs.datasets.abort import abort_job
-from magicfs.datasets.connection import is_empty
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.operate.open_uploads import OpenUpload, Owners
+from magicfs.operate.status import is_empty
 from magicfs.protocol import ids, paths
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.protocol.modes import MANIFESTS

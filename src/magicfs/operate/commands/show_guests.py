@@ -39,7 +39,7 @@ def show_operation(one: Operation) -> Shown:
 
 def show_release(one: Record) -> Shown:
     """All releases that are kept, and the datasets of the newest."""
-    tags = {}
+    tags: dict[str, str] = {}
     for name, named in one.tags.items():
         tags[named] = f"{tags[named]}, {name}" if named in tags else name
     rows = [

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = history(arguments.url, limit=arguments.limit, storage_options=arguments.storage_options)
     asked = partial(operations, arguments.url, storage_options=arguments.storage_options)
     done = asked(limit=arguments.limit) if arguments.all else []
-    if not found and not done:
+    if not (*found, *done):
         check_there(arguments)
     if arguments.json:
         listed = {"operations": [one.to_dict() for one in done]} if arguments.all else {}

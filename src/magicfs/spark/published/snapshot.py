@@ -12,13 +12,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from magicfs.datasets.as_of import view_at
 from magicfs.datasets.connection import Destination, open_destination
 from magicfs.datasets.read import files_of_dataset, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import StoreError, UsageError
 from magicfs.formats.manifest import ManifestFile
 from magicfs.past import publications
+from magicfs.past.as_of import view_at
 from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from magicfs.datasets.as_of import job_as_of, view_at
 from magicfs.datasets.read import current_view, read_manifest_of
 from magicfs.engine import Engine
 from magicfs.formats.footer import Footer
@@ -13,6 +12,7 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests import footers as lists
 from magicfs.manifests.chain import READING
+from magicfs.past.as_of import job_as_of, view_at
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 
