@@ -114,7 +114,7 @@ def test_what_is_no_file_of_a_writer_stays(tmp_path: Path) -> None:
 
 
 def test_a_writer_whose_file_is_taken_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, taken = files.link, []
+    real, taken = files.link, list[str]()
 
     def link(temporary: str, path: str, source: int | None, directory: int | None) -> None:
         if not taken:

@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fsspec.asyn import sync
@@ -53,7 +54,7 @@ def test_a_sound_destination_needs_nothing_and_keeps_nothing(scene: JobScene) ->
 
 
 def test_what_keeping_will_cost_is_said_before_and_after(scene: JobScene, tmp_path: Path) -> None:
-    def publish(url: str, filesystem: object, **how: object) -> magicfs.report.JobReport:
+    def publish(url: str, filesystem: Any, **how: Any) -> magicfs.report.JobReport:
         with magicfs.Job(url, filesystem=filesystem, **how) as job, job.task(0) as task:
             for name in "abc":
                 task.filesystem.pipe_file(f"{task.path}/{name}", b"12")
@@ -70,8 +71,9 @@ def test_what_keeping_will_cost_is_said_before_and_after(scene: JobScene, tmp_pa
 
     here = f"file://{tmp_path}/d"
     publish(here, None)
-    report = magicfs.Dataset(here).doctor()
-    assert of(report, "keep").told.endswith("each gets a second name, and nothing is copied")
+    assert of(magicfs.Dataset(here).doctor(), "keep").told.endswith(
+        "each gets a second name, and nothing is copied"
+    )
     report = publish(here, None, mode="overwrite", keep="7d", committer="magic")
     assert "kept        3 old files aside, 0 B copied in at most 0 requests" in str(report).splitlines()
 

@@ -159,16 +159,19 @@ async def preview_listed(
     replaced = await _replaced(engine, found, output)
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided, foreign = found.job if found.output is None else None, found.foreign
-    files, size = output.files + len(output.restored), sum(one.size for one in output.restored.values())
+    tasks, files = output.tasks, output.files + len(output.restored)
+    size = output.bytes + sum(one.size for one in output.restored.values())
+    if decided:
+        tasks, files, size = decided.tasks, decided.files, decided.size
     return ListedJob(
         job_id=found.context.job,
         destination=location.url,
         found=found.job.state.value if found.job else foreign.finder if foreign else "",
         mode=found.context.options.mode,
         attempt=found.context.layout.attempt,
-        tasks=decided.tasks if decided else output.tasks,
-        files=decided.files if decided else files,
-        bytes=decided.size if decided else output.bytes + size,
+        tasks=tasks,
+        files=files,
+        bytes=size,
         filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
         replaced=replaced,
         published=foreign.report.published if foreign else 0,

@@ -146,8 +146,7 @@ async def _examined(
     engine: Engine, location: Location, cluster: Cluster, user: str, job: JobId, there: OpenUploads
 ) -> HadoopJob | None:
     directory = ClusterLayout(user, job).attempts_directory
-    names = await _in_thread(cluster, lambda place: place.names(directory))
-    numbers = [int(name) for name in names if name.isdecimal()]
+    numbers = map(int, filter(str.isdecimal, await _in_thread(cluster, lambda place: place.names(directory))))
     layout = WorkLayout(location.key, job, max(numbers, default=0))
     context = context_begun(location, layout, BEGUN_BY, "directory")
     sets = _sets(engine, context, cluster, user)

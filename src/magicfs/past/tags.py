@@ -32,8 +32,7 @@ def tag(
 ) -> str:
     """See ``magicfs.Dataset.tag``."""
     tags.check_name(name)
-    how = {"name": name, "as_of": as_of, "move": move, "keep": keep}
-    return on_destination(set_tag, url, **way, **how)
+    return on_destination(set_tag, url, **way, name=name, as_of=as_of, move=move, keep=keep)
 
 
 def untag(url: str | PathLike[str], name: str, **way: Unpack[Way]) -> bool:
