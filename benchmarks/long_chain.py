@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from magicfs.datasets.read import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.log import job_of_run
+from magicfs.past.as_of import job_as_of, view_at
 from magicfs.past.compact import compact_chain
 from magicfs.past.history import history_of
 from magicfs.protocol.paths import Location

@@ -32,6 +32,8 @@ from magicfs.report import JobReport, PathReport, RecoveredJob, VerifyReport
 from magicfs.seal.take_in import SealReport
 from magicfs.tables.release import ExpiredReleases
 from magicfs.tables.rewrite import RewriteReport
+from magicfs.upkeep.dead_jobs import DeadJob
+from magicfs.upkeep.leftovers import Leftover
 from magicfs.watch.operations import Operation
 
 __all__ = ["DRAFT", "error", "kinds", "schemas", "tables"]
@@ -182,9 +184,12 @@ def schemas() -> dict[str, Schema]:
         "alias": _report(AliasReport),
         "compact": _report(CompactReport),
         "expire": _report(ExpireReport),
-        "register": _report(RegisterReport),
+        "recover": _list(_report(DeadJob)),
+        "register": {"anyOf": [_report(RegisterReport), _object(catalog=_TEXT, table=_of(str | None))]},
         "rewrite": _report(RewriteReport),
+        "sweep": _list(_report(Leftover)),
     }
+    done = {name: {"anyOf": [one, failed]} for name, one in parts.items()}
     skipped = _object(("skipped", "published"), job_id=_TEXT, skipped=_FLAG, published=_FLAG)
     return {
         "adopt": _report(AdoptReport),
@@ -206,8 +211,13 @@ def schemas() -> dict[str, Schema]:
         "log": _object(
             ("operations",), url=_TEXT, publications=_list(publication), operations=_list(operation)
         ),
-        "maintain": _object(
-            [*parts], url=_TEXT, **{name: {"anyOf": [one, failed]} for name, one in parts.items()}
+        "maintain": _object([*parts], url=_TEXT, **done),
+        "maintain --policy": _object(
+            url=_TEXT,
+            policy=_TEXT,
+            dry_run=_FLAG,
+            datasets=_list(_object([*parts], url=_TEXT, exit_status=_NUMBER, **done)),
+            exit_status=_NUMBER,
         ),
         "policy": _ANY,
         "recover": recovered,

@@ -15,7 +15,7 @@ from magicfs.datasets import recover_jobs
 from magicfs.datasets.abort import abort_job
 from magicfs.datasets.commit import commit_listed
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.read import current_view, view_at
+from magicfs.datasets.read import current_view
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied
 from magicfs.job import late_tasks
@@ -23,6 +23,7 @@ from magicfs.operate import checkup as checkups
 from magicfs.operate.adopt import adopt_files
 from magicfs.operate.verify import verify_files
 from magicfs.past import tags
+from magicfs.past.as_of import view_at
 from magicfs.past.compact import compact_chain
 from magicfs.past.expire import expire_kept
 from magicfs.past.history import history_of

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
-from magicfs.datasets.read import job_as_of
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -19,6 +18,7 @@ from magicfs.manifests.log import job_of_run
 from magicfs.manifests.log_files import file_of_names, read_part
 from magicfs.operate.adopt import adopt_files
 from magicfs.past import log_growth
+from magicfs.past.as_of import job_as_of
 from magicfs.past.compact import compact_chain
 from magicfs.past.history import Publication, history_of
 from magicfs.protocol import paths

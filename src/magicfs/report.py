@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, cast
 
-from magicfs.formats.statistics import ROWS, Statistics
+from magicfs.formats.statistics import MOVED_ASIDE, ROWS, Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
 
@@ -159,6 +159,10 @@ class JobReport(Report):
         ]
         if self.files_deleted:
             lines.append(f"replaced    {_count(self.files_deleted, 'old file')}")
+        moved, size, requests = (self.statistics.counters.get(name, 0) for name in MOVED_ASIDE)
+        if moved:
+            copied = f"{human_bytes(size)} copied in at most {requests:,} requests"
+            lines.append(f"kept        {_count(moved, 'old file')} aside, {copied}")
         if self.uploads_aborted:
             lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of losing attempts")
         lines += [f"warning     {warning}" for warning in self.warnings]

@@ -24,6 +24,7 @@ def test_credentials_buckets_and_endpoints_are_told_apart(
 ) -> None:
     bucket, options = bucket_factory(seaweedfs), seaweedfs.storage_options()
     url = f"s3://{bucket}/día 1"
+    seaweedfs.s3_client().put_object(Bucket=bucket, Key="día 1/a.bin", Body=b"1")
     sound = verdicts(url, options)
     assert sound.pop("lifecycle")[0] == "look"
     assert {one for one, _ in sound.values()} == {"ok"}

@@ -17,11 +17,12 @@ from pyspark.sql import datasource as ds
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 import magicfs
-from magicfs.errors import StoreError, UsageError
+from magicfs.errors import ObjectNotFound, StoreError, UsageError
 from magicfs.formats.manifest import Hides, KeptFiles, Manifest, ManifestFile
 from magicfs.spark.published import directories, files, options, schema, snapshot
 from magicfs.spark.published.declared import fitted
 from magicfs.spark.published.files import Piece
+from magicfs.spark.published.reader import find_schema
 from magicfs.spark.published.stream import end_of_batch, new_files
 from magicfs.tables import partition_names
 from magicfs.tables.formats import FORMATS, FileSettings, open_writer
@@ -342,3 +343,14 @@ def test_a_column_that_came_later_stays_when_an_older_partition_is_published_las
     ]
     rows = sorted((row["id"], row["note"]) for batch in batches for row in batch.to_pylist())
     assert rows == [(0, None), (2, "x")]
+
+
+def test_a_job_is_named_by_its_run_too(tmp_path: Path) -> None:
+    url = tmp_path.as_uri()
+    first = magicfs.write(pa.table({"id": [0]}), url, run_id="2026/01 ü")
+    magicfs.write(pa.table({"id": [1]}), url, mode="append")
+    for name in (first.job_id, "2026/01 ü"):
+        _, job = find_schema({"path": url, "job": name})
+        assert job == first.job_id
+    with pytest.raises(ObjectNotFound, match="not among those published"):
+        find_schema({"path": url, "job": "x"})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -211,6 +212,8 @@ class TestStorageOptions:
 
     @pytest.mark.process
     def test_output_is_escaped_where_the_terminal_lacks_a_character(self, tmp_path):
+        (tmp_path / "é").mkdir()
+        (tmp_path / "é" / "a.bin").write_bytes(b"1")
         command = [sys.executable, "-m", "magicfs.cli", "doctor", f"file://{tmp_path}/é", "--read-only"]
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -224,11 +227,12 @@ class TestStorageOptions:
 
 class TestPending:
     def test_nothing_pending_exits_0(self, bucket, capsys):
+        MemoryFileSystem().pipe_file(f"{bucket}/sales/a.bin", b"1")
         assert cli.main(["uploads", f"memory://{bucket}/sales"]) == 0
         assert lines_of(capsys) == [f"nothing is pending under memory://{bucket}/sales"]
 
     def test_nothing_pending_as_json_is_an_empty_list(self, bucket, capsys):
-        code, document = pending_document(capsys, f"memory://{bucket}/sales")
+        code, document = pending_document(capsys, f"memory://{bucket}")
         assert (code, document["count"], document["pending"]) == (0, 0, [])
 
     def test_files_of_an_open_task_show_key_size_job_and_age(self, bucket, capsys):
@@ -274,12 +278,13 @@ class TestPending:
         assert f"magicfs recover {url} --job {job.id} --abort --driver-is-dead" in str(ended(url, job.id))
         assert cli.main(words[:-1]) == 2, "without the promise it is refused"
         assert cli.main(words) == 0
-        assert cli.main(["uploads", url]) == 0
+        assert cli.main(["uploads", url]) == 3, "nothing is left there"
 
     def test_neighbour_with_a_longer_name_is_not_listed(self, bucket, capsys):
         job = magicfs.Job(f"memory://{bucket}/dataset10", mode="append").setup()
         write_task(job, 0, "a.parquet")
-        assert cli.main(["uploads", f"memory://{bucket}/dataset1"]) == 0
+        assert cli.main(["uploads", f"memory://{bucket}/dataset1"]) == 3
+        assert "nothing is there" in capsys.readouterr().err
         assert cli.main(["uploads", f"memory://{bucket}/dataset10"]) == 1
 
     def test_url_above_the_destinations_finds_the_jobs_below(self, bucket, capsys):
@@ -361,6 +366,35 @@ class TestShow:
     def test_golden_file_is_shown_with_the_key_that_it_becomes(self, name, capsys):
         assert cli.main(["show", str(GOLDEN / name)]) == 0
         assert "lake/trips/city=Zürich/50% +#1 è.parquet" in capsys.readouterr().out
+
+    def test_every_record_that_is_written_is_shown(self, capsys):
+        """A new format is found by its name, which stands in the source."""
+        source = Path(magicfs.__file__).parent
+        written = {
+            found
+            for path in source.rglob("*.py")
+            for found in re.findall(r'"magicfs\.([a-z-]+)/1"', path.read_text())
+        }
+        travels_only = {"files"}  # in the commit of a task
+        assert {"operation", "release", "job"} <= written
+        for name in written - travels_only:
+            assert cli.main(["show", str(GOLDEN / f"magicfs_{name}_1.json")]) == 0
+            assert re.search(r"^kind  .*\(.+\)$", capsys.readouterr().out, re.MULTILINE)
+
+    @pytest.mark.parametrize(
+        ("name", "shown"),
+        [
+            ("operation", [r"^verb +rollback$", r"^user +zoë$", r"^reason +día 1 was wrong$"]),
+            (
+                "release",
+                [r"^3 .* 2{32} *$", r"^1 .* 1{32} +día 0 +quarter 1/ü$", r"^día 1 .*s3://lake/día 1$"],
+            ),
+        ],
+    )
+    def test_records_of_guests_are_shown(self, name, shown, capsys):
+        assert cli.main(["show", str(GOLDEN / f"magicfs_{name}_1.json")]) == 0
+        said = capsys.readouterr().out
+        assert all(re.search(one, said, re.MULTILINE) for one in shown), said
 
     @pytest.mark.parametrize("name", ["s3a_SUCCESS.json", "manifest_committer_SUCCESS.json"])
     def test_success_file_is_shown_with_its_committer_and_files(self, name, capsys):

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -13,6 +14,7 @@ import magicfs
 from magicfs import datasets
 from magicfs.cli.main import commands_of, main
 from magicfs.errors import UsageError
+from proofs.scenes.unfinished import Bucket
 
 OLD = ("p=1/a", "p=1/b", "p=2/a")
 
@@ -106,3 +108,38 @@ def test_bash_completes_a_command_and_an_option(capsys: pytest.CaptureFixture[st
     script = capsys.readouterr().out + ask
     done = subprocess.run(["bash"], input=script, text=True, capture_output=True, check=True)
     assert done.stdout.splitlines() == ["doctor", "--driver-is-dead --dry-run", "setup"]
+
+
+LOOKS = (["recover"], ["doctor"], ["uploads"], ["log"], ["log", "--all"], ["status"])
+
+
+@pytest.mark.parametrize("command", [*LOOKS, ["adopt"], ["verify"], ["maintain"]], ids=" ".join)
+@pytest.mark.parametrize("typo", ["salse", "sale", "sales/2", "sales1"])
+def test_a_place_where_nothing_is_has_a_status_that_scripts_notice(
+    typo: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bucket = Bucket(f"b-{uuid4().hex[:8]}")
+    bucket.put("sales/a.bin", b"1")
+    url = bucket.url(typo)
+    assert main([command[0], url, *command[1:]]) == 3
+    said = "".join(capsys.readouterr())
+    assert url.removeprefix("memory://") in said
+    assert "check the URL" in said
+    assert main([command[0], url, *command[1:], "--json"]) == 3
+    shown = capsys.readouterr()
+    assert "ObjectNotFound" in (shown.out or shown.err)
+    assert bucket.objects() == {"sales/a.bin": b"1"}
+
+
+@pytest.mark.parametrize("command", LOOKS[1:], ids=" ".join)
+def test_what_has_files_or_is_a_bucket_is_a_place(
+    command: list[str], url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bucket = Bucket(f"b-{uuid4().hex[:8]}")
+    assert main([command[0], bucket.url("").rstrip("/"), *command[1:]]) == 0
+    bucket.put("files/a.bin", b"1")
+    bucket.create_upload("sales/begun.bin")
+    for name in ("files", "sales"):
+        assert main([command[0], bucket.url(name), *command[1:]]) in {0, 1}
+    assert main([command[0], url, *command[1:]]) == 3
+    capsys.readouterr()

@@ -17,6 +17,7 @@ from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
 from magicfs.transaction import context
 from proofs.scenes.hadoop_jobs import HadoopJob
+from proofs.scenes.known import all_ended
 from proofs.scenes.manifests import published_manifest
 from proofs.scenes.unfinished import Bucket, died_in, written
 
@@ -294,6 +295,7 @@ class TestCommit:
         bucket.put("sales/old.bin", b"old")
         job = written(url, mode="overwrite", tasks=0)
         job.task(0).setup().filesystem.pipe_file(f"{job.task(0).setup().path}/a", b"not committed")
+        all_ended()
         before = bucket.objects()
         code, _, err = run("recover", "--commit", url, "--job", job.id)
         assert code == 2

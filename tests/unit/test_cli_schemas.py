@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ import magicfs
 import magicfs.seal
 from magicfs.cli import main as cli
 from magicfs.cli.main import commands_of
+from magicfs.formats.registration import NOTIFICATIONS, Registration
 from magicfs.protocol.job_state import JobState
+from magicfs.runtime import registered
+from magicfs.upkeep.policy import POINTS
 from proofs.scenes.unfinished import Bucket, died_in, written
 from website.schemas import DRAFT, error, kinds, schemas
 
@@ -131,6 +135,7 @@ def test_releases_and_seals(run: Ran, url: str, bucket: Bucket) -> None:
 
 
 def test_repairing(run: Ran, url: str, bucket: Bucket) -> None:
+    bucket.put("sales/a.bin")
     assert run("recover", "recover", url)["jobs"] == []
     died_in(JobState.COMMITTING, url)
     assert run("recover", "recover", url, "--dry-run")["undecided"]
@@ -156,6 +161,31 @@ def test_the_past_and_maintenance(run: Ran, url: str, parquet: str) -> None:
     run("maintain", "maintain", url, "--dry-run")
     run("write", "write", parquet, url, "--mode", "append")
     assert {"expire", "compact", "rewrite"} <= run("maintain", "maintain", url, "--rewrite", "1M").keys()
+
+
+def test_each_part_of_a_policy(run: Ran, url: str, bucket: Bucket, parquet: str, tmp_path: Path) -> None:
+    first = run("write", "write", parquet, url)["job_id"]
+    run("write", "write", parquet, url, "--mode", "append")
+    run("drop", "drop", url, "--where", "file.size > 0", "--keep", "1s")
+    run("write", "write", parquet, url, "--mode", "append")
+    died_in(JobState.COMMITTING, url)
+    bucket.put(f"sales/__magic_job-{first}/job-{first}/00/tasks/a/__base/late.bin.pending", b"{}")
+    for kind in ("iceberg", *NOTIFICATIONS):
+        owed = Registration(job_id=first, catalog=kind, table="a.b", options=None)
+        bucket.put(f"sales/_magicfs/.catalogs/{owed.name}", owed.to_bytes())
+    parts = set(registered.names(POINTS)) - {"notify", "register"}  # which run from the command line only
+    policy = tmp_path / "policy.toml"
+    said = {"recover": 'finish_after = "1s"', "sweep": 'older_than = "1s"'}
+    policy.write_text("".join(f"[{one}]\n{said.get(one, '')}\n" for one in parts))
+    time.sleep(1.1)
+    for options in (["--dry-run"], []):
+        [document] = run("maintain --policy", "maintain", url, "--policy", str(policy), *options)["datasets"]
+        assert {name for name in parts if document[name] and "error" not in document[name]} == parts
+    assert len(run("maintain", "maintain", url, "--only", "notify", "--dry-run")["notify"]) == 3
+    assert run("maintain", "maintain", url, "--only", "register", "--register", "symlink", "--dry-run")
+    assert run("maintain", "maintain", url, "--only", "register", "--register", "symlink")["register"][
+        "changed"
+    ]
 
 
 def test_a_part_of_maintenance_that_fails(run: Ran, url: str) -> None:

@@ -58,6 +58,14 @@ def amounts(dataset: magicfs.Dataset, **how: Any) -> list[int]:
     return sorted(dataset.to_arrow(**how).to_table()["amount"].to_pylist())
 
 
+@pytest.mark.parametrize("said", ["day == 'tue'", [("day", "=", "tue")], True, ""])
+def test_a_filter_that_is_no_expression_is_refused_with_how_to_write_it(
+    sales: magicfs.Dataset, runs: list[magicfs.JobReport], said: Any
+) -> None:
+    with pytest.raises(UsageError, match=r'write it like filter=pyarrow\.compute\.field\("day"\) == '):
+        sales.to_pandas(filter=said)
+
+
 # -- reading ---------------------------------------------------------------------------------------------
 
 
@@ -77,6 +85,11 @@ def test_files_are_named_with_what_is_known(sales: magicfs.Dataset, runs: list[m
     assert monday.size == len(MemoryFileSystem().cat_file(monday.url.removeprefix("memory://")))
     assert sales.files(last=True) == sales.files(job=runs[1].job_id) == [tuesday]
     assert [one.partition["day"] for one in sales.files(job=runs[0].job_id)] == ["mon", "tue"]
+    assert sales.files(job="good") == sales.files(job=runs[0].job_id)
+    with pytest.raises(ObjectNotFound, match="no job or run nothing was published"):
+        sales.files(job="nothing")
+    with pytest.raises(UsageError):
+        sales.files(job="../x")
     assert tuesday not in sales.files(as_of="good")
     assert list(sales.footers()) == [monday.key, tuesday.key]
     assert [one and one.rows for one in sales.footers(last=True).values()] == [1]

@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fsspec.asyn import sync
@@ -18,8 +19,9 @@ from magicfs.engine import Engine
 from magicfs.errors import AuditFailed, PermissionDenied
 from magicfs.operate.checkup import DoctorReport, Finding
 from magicfs.operate.upload_owners import shares_of
+from magicfs.past.aside import cost_of
 from magicfs.protocol.paths import parse_url
-from magicfs.stores.memory.store import MemoryVersions
+from magicfs.stores.memory.store import MemoryStore, MemoryVersions
 from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 
@@ -49,6 +51,38 @@ def test_a_sound_destination_needs_nothing_and_keeps_nothing(scene: JobScene) ->
     assert "every conditional request is honoured" in of(report, "write").told
     assert f"magicfs {magicfs.__version__}" in of(report, "versions").told
     assert "write" not in [one.subject for one in look(scene, read_only=True).findings]
+
+
+def test_what_keeping_will_cost_is_said_before_and_after(scene: JobScene, tmp_path: Path) -> None:
+    def publish(url: str, filesystem: Any, **how: Any) -> magicfs.report.JobReport:
+        with magicfs.Job(url, filesystem=filesystem, **how) as job, job.task(0) as task:
+            for name in "abc":
+                task.filesystem.pipe_file(f"{task.path}/{name}", b"12")
+        assert job.report is not None
+        return job.report
+
+    publish(scene.url, scene.filesystem)
+    said = of(look(scene), "keep").told
+    assert said == "if a job with keep= replaces all 3 files, the store copies 6 B in at most 6 requests"
+    report = publish(scene.url, scene.filesystem, mode="overwrite", keep="7d")
+    assert "kept        3 old files aside, 6 B copied in at most 6 requests" in str(report).splitlines()
+    assert report.to_dict()["statistics"]["counters"]["files_copied_bytes"] == 6
+    assert "kept" not in str(publish(scene.url, scene.filesystem, mode="overwrite"))
+
+    here = f"file://{tmp_path}/d"
+    publish(here, None)
+    assert of(magicfs.Dataset(here).doctor(), "keep").told.endswith(
+        "each gets a second name, and nothing is copied"
+    )
+    report = publish(here, None, mode="overwrite", keep="7d", committer="magic")
+    assert "kept        3 old files aside, 0 B copied in at most 0 requests" in str(report).splitlines()
+
+
+def test_large_files_are_counted_by_their_parts_as_on_the_page() -> None:
+    row = "| 1 copy + 1 HEAD (none on Google); on S3, above 5 GiB, 1 for each 512 MiB + 3 |"
+    assert f"moved aside {row}" in (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    gib = 2**30
+    assert cost_of(MemoryStore("b"), [1, 5 * gib, 5 * gib + 1]) == (3, 10 * gib + 2, 2 + 2 + (3 + 11))
 
 
 def test_an_unfinished_job_is_named_with_the_command(scene: JobScene) -> None:
@@ -87,8 +121,11 @@ def test_the_command_prints_and_says_by_its_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"file://{tmp_path}/a b%"
-    assert main(["doctor", url]) == 0
+    assert main(["doctor", url]) == 3
+    assert "-> check the URL, unless its first job is still to come" in capsys.readouterr().out
     assert [one.name for one in tmp_path.rglob("*")] == ["a b%"]
+    (tmp_path / "a b%" / "a.bin").write_bytes(b"1")
+    assert main(["doctor", url]) == 0
     said = capsys.readouterr().out.splitlines()
     assert all(line.startswith("ok ") for line in said)
     magicfs.Job(url, committer="magic", mode="append").setup()
@@ -115,6 +152,7 @@ def test_recover_above_a_destination_says_where_the_job_is(
     assert f"  magicfs recover {url}\n" in capsys.readouterr().out
     assert magicfs.Dataset(tmp_path / "lake").recover().below == (url,)
     job.abort()
+    (tmp_path / "lake" / "a.bin").write_bytes(b"1")
     assert main(["recover", f"file://{tmp_path}/lake"]) == 0
 
 

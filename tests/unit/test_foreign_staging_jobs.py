@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,30 @@ def test_recover_tells_of_it_and_changes_nothing(
     assert recover(url).jobs == ()
     assert (bucket.objects(), bucket.uploads()) == before
     assert recover(bucket.url("día 50% + #1"), cluster=where(job)).jobs == ()
+
+
+@pytest.mark.parametrize("text", [{}, {"text": None}], ids=["missing", "null"])
+def test_one_whose_sets_do_not_say_its_destination_is_named(
+    bucket: Bucket, url: str, run: Run, tmp_path: Path, text: dict[str, None]
+) -> None:
+    job = theirs(bucket, tmp_path)
+    for path in job.work.glob("task_*"):
+        document = json.loads(path.read_text())
+        for one in document["commits"]:
+            del one["text"]
+            one.update(text)
+        path.write_text(json.dumps(document))
+    code, out, _ = run("recover", url, "--cluster-directory", where(job))
+    assert code == 1
+    assert job.id in out
+    assert "nobody knows the destination of 3 files, such as" in out
+    for end in (preview_commit, commit):
+        with pytest.raises(CommitFailed, match="nobody knows the destination"):
+            end(url, job.id, cluster=where(job), driver_is_dead=True)
+    assert len(bucket.uploads()) == 4
+    assert recover(bucket.url("día 50% + #1/other"), cluster=where(job)).jobs == ()
+    abort(url, job=job.id, cluster=where(job), driver_is_dead=True)
+    check_ended(bucket, job, published=False)
 
 
 @pytest.mark.parametrize("completed", [0, 1, 4])

@@ -60,6 +60,8 @@ class TestHistory:
 
     def test_the_command_shows_it(self, tmp_path, capsys: pytest.CaptureFixture[str]):
         url = str(tmp_path / "sales #1")
+        (tmp_path / "sales #1").mkdir()
+        (tmp_path / "sales #1" / "_notes.txt").write_text("mine")
         assert main(["log", url]) == 0
         assert "nothing is published" in capsys.readouterr().out
         with magicfs.Job(url, run_id="monday") as job, job.task(0) as task:

@@ -13,7 +13,6 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.datasets.read import job_as_of, view_at
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -23,6 +22,7 @@ from magicfs.manifests.chain import READING
 from magicfs.manifests.log import job_of_run
 from magicfs.operate.adopt import adopt_files
 from magicfs.past import log_growth
+from magicfs.past.as_of import job_as_of, view_at
 from magicfs.past.compact import CompactReport, compact_chain
 from magicfs.past.history import history_of
 from magicfs.protocol import paths

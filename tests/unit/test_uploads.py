@@ -27,9 +27,12 @@ from magicfs.operate.open_uploads import Owner
 from magicfs.operate.prices import Price, price_of
 from magicfs.operate.uploads import MIN_AGE_S, UploadsReport, survey
 from magicfs.protocol.paths import parse_url
+from magicfs.stores.azure.store import AzureStore
 from magicfs.stores.delegating import DelegatingStore
+from magicfs.stores.gcs.store import GcsStore
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Rule, Store
+from magicfs.stores.s3.store import S3Store
 from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.job_scene import BUCKET, JobScene
 
@@ -534,6 +537,8 @@ class TestPrices:
         assert found.of(2**30) == pytest.approx(0.023)
         assert "us-east-1" in found.source
         assert price_of("memory", None).of(5) is None
+        for store in (S3Store, GcsStore, AzureStore):
+            assert price_of(store.name, None).dollars is not None
         assert price_of("s3", 0.5).of(2**31) == pytest.approx(1.0)
 
     @pytest.mark.parametrize("price", [-0.1, math.inf, math.nan])

@@ -26,9 +26,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import magicfs
-from magicfs import watch
+from magicfs import datasets, watch
 from magicfs.cli import main as cli
 from magicfs.cli.printing import error_document
+from magicfs.datasets.abort import abort_job
 from magicfs.errors import CommitFailed, FormatError, Unavailable, UsageError
 from magicfs.protocol.job_state import JobState
 from magicfs.runtime import watchers
@@ -349,6 +350,18 @@ class TestOperations:
         sales.drop(jobs=first.id, keep="7d")
         assert [one.verb for one in operations(url)] == ["drop", "rollback"]
         assert [one.verb for one in operations(url, limit=1)] == ["drop"]
+
+    def test_the_name_of_a_coroutine_does_not_matter(
+        self, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def another(*args: Any, **how: Any) -> Any:
+            return await abort_job(*args, **how)
+
+        url = bucket.url("sales")
+        written(url).commit()
+        monkeypatch.setattr(sys.modules["magicfs.datasets.abort"], "abort_job", another)
+        datasets.abort(url, job=written(url).id, reason="no")
+        assert [one.verb for one in operations(url)] == ["abort"]
 
     @pytest.mark.parametrize(
         ("change", "match"),

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from magicfs.catalogs.port import Files
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.read import footers_of_view
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, UsageError
 from magicfs.manifests.chain import READING, newest_job
+from magicfs.past.footers_at import footers_of_view
 from magicfs.protocol.paths import Location
 
 __all__ = ["Footer", "columns_of", "footers"]

@@ -11,11 +11,12 @@ from typing import Final, Unpack
 
 from magicfs.catalogs.port import Catalog, CatalogMoved, Changes, Files, Published
 from magicfs.datasets.connection import Destination, Way, open_destination
-from magicfs.datasets.read import current_view, shown_files, view_at
+from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, StoreError, Unavailable
 from magicfs.formats.registration import Registration
 from magicfs.manifests import chain, registrations
+from magicfs.past.as_of import view_at
 from magicfs.past.history import publications
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location

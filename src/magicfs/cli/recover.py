@@ -15,7 +15,7 @@ from magicfs.cli.printing import (
     write_line,
 )
 from magicfs.cli.statuses import Status
-from magicfs.cli.storage import add_cluster, add_destination, parse_cluster
+from magicfs.cli.storage import add_cluster, add_destination, check_there, parse_cluster
 from magicfs.errors import UsageError
 from magicfs.report import human_bytes
 
@@ -95,10 +95,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.abort:
         how["reason"] = arguments.reason
         done = datasets.abort(arguments.url, dry_run=arguments.dry_run, **how, **promise)
+        if not done.jobs:
+            check_there(arguments)
         nothing = f"job {arguments.job} left nothing under {done.url}; nothing was changed"
         return print_recovered(done, nothing, as_json=arguments.json)
     asked = {"rollback": arguments.rollback, "dry_run": arguments.dry_run, "reason": arguments.reason}
     done = datasets.recover(arguments.url, **asked, **how)
+    if not done.jobs:
+        check_there(arguments)
     nothing = f"no unfinished job under {done.url}; nothing was changed"
     if done.below:
         commands = "\n".join(f"  magicfs recover {one}" for one in done.below)

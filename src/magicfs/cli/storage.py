@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from magicfs.errors import FormatError, UsageError
+from magicfs.errors import FormatError, ObjectNotFound, UsageError
 
 if TYPE_CHECKING:
     from magicfs.datasets import Cluster
@@ -42,6 +42,17 @@ def add_storage_options(parser: argparse.ArgumentParser, *, dry_run: bool = Fals
         help='options of the store\'s fsspec filesystem, such as \'{"endpoint_url": "http://…"}\'; no '
         "secrets: set those in the environment",
     )
+
+
+def check_there(arguments: argparse.Namespace) -> None:
+    """Raise ObjectNotFound if a command can find nothing at its URL, such as one with a typo."""
+    from magicfs.datasets.connection import is_nothing, open_destination
+
+    place = open_destination(arguments.url, arguments.storage_options, for_reading=True)
+    if place.run(is_nothing):
+        key = f"{place.location.bucket}/{place.location.key}"
+        problem = "nothing is there: no object, and no upload"
+        raise ObjectNotFound("list", key, problem, hint="nothing was changed; check the URL")
 
 
 def parse_storage_options(text: str) -> dict[str, Any]:

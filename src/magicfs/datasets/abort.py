@@ -77,7 +77,7 @@ def abort(
         StoreError: Something could not be discarded; call again.
     """
     how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run, "reason": reason}
-    return on_destination(abort_job, url, **way, **how, cluster=Cluster.of(cluster))
+    return on_destination(abort_job, url, **way, verb="abort", **how, cluster=Cluster.of(cluster))
 
 
 async def abort_job(
@@ -121,6 +121,7 @@ class _Left:
     warnings: tuple[str, ...]
     versions: Sequence[str]  # of its job object, whose first is gone
     work: str | None  # the directory of work files
+    directories: Sequence[str]  # where files of writers may lie that died: keys with which they go
     is_published: bool
 
     @property
@@ -133,13 +134,16 @@ class _Left:
         return bool(any(plan.keys for plan in self.plans) or self.versions or self.is_published)
 
     def __bool__(self) -> bool:
-        return bool(self.uploads or self.shows_job or self.warnings or self.work is not None)
+        found = self.uploads or self.shows_job or self.warnings or self.directories
+        return bool(found or self.work is not None)
 
     async def remove(self, engine: Engine) -> None:
         for plan in self.plans:
             await _carry_out(engine, plan)
         if self.versions:
             await _clear(engine, [plan.context.layout for plan in self.plans])
+        if self.directories:
+            await engine.for_cleanup().store.delete(self.directories)
         if self.work is not None:
             await tree_of(engine.for_cleanup().store).delete_tree(self.work)
 
@@ -189,8 +193,17 @@ async def _left(
         warnings=tuple(dict.fromkeys(filter(None, warnings))),
         versions=[key for layout, keys in works for key in keys if layout.is_job_object(key)],
         work=await _work_files(engine, location, job, published=published),
+        directories=[layout.job_object_key for layout, _ in works if await _is_directory(engine, layout)],
         is_published=published,
     )
+
+
+async def _is_directory(engine: Engine, layout: WorkLayout) -> bool:
+    """Whether the directory of a job is there, where those are real."""
+    if not engine.store.capabilities.directories:
+        return False
+    listed = engine.store.list_directories(layout.job_directory)
+    return f"{layout.job_directory}/" in [one async for one in listed]
 
 
 async def _plan(engine: Engine, context: JobContext) -> tuple[SweepPlan, str]:

@@ -24,19 +24,20 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES, Wish
 from magicfs.protocol.layout import LayoutName, WorkLayout
-from magicfs.protocol.modes import REMOVALS, is_data
+from magicfs.protocol.modes import REMOVALS
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, Report
-from magicfs.transaction import facts, late_driver
+from magicfs.transaction import facts, late_driver, planning
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
-from magicfs.transaction.extension import Accepted, extensions_of
+from magicfs.transaction.extension import Accepted, Prepared, extensions_of
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import Look, planner_of
-from magicfs.transaction.record import JobRecord, believed
+from magicfs.transaction.prepare import leave_landed
+from magicfs.transaction.record import JobRecord, JobVersion, believed
 from magicfs.transaction.taken_back import run_in_effect
 from magicfs.transaction.task_manifests import TaskManifests
 
@@ -256,7 +257,7 @@ class ListedJob(Report):
         files: Their files.
         bytes: Size of these.
         filenames: URLs of the first 100.
-        replaced: How many old files would be deleted, as far as a listing tells now.
+        replaced: How many old files would be deleted, or moved aside.
         published: How many files the driver of a job of Hadoop's has published already.
     """
 
@@ -273,16 +274,25 @@ class ListedJob(Report):
     published: int = 0
 
 
+class _Asked(TypedDict, total=False):
+    """What ``commit`` takes besides the way to the store, all of it optional."""
+
+    tasks: int | None
+    driver_is_dead: bool
+    allow_empty: bool
+    accept: str | None
+
+
+class _Given(_Asked, Way, total=False):
+    pass
+
+
 def commit(
     url: str | PathLike[str],
     job: str,
     *,
-    tasks: int | None = None,
-    driver_is_dead: bool = False,
-    allow_empty: bool = False,
     cluster: Cluster | str | None = None,
-    accept: str | None = None,
-    **way: Unpack[Way],
+    **asked: Unpack[_Given],
 ) -> JobReport:
     """Publish what the tasks of an open job have committed, in the place of its driver.
 
@@ -317,9 +327,7 @@ def commit(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
-    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "cluster": Cluster.of(cluster)}
-    asked = {"allow_empty": allow_empty, "accept": accept}
-    return on_destination(commit_listed, url, **way, **how, **asked)
+    return on_destination(commit_listed, url, verb="commit", job=job, cluster=Cluster.of(cluster), **asked)
 
 
 def preview_commit(
@@ -333,19 +341,24 @@ async def preview_listed(engine: Engine, location: Location, job: str, **asked: 
     """``preview_commit``, on the store's loop."""
     found = await _checked(engine, location, job, **asked)
     output = found.output or JobOutput()
+    replaced = await _replaced(engine, found, output)
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided, foreign = found.job if found.output is None else None, found.foreign
+    tasks, files = output.tasks, output.files + len(output.restored)
+    size = output.bytes + sum(one.size for one in output.restored.values())
+    if decided:
+        tasks, files, size = decided.tasks, decided.files, decided.size
     return ListedJob(
         job_id=found.context.job,
         destination=location.url,
         found=found.job.state.value if found.job else foreign.finder if foreign else "",
         mode=found.context.options.mode,
         attempt=found.context.layout.attempt,
-        tasks=decided.tasks if decided else output.tasks,
-        files=decided.files if decided else output.files,
-        bytes=decided.size if decided else output.bytes,
+        tasks=tasks,
+        files=files,
+        bytes=size,
         filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
-        replaced=await _replaced(engine, found, output),
+        replaced=replaced,
         published=foreign.report.published if foreign else 0,
     )
 
@@ -407,18 +420,24 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
 
 
 async def _replaced(engine: Engine, found: Found, output: JobOutput) -> int:
-    """How many old files a job would delete."""
-    mode, directory = found.context.options.mode, found.context.layout.destination
-    if not mode.startswith("overwrite") or found.output is None:
+    """How many old files a job will delete. Adds to the output what a rollback shows again."""
+    if found.job is None:
         return 0
-    touched = {key.rpartition("/")[0] for key in output.final_keys()}
-    return sum(
-        [
-            mode == "overwrite" or info.key.rpartition("/")[0] in touched
-            async for info in engine.store.list(paths.prefix_of(directory))
-            if is_data(info.key, directory)
-        ]
-    )
+    context, record = found.context, JobRecord(engine.store, found.context.layout, READING)
+    version = await record.read()
+    if found.output is None or version is None:
+        stay = context.options.keep.ms is not None and context.options.keep.in_place
+        return 0 if stay else sum(chunk.files for chunk in found.job.deletions)
+    for one in extensions_of(context.options.rollback.needs()):
+        await one.on_output(Prepared(engine, context, record, version, output, _leave))
+    plan = await planning.look(engine, context, record, output)
+    await leave_landed(plan)
+    plan.planner.refuse(plan.replacement)
+    return sum(not plan.replacement.stays(one.key) for one in plan.deleted)
+
+
+async def _leave(_version: JobVersion, _reason: str) -> None:
+    """Discard nothing, for this is a dry run."""
 
 
 async def commit_listed(engine: Engine, location: Location, job: str, **asked: Unpack[Asked]) -> JobReport:

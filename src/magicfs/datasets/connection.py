@@ -11,12 +11,12 @@ from typing import Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.engine import Engine
-from magicfs.errors import MagicError, UsageError
+from magicfs.errors import MagicError, PermissionDenied, Unsupported, UsageError
 from magicfs.formats.job_options import Hadoop, JobOptions
 from magicfs.manifests.chain import READING, manifest_key, newest_job, read
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
-from magicfs.protocol.paths import Location
+from magicfs.protocol.paths import Location, prefix_of
 from magicfs.runtime import registered
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import object_settings, resolve
@@ -83,23 +83,40 @@ def on_destination(
     url: str | PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
+    *,
+    verb: str = "",
     **how: Any,
 ) -> _T:
-    """Run a coroutine that may change a destination, with an engine and the location first."""
+    """Run a coroutine that may change a destination, with an engine and the location first. With a ``verb``
+    it carries out a decision, which is recorded under that name.
+    """
     destination = open_destination(url, storage_options, filesystem)
     result = destination.run(work, **how)
     destination.filesystem.invalidate_cache()
-    for name in registered.names(OPERATIONS):
+    for name in registered.names(OPERATIONS) if verb else ():
         try:
-            registered.load(OPERATIONS, name)(destination, work.__name__, how, result)
+            registered.load(OPERATIONS, name)(destination, verb, how, result)
         except MagicError as error:  # the work is done
             logging.getLogger("magicfs").warning("%s: not noted who did it: %s", url, error)
     return result
 
 
+async def is_nothing(engine: Engine, location: Location) -> bool:
+    """Whether no object and no upload is below a URL; False of a bucket, and where that cannot be seen."""
+    prefix = prefix_of(location.key)
+    async for _ in engine.store.list(prefix, limit=1):
+        return False
+    try:
+        async for _ in engine.store.list_uploads(prefix):
+            return False
+    except (PermissionDenied, Unsupported):
+        return False
+    return bool(prefix)
+
+
 OPERATIONS: Final = "magicfs.operations"
-"""Entry points of functions that note what was done, given the destination, the name of the coroutine, its
-arguments and its result."""
+"""Entry points of functions that note what was done, given the destination, the verb, its arguments and its
+result."""
 
 
 async def was_published(engine: Engine, location: Location, job: JobId) -> bool:

@@ -7,109 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, ObjectNotFound, UsageError
-from magicfs.formats.footer import Footer
 from magicfs.formats.manifest import Manifest, ManifestFile
-from magicfs.manifests import chain, log
-from magicfs.manifests import footers as lists
+from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
-from magicfs.manifests.log import job_of_run_by
-from magicfs.manifests.tags import read_tag
+from magicfs.manifests.log import job_of_run
 from magicfs.protocol import paths
-from magicfs.protocol.as_of import AsOf, is_moment, parse_as_of, parse_moment
 from magicfs.protocol.job_state import SHOWS_NOTHING
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.transaction.others import find_unfinished_jobs
 
 
-async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -> str:
-    """The publication that somebody means.
-
-    Raises UsageError if the name means several, ObjectNotFound if there is none.
-    """
-    asked = parse_as_of(as_of)
-    if asked.moment_ms is not None:
-        return await _at(engine, location, asked.moment_ms)
-    named = await _named(engine, location, asked)
-    if len(set(named.values())) > 1:
-        means = ", ".join(f"{kind}:{asked.name} is job {job}" for kind, job in named.items())
-        raise UsageError(f"as_of={asked.name!r} matches several publications ({means}); name one of them")
-    if named:
-        return next(iter(named.values()))
-    if asked.kind == "any" and is_moment(asked.name):
-        try:
-            return await _at(engine, location, parse_moment(asked.name))
-        except UsageError as error:
-            raise UsageError(f"no job, run or tag {asked.name!r} is there, and as a time {error}") from error
-    what = "job, run or tag" if asked.kind == "any" else asked.kind
-    raise _not_found(engine, location, f"no {what} {asked.name!r} at {location.url}")
-
-
-async def view_at(engine: Engine, location: Location, job: str) -> View:
-    """What the chain showed when a job that is in it had just been published; its files may be gone since."""
-    found = await chain.view_of(chain.chain(engine.store, location.key, READING, start=job, hidden="none"))
-    assert found is not None
-    return found
-
-
-def moment(milliseconds: int) -> datetime:
-    """A moment since the epoch, in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-async def _named(engine: Engine, location: Location, asked: AsOf) -> dict[str, str]:
-    """The jobs that a name means, by what it is the name of."""
-    found: dict[str, str] = {}
-    seen = await chain.read_pointer(engine.store, location.key, READING)
-    if asked.kind in {"any", "run"} and seen is not None:
-        job = await job_of_run_by(engine.store, location.key, READING, seen[0], asked.name)
-        if job is not None:
-            found["run"] = job
-    if asked.kind in {"any", "tag"}:
-        tag = await read_tag(engine.store, location.key, asked.name, READING)
-        if tag is not None:
-            found["tag"] = tag.job_id
-    if asked.kind in {"any", "job"} and seen is not None:
-        past = await log.past_of(engine.store, location.key, READING, seen[0])
-        if await log.is_published(engine.store, location.key, READING, asked.name, past):
-            found["job"] = asked.name
-    return found
-
-
-async def _at(engine: Engine, location: Location, moment_ms: int) -> str:
-    """The job that was the newest at a moment."""
-    job, oldest_ms = await log.job_at(engine.store, location.key, READING, moment_ms)
-    if job is not None:
-        return job
-    when = "" if oldest_ms is None else f" before {moment(oldest_ms).isoformat()}"
-    raise _not_found(engine, location, f"no job was published to {location.url}{when}")
-
-
-def _not_found(engine: Engine, location: Location, problem: str) -> ObjectNotFound:
-    return ObjectNotFound(
-        "read",
-        f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
-        problem,
-        hint=f"magicfs log {location.url} shows all publications",
-    )
-
-
 async def read_manifest_of(engine: Engine, location: Location, job: str | None) -> Manifest:
-    """What a job published, by default the last one."""
+    """What a job published, by its id or that of its run, by default the last one."""
     if job is None:
         job = await chain.newest_job(engine.store, location.key, READING)
         if job is None:
             raise await _nothing_published(engine, location)
-    manifest = await chain.read(engine.store, location.key, job, READING)
+    manifest = None
+    with suppress(UsageError):  # it may be no job id
+        manifest = await chain.read(engine.store, location.key, job, READING)
+    run = None if manifest else await job_of_run(engine.store, location.key, READING, job)
+    if run is not None:
+        manifest = await chain.read(engine.store, location.key, run, READING)
     if manifest is None:
         raise ObjectNotFound(
             "read",
             f"{engine.store.bucket}/{chain.manifest_key(location.key, job)}",
-            f"job {job} was not published to {location.url}",
+            f"no job or run {job} was published to {location.url}",
             hint="check the id, or recover the job",
         )
     return manifest
@@ -172,34 +100,3 @@ def _older_files(location: Location, since: str) -> str:
         f"files of {location.url} are in no manifest: they {since}; if they belong to the dataset, call "
         f"magicfs.Dataset({location.url!r}).adopt(), else remove them or publish with mode='overwrite'"
     )
-
-
-async def footers_at(
-    engine: Engine, location: Location, *, last: bool = False, as_of: str | datetime | None = None
-) -> dict[str, Footer | None]:
-    """See ``magicfs.Dataset.footers``."""
-    start, shown = await _shown(engine, location, last=last, as_of=as_of)
-    found = await footers_of_view(engine, location, start, shown)
-    return {key: found.get(key) for key in sorted(shown) if is_data(key, "")}
-
-
-async def footers_of_view(
-    engine: Engine, location: Location, start: str, files: Mapping[str, ManifestFile]
-) -> dict[str, Footer]:
-    """The footers of some files, of those that have one, from a job on down the chain."""
-    below = chain.chain(engine.store, location.key, READING, start=start, hidden="readable")
-    return await lists.footers_of_files(engine.store, location.key, below, files)
-
-
-async def _shown(
-    engine: Engine, location: Location, *, last: bool, as_of: str | datetime | None
-) -> tuple[str, Mapping[str, ManifestFile]]:
-    """Where in the chain to begin, and the files that are asked about."""
-    if last:
-        manifest = await read_manifest_of(engine, location, None)
-        return manifest.job_id, {one.key: one for one in manifest.files}
-    if as_of is not None:
-        job = await job_as_of(engine, location, as_of)
-        return job, (await view_at(engine, location, job)).files
-    view = await current_view(engine, location)
-    return view.head.job_id, view.files

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from typing import Final, Unpack
 
 from magicfs.datasets.connection import Way, context_of, on_destination, was_published
 from magicfs.datasets.finders import Cluster, finders
 from magicfs.engine import Engine
-from magicfs.errors import UsageError
+from magicfs.errors import PermissionDenied, Unsupported, UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import Decision, End, Wish, decide, end_of
@@ -26,9 +28,11 @@ from magicfs.protocol.period import human_time
 from magicfs.report import Action, RecoveredJob, RecoverReport
 from magicfs.runtime import watchers
 from magicfs.stores.conditions import sweep_probes
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome, refusal
+from magicfs.transaction.sweep import plan_sweep
 
 _LOOKED_AT: Final = 1000
 
@@ -49,7 +53,7 @@ def recover(
     """See ``magicfs.Dataset.recover``."""
     how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run, "reason": reason}
     own = Cluster.of(cluster)
-    return on_destination(recover_jobs, url, **way, cluster=own, **how)
+    return on_destination(recover_jobs, url, **way, verb="recover", cluster=own, **how)
 
 
 async def recover_jobs(
@@ -176,13 +180,13 @@ async def _bring_to_an_end(
     if decision is Decision.LEAVE:
         return _as_recovered_job(found, "left")
     would = _WOULD[end_of(found.state, decision)]
-    if dry_run and decision is not Decision.MOVE_TO_REVERTING:
-        return _as_recovered_job(found, would)
     layout = WorkLayout(location.key, one.job_id, found.attempt, one.layout.name)
     context = context_of(location, layout)
     if decision is Decision.MOVE_TO_ABORTING:
         for finder in finders().values():
             await finder.refuse_abort(engine, context.of(found))
+    if dry_run and decision is not Decision.MOVE_TO_REVERTING:
+        return await _would(engine, context.of(found), found, would)
     job = JobTransaction(engine, context)
     asked = {"run": found.options.run_id, "mode": found.options.mode}
     named = {"url": location.url, "job": one.job_id, **asked}
@@ -196,6 +200,15 @@ async def _bring_to_an_end(
     facts = {"files": found.files, "bytes": found.size, "seconds": time.time() - found.created_ms / 1000}
     watchers.happened("recovered", action=action, **named, **facts)
     return _as_recovered_job(found, action, done)
+
+
+async def _would(engine: Engine, context: JobContext, found: JobObject, would: Action) -> RecoveredJob:
+    seen = _as_recovered_job(found, would)
+    if would != "would abort":
+        return seen
+    with suppress(PermissionDenied, Unsupported):  # as the abort does, which only warns
+        return replace(seen, uploads=len((await plan_sweep(engine, context)).uploads))
+    return seen
 
 
 def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None = None) -> RecoveredJob:

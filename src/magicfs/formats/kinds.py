@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from magicfs.errors import FormatError
 from magicfs.formats import deletions
-from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_SIZE_LIMIT, OldObject
+from magicfs.formats.deletions import DELETIONS_FORMAT
 from magicfs.formats.document import parse
 from magicfs.formats.footer import FileFooters
 from magicfs.formats.job_location import JobLocation
-from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.limits import MANIFEST_VALUE_LIMIT
 from magicfs.formats.log import (
     Log,
@@ -37,35 +37,9 @@ from magicfs.formats.task_manifest import (
     TaskManifest,
 )
 
-__all__ = ["KINDS", "SIZE_LIMIT", "Content", "Kind", "detect", "load"]
+__all__ = ["KINDS", "SIZE_LIMIT", "Kind", "detect", "load", "own"]
 
-Content = (
-    FileFooters
-    | JobLocation
-    | JobObject
-    | Log
-    | LoggedNames
-    | LoggedPart
-    | Manifest
-    | ManifestFiles
-    | Pending
-    | PendingSet
-    | Pointer
-    | Registration
-    | SuccessData
-    | Tag
-    | TaskManifest
-    | tuple[OldObject, ...]
-)
-"""What a file of any kind reads as."""
-
-SIZE_LIMIT: Final = max(
-    MANIFEST_SIZE_LIMIT,
-    PENDINGSET_SIZE_LIMIT,
-    JOB_OBJECT_SIZE_LIMIT,
-    DELETIONS_SIZE_LIMIT,
-    TASK_MANIFEST_SIZE_LIMIT,
-)
+SIZE_LIMIT: Final = max(MANIFEST_SIZE_LIMIT, PENDINGSET_SIZE_LIMIT, TASK_MANIFEST_SIZE_LIMIT)
 """Bytes of the largest."""
 
 
@@ -78,7 +52,7 @@ class Kind:
     """Whether the last element of a path is one of this kind."""
     has_content: Callable[[dict[str, Any]], bool]
     """Whether a JSON object is one of this kind, wherever it lies."""
-    read: Callable[[str, bytes], Content]
+    read: Callable[[str, bytes], object]
 
 
 def _is_version_of(named: object, format_: str) -> bool:
@@ -86,12 +60,12 @@ def _is_version_of(named: object, format_: str) -> bool:
     return isinstance(named, str) and named.rpartition("/")[0] == format_.rpartition("/")[0]
 
 
-def _own(name: str, format_: str, read: Callable[[str, bytes], Content]) -> Kind:
+def own(name: str, format_: str, read: Callable[[str, bytes], object]) -> Kind:
     """A format of ours: recognised by what the file says, never by its name."""
     return Kind(name, lambda _: False, lambda document: _is_version_of(document.get("format"), format_), read)
 
 
-_OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
+_OWN: Final[dict[str, tuple[str, Callable[[str, bytes], object]]]] = {
     "manifest": (Manifest.FORMAT, Manifest.from_bytes),
     "manifest files": (ManifestFiles.FORMAT, ManifestFiles.from_bytes),
     "pointer": (Pointer.FORMAT, Pointer.from_bytes),
@@ -125,7 +99,7 @@ KINDS: Final = (
         lambda document: document.get("name") == SUCCESS_NAME,
         SuccessData.from_bytes,
     ),
-    *(_own(name, format_, read) for name, (format_, read) in _OWN.items()),
+    *(own(name, format_, read) for name, (format_, read) in _OWN.items()),
     Kind(
         "task manifest",
         lambda name: name.endswith(TASK_MANIFEST_SUFFIX),
@@ -135,22 +109,22 @@ KINDS: Final = (
 )
 
 
-def detect(path: str, raw: bytes) -> str:
-    """The name of a file's kind, one of ``KINDS``. Its content decides first, its name if that says
-    nothing.
+def detect(path: str, raw: bytes, guests: Iterable[Kind] = ()) -> str:
+    """The name of a file's kind, one of ``KINDS`` or of guests. Its content decides first, its name if that
+    says nothing.
 
     Hadoop's staging committers give their pending sets no suffix, and reports have any name. Raises
     FormatError if it is none of these.
     """
-    return _kind(path, raw).name
+    return _kind(path, raw, guests).name
 
 
-def load(path: str, raw: bytes) -> Content:
+def load(path: str, raw: bytes, guests: Iterable[Kind] = ()) -> object:
     """Read a file of any kind. Raises FormatError if it is none of these."""
-    return _kind(path, raw).read(path, raw)
+    return _kind(path, raw, guests).read(path, raw)
 
 
-def _kind(path: str, raw: bytes) -> Kind:
+def _kind(path: str, raw: bytes, guests: Iterable[Kind]) -> Kind:
     last = path.rpartition("/")[2]
     named = next((kind for kind in KINDS if kind.has_name(last)), None)
     try:
@@ -159,7 +133,7 @@ def _kind(path: str, raw: bytes) -> Kind:
         if named is not None:
             return named
         raise FormatError(path, error.field, f"{error.problem}; {_EXPECTED}") from None
-    found = next((kind for kind in KINDS if kind.has_content(document)), named)
+    found = next((kind for kind in (*KINDS, *guests) if kind.has_content(document)), named)
     if found is None:
         raise FormatError(path, "", f"a JSON object of another kind; {_EXPECTED}")
     return found
@@ -168,6 +142,5 @@ def _kind(path: str, raw: bytes) -> Kind:
 _EXPECTED: Final = (
     f"expected a {PENDING_SUFFIX} file (it has uploadId and destinationKey), a {PENDINGSET_SUFFIX} file "
     f"(it has commits), {SUCCESS_FILE} (its name is {SUCCESS_NAME}), a task manifest (its type is "
-    f"{TASK_MANIFEST_TYPE}), or a file of magicfs (its format is one of "
-    f"{', '.join(format_ for format_, _ in _OWN.values())})"
+    f"{TASK_MANIFEST_TYPE}), or a record of magicfs (its format is one such as {Manifest.FORMAT})"
 )

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from magicfs.formats.document import with_unknown
 from magicfs.formats.fields import LONG_MAX, LONG_MIN, Fields
 
-__all__ = ["LEFT_OUT", "ROWS", "UNSET", "MeanStatistic", "Statistics"]
+__all__ = ["LEFT_OUT", "MOVED_ASIDE", "ROWS", "UNSET", "MeanStatistic", "Statistics"]
 
 UNSET: Final = -1
 """A minimum or maximum that nothing has been measured for: it yields to any other value."""
@@ -20,6 +20,9 @@ ROWS: Final = "records_written"
 
 LEFT_OUT: Final = "committer_files_left_out"
 """The counter of local files that were not published, because their names are hidden. Hadoop has none."""
+
+MOVED_ASIDE: Final = ("files_copied", "files_copied_bytes", "object_copy_requests")
+"""The counters of replaced files that a job moved aside, of their bytes, and of the requests at most."""
 
 _Value = TypeVar("_Value")
 

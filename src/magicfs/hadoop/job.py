@@ -72,13 +72,12 @@ class HadoopJob(DeadJob):
     async def output(self, *, driver_is_dead: bool) -> JobOutput:
         """As the base says. Sets are read once more, for their errors."""
         url, job, output = self.context.url, self.context.job, self.listed
-        if self.report.committer == "manifest":
-            if self.report.problem:
-                raise CommitFailed(f"job {job} cannot be committed: {self.report.problem}")
-        else:
+        if self.report.committer != "manifest":
             output = await job_output.load_listed(self.engine, self.context, self.cluster)
             if output.without_write_id == 0 < output.files or await is_published(self.engine, self.context):
                 raise ended(url, job)
+        if self.report.problem:
+            raise CommitFailed(f"job {job} cannot be committed: {self.report.problem}")
         if not driver_is_dead:
             raise self.promise_missing()
         refuse_gone(url, job, self.fates)

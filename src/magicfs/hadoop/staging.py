@@ -7,7 +7,7 @@ Nothing at the destination tells of them but open uploads. In the cluster direct
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -21,15 +21,17 @@ from magicfs.datasets.finders import Cluster
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, UsageError
 from magicfs.filesystem.tracking import write_id_of
+from magicfs.formats.document import parse
+from magicfs.formats.fields import Fields
 from magicfs.formats.pending import Pending
-from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.hadoop.fates import OpenUploads, fates_of, open_uploads
 from magicfs.hadoop.job import HadoopJob, context_begun
 from magicfs.hadoop.options import HadoopOptions, cluster_url
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
-from magicfs.protocol.paths import Location
+from magicfs.protocol.paths import Location, is_under
 from magicfs.report import ForeignJob
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
@@ -143,35 +145,55 @@ async def _examined(
     engine: Engine, location: Location, cluster: Cluster, user: str, job: JobId, there: OpenUploads
 ) -> HadoopJob | None:
     directory = ClusterLayout(user, job).attempts_directory
-    names = await _in_thread(cluster, lambda place: place.names(directory))
-    numbers = [int(name) for name in names if name.isdecimal()]
+    numbers = map(int, filter(str.isdecimal, await _in_thread(cluster, lambda place: place.names(directory))))
     layout = WorkLayout(location.key, job, max(numbers, default=0))
     context = context_begun(location, layout, BEGUN_BY, "directory")
     sets = _sets(engine, context, cluster, user)
-    pendings = await _recorded(sets)
-    if any(write_id_of(one) is not None or _place_of(one) != location.path for one in pendings):
+    pendings, silent = await _recorded(sets)
+    elsewhere = [one for one in pendings if _place_of(one) != location.path]
+    if any(write_id_of(one) is not None for one in pendings) or not _may_be_here(elsewhere, silent, location):
         return None  # it is one of ours, or publishes elsewhere
     output, problem = JobOutput(), ""
     try:
         output = await job_output.load_listed(engine, context, sets)
     except MagicError as error:
         problem = str(error)
+    if elsewhere:
+        problem = (
+            f"nobody knows the destination of {len(elsewhere)} files, such as "
+            f"{elsewhere[0].destination_key}: the sets of their tasks have no field text"
+        )
     fates = await fates_of(engine, pendings, there)
     seen = ForeignJob("staging", uploads=len(fates.open), problem=problem)
     modified = max((one.created_ms / 1000 for one in pendings), default=0.0)
     return replace(HadoopJob.of(engine, context, seen, output, fates, modified), cluster=sets)
 
 
-async def _recorded(sets: ClusterSets) -> list[Pending]:
-    """The uploads that committed tasks name; a malformed set names none."""
-    found: list[Pending] = []
+def _may_be_here(elsewhere: Sequence[Pending], silent: set[str], location: Location) -> bool:
+    """Whether all that lies further down does not say where its destination is."""
+    at = {one.bucket for one in elsewhere} <= {location.bucket}
+    keys = {one.destination_key for one in elsewhere}
+    return at and keys <= silent and all(is_under(key, location.key) for key in keys)
+
+
+async def _recorded(sets: ClusterSets) -> tuple[list[Pending], set[str]]:
+    """The uploads that committed tasks name, and the keys of those that do not note their directories. A
+    malformed set names none.
+    """
+    found, silent = list[Pending](), set[str]()
     with suppress(CommitFailed):  # a file that is called like no task
         keys = [one.key for one in await sets.listed()]
         async with aclosing(sets.read_ahead(keys)) as read:
             async for key, raw in read:
                 with suppress(FormatError):
-                    found.extend(PendingSet.from_bytes(sets.where(key), raw).commits)
-    return found
+                    path = sets.where(key)
+                    found += PendingSet.from_bytes(path, raw).commits
+                    for one in Fields(path, parse(path, raw, size_limit=PENDINGSET_SIZE_LIMIT)).objects(
+                        "commits"
+                    ):
+                        if not one.has("text"):
+                            silent.add(one.required_text("destinationKey"))
+    return found, silent
 
 
 def _place_of(pending: Pending) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from magicfs.datasets.read import moment
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain
 from magicfs.manifests.footers import footers_of
+from magicfs.past.as_of import moment
 from magicfs.protocol.paths import Location
 from magicfs.report import Report
 

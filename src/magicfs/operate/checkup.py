@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 
 from magicfs.committers import registry
-from magicfs.datasets.connection import Way, open_destination
+from magicfs.datasets.connection import Way, is_nothing, open_destination
 from magicfs.datasets.finders import finders
 from magicfs.datasets.recover import destinations_below
 from magicfs.engine import Engine
@@ -25,18 +25,22 @@ from magicfs.errors import (
     Unsupported,
     UsageError,
 )
+from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.operate.lifecycle import judge
 from magicfs.operate.open_uploads import Owner
+from magicfs.operate.status import is_empty
 from magicfs.operate.upload_owners import shares_of
+from magicfs.past.aside import cost_of
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
+from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import Report
 from magicfs.stores import conditions
-from magicfs.stores.port import upkeep_of
+from magicfs.stores.port import Store, upkeep_of
 from magicfs.transaction.context import crowded
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.setup import check_place
@@ -163,7 +167,12 @@ def _refusal(subject: str, error: MagicError) -> Finding:
 async def _list(engine: Engine, location: Location) -> Finding:
     async for _ in engine.store.list(paths.prefix_of(location.key), limit=1):
         return Finding("list", "ok", f"{location.url} can be listed, and has data")
-    return Finding("list", "ok", f"{location.url} can be listed, and is empty")
+    if not await is_nothing(engine, location):
+        return Finding("list", "ok", f"{location.url} can be listed, and has no data")
+    advice = "check the URL, unless its first job is still to come"
+    return Finding(
+        "list", "look", f"{location.url} can be listed, and nothing is there", advice, ObjectNotFound.__name__
+    )
 
 
 async def _store(engine: Engine, _location: Location) -> Finding:
@@ -189,15 +198,27 @@ async def _place(engine: Engine, location: Location) -> Finding:
     return Finding("place", "ok", "no file and no Delta Lake or Iceberg table is there")
 
 
-async def _dataset(engine: Engine, location: Location) -> Finding:
+async def _dataset(engine: Engine, location: Location) -> list[Finding]:
+    store = engine.store
     try:
-        seen = await chain.read_pointer(engine.store, location.key, chain.READING)
+        seen = await chain.read_pointer(store, location.key, chain.READING)
+        view = None if seen is None else await chain.view(store, location.key, chain.READING)
     except FormatError as error:
-        return _refusal("dataset", error)
+        return [_refusal("dataset", error)]
     if seen is None:
-        return Finding("dataset", "ok", "magicfs has not published anything here yet")
+        return [Finding("dataset", "ok", "magicfs has not published anything here yet")]
     newest = f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files"
-    return Finding("dataset", "ok", newest + (_UNCHECKED if "seal" in seen[0].unknown else ""))
+    newest += _UNCHECKED if "seal" in seen[0].unknown else ""
+    return [Finding("dataset", "ok", newest), *_cost(store, {} if view is None else view.files)]
+
+
+def _cost(store: Store, shown: Mapping[str, ManifestFile]) -> list[Finding]:
+    """What it costs to keep all files, unless their bucket keeps versions of them."""
+    files = [one for one in shown.values() if is_data(one.key, "")]
+    if not files or any(one.version for one in files):
+        return []
+    cost = cost_of(store, [one.size for one in files])
+    return [Finding("keep", "ok", f"if a job with keep= replaces all {cost.files:,} files, {cost.said}")]
 
 
 async def _uploads(engine: Engine, location: Location) -> list[Finding]:
@@ -239,19 +260,12 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
         return Finding("jobs", "look", said, f"magicfs recover {below[0]}")
     prefix = paths.prefix_of(location.key) + MAGIC
     directories = [one async for one in engine.store.list_directories(prefix)]
-    # SeaweedFS shows empty ones for a while.
-    left = [one for one in directories[:_TRIED] if not await _is_empty(engine, one)]
+    left = [one for one in directories[:_TRIED] if not await is_empty(engine, one)]
     if left:
         said = f"no unfinished job, but {len(left)} work directories are left: {', '.join(left[:_SHOWN])}"
         advice = f"magicfs recover {location.url} --job ID --abort removes those of a job that has ended"
         return Finding("jobs", "look", said, advice)
     return Finding("jobs", "ok", "no unfinished job, and no leftovers")
-
-
-async def _is_empty(engine: Engine, directory: str) -> bool:
-    async for _ in engine.store.list(paths.prefix_of(directory), limit=1):
-        return False
-    return True
 
 
 def _told(one: OtherJob) -> str:

@@ -16,7 +16,7 @@ _GIB: Final = 2**30
 _LISTED: Final = {
     "s3": (0.023, "Amazon S3 Standard, us-east-1"),
     "gcs": (0.020, "Google Cloud Storage Standard, us-central1"),
-    "azure": (0.0184, "Azure Blob Storage Hot LRS, East US"),
+    "abfs": (0.0184, "Azure Blob Storage Hot LRS, East US"),
 }
 
 

@@ -34,7 +34,16 @@ from magicfs.report import Report, html_table, human_bytes
 from magicfs.runtime.parallel import drained
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 
-__all__ = ["BucketStatus", "DatasetStatus", "Destination", "Partition", "Step", "UnfinishedJob", "status"]
+__all__ = [
+    "BucketStatus",
+    "DatasetStatus",
+    "Destination",
+    "Partition",
+    "Step",
+    "UnfinishedJob",
+    "is_empty",
+    "status",
+]
 
 _SILENT_S: Final = 3600.0
 _STEPS_MAX: Final = 60
@@ -461,6 +470,14 @@ async def _behind(engine: Engine, location: Location, made: DatasetStatus) -> No
     made.behind = tuple(f"{one.catalog} {one.table}, job {one.job_id}".replace(" ,", ",") for one in late)
 
 
+async def is_empty(engine: Engine, directory: str) -> bool:
+    """Whether nothing is left in the directory of a job. Real ones go with the last object in them, and stay
+    where a writer has left a temporary file; SeaweedFS shows empty ones for a while.
+    """
+    listed = engine.store.list(paths.prefix_of(directory), limit=1)
+    return not engine.store.capabilities.directories and not [one async for one in listed]
+
+
 async def _leftovers(engine: Engine, location: Location, made: DatasetStatus) -> None:
     running = {one.job_id for one in made.jobs}
     prefix = paths.prefix_of(location.key) + MAGIC
@@ -469,7 +486,7 @@ async def _leftovers(engine: Engine, location: Location, made: DatasetStatus) ->
     own = [one for one in listed if one.startswith(f"{prefix}_job-")]
     left = [one for one in own if one.removeprefix(f"{prefix}_job-").rstrip("/") not in running]
     for one in left[:_LEFT_MAX]:
-        async for _ in engine.store.list(one, limit=1):
+        if not await is_empty(engine, one):
             made.leftovers = (*made.leftovers, Location(location.scheme, location.bucket, one).url)
 
 

@@ -9,22 +9,28 @@ not find any more was moved before. ``docs/design/029-kept-aside.md`` has the re
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, PermissionDenied, PreconditionFailed, Unsupported
 from magicfs.formats.deletions import OldObject
+from magicfs.formats.statistics import MOVED_ASIDE, Statistics
 from magicfs.manifests.kept import place_aside
 from magicfs.protocol import paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import is_data
 from magicfs.report import human_bytes
 from magicfs.runtime.parallel import gathered
+from magicfs.stores.port import Store
 from magicfs.stores.retrying import checked_again
+from magicfs.stores.s3.copy import ONE_REQUEST_MAX, PART_SIZE
 
-__all__ = ["copy_all", "delete", "log_cost", "marked", "refusal"]
+if TYPE_CHECKING:
+    from magicfs.transaction.extension import Settling
+
+__all__ = ["Cost", "copy_all", "cost_of", "count_cost", "delete", "marked", "refusal", "staying"]
 
 _LOGGER = logging.getLogger("magicfs")
 _KEY_BYTES_MAX: Final = 1024
@@ -41,11 +47,15 @@ def marked(destination: str, job: str, old: Sequence[OldObject]) -> list[OldObje
     """
     if any(one.version for one in old):
         return list(old)
+    stays = staying(destination, job)
+    return [one._replace(aside=not stays(one.key)) for one in old]
+
+
+def staying(destination: str, job: str) -> Callable[[str], bool]:
+    """Whether a file stays where it is, by its key, because its place would have too long a name."""
     room = _KEY_BYTES_MAX - len(place_aside(destination, job, "").encode())
     start = len(paths.prefix_of(destination))
-    return [
-        one._replace(aside=len(one.key[start:].encode("utf-8", "surrogateescape")) <= room) for one in old
-    ]
+    return lambda key: len(key[start:].encode("utf-8", "surrogateescape")) > room
 
 
 async def copy_all(engine: Engine, destination: str, job: str, kept: Sequence[OldObject]) -> None:
@@ -93,13 +103,37 @@ async def delete(engine: Engine, kept: Sequence[OldObject], check: Callable[[], 
     await gathered(batches, delete, engine.concurrency)
 
 
-def log_cost(url: str, job: str, kept: Sequence[OldObject]) -> None:
-    """Log what moving files aside is about to cost."""
-    if moved := [one for one in kept if one.aside]:
+class Cost(NamedTuple):
+    """What it costs to move files aside."""
+
+    files: int
+    bytes: int  # that the store copies
+    requests: int  # at most
+
+    @property
+    def said(self) -> str:
+        """For people."""
+        what = f"the store copies {human_bytes(self.bytes)} in at most {self.requests:,} requests"
+        return what if self.requests else "each gets a second name, and nothing is copied"
+
+
+def cost_of(store: Store, sizes: Iterable[int]) -> Cost:
+    """The cost of moving files of these sizes aside. Their deletion costs what that of any job costs."""
+    found = list(sizes)
+    if store.capabilities.prefers_rename:
+        return Cost(len(found), 0, 0)
+    # A HEAD and a copy, of which Google needs one only; S3 copies large files in parts of an upload.
+    parts = sum(1 - size // -PART_SIZE for size in found if size > ONE_REQUEST_MAX)
+    return Cost(len(found), sum(found), 2 * len(found) + parts)
+
+
+def count_cost(job: Settling, kept: Sequence[OldObject]) -> None:
+    """Log what moving files aside is about to cost, and count it for the report of the job."""
+    cost = cost_of(job.engine.store, [one.size for one in kept if one.aside])
+    if cost.files:
+        name = job.job.job_id
         _LOGGER.info(
-            "%s: job %s moves %d replaced files (%s) aside: the store copies each, then it is deleted",
-            url,
-            job,
-            len(moved),
-            human_bytes(sum(one.size for one in moved)),
+            "%s: job %s moves %d replaced files aside: %s", job.context.url, name, cost.files, cost.said
         )
+        counted = dict(zip(MOVED_ASIDE, cost, strict=True))
+        job.output.statistics += Statistics(counters=counted)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
-from magicfs.datasets.read import current_view, job_as_of, read_manifest_of, shown_files
+from magicfs.datasets.read import current_view, read_manifest_of, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_options import JobOptions
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import READING
+from magicfs.past.as_of import job_as_of
 from magicfs.past.copies import copied_files
 from magicfs.past.difference import originals
 from magicfs.past.earlier_files import lying_where_they_are, without_any

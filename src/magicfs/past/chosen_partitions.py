@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from magicfs.datasets.read import current_view, job_as_of, view_at
+from magicfs.datasets.read import current_view
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
+from magicfs.past.as_of import job_as_of, view_at
 from magicfs.past.file_facts import partition_values
 from magicfs.past.row_condition import Condition, Values
 from magicfs.protocol.modes import is_data

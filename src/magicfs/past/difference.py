@@ -8,11 +8,13 @@ from datetime import datetime
 from os import PathLike
 from typing import Final
 
-from magicfs.datasets.read import current_view, footers_of_view, job_as_of, shown_files, view_at
+from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import View
+from magicfs.past.as_of import job_as_of, view_at
 from magicfs.past.effects import NO_FILES, Files
+from magicfs.past.footers_at import footers_of_view
 from magicfs.protocol import ids
 from magicfs.protocol.final_names import copied_by, copied_key
 from magicfs.protocol.modes import is_data

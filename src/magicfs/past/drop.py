@@ -11,7 +11,7 @@ from typing import Any, Final
 from magicfs.alias.promise import alias_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
-from magicfs.datasets.read import current_view, footers_of_view, job_as_of, shown_files
+from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.footer import Footer
@@ -19,8 +19,10 @@ from magicfs.formats.job_options import JobOptions
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
+from magicfs.past.as_of import job_as_of
 from magicfs.past.effects import Effects, log_effects, of_drop, partition_names
 from magicfs.past.file_facts import PublishedFile, columns_of, published_file
+from magicfs.past.footers_at import footers_of_view
 from magicfs.past.promise import keep_of
 from magicfs.past.row_condition import Condition, parse_condition
 from magicfs.protocol import ids

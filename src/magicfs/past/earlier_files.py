@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from magicfs.datasets.read import job_as_of, shown_files, view_at
+from magicfs.datasets.read import shown_files
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import places_aside
+from magicfs.past.as_of import job_as_of, view_at
 from magicfs.past.kept_versions import has_version
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data

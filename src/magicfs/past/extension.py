@@ -10,7 +10,7 @@ rollbacks that have announced themselves; of the two at least one sees the other
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from magicfs.engine import Engine
@@ -86,6 +86,8 @@ class Past(Extension):
                 promises.refuse(look, plan, shown)
                 _leave(look, plan, promises.held, shown)
                 plan.versions = versions_of(look.context, plan, shown) if keeps_versions else {}
+        if keeps:
+            plan.stays = _staying(look, plan.versions)
         if keeps and plan.equal_keys:
             raise _cannot_keep(look.context, plan.equal_keys[0])
 
@@ -113,7 +115,7 @@ class Past(Extension):
         if keep.ms is not None and job.old:
             destination, name = job.context.layout.destination, job.job.job_id
             old = job.old if keep.in_place else aside.marked(destination, name, job.old)
-            aside.log_cost(job.context.url, name, old)
+            aside.count_cost(job, old)
             await aside.copy_all(job.engine, destination, name, old)
             lists = await kept.write(job.engine.store, destination, name, old)
             rule = {"rule": keep.rule} if keep.rule else {}
@@ -121,6 +123,15 @@ class Past(Extension):
             # Those in place stay until magicfs maintain, the others by their versions, or aside.
             job.deleted = [one for one in old if not one.in_place]
         job.manifest["restores"] = job.job.options.rollback.job
+
+
+def _staying(look: Look, versions: Mapping[str, str]) -> Callable[[str], bool]:
+    """Which of the files that a job keeps stay in their places, by their keys."""
+    if look.context.options.keep.in_place:
+        return lambda _: True
+    if versions:
+        return lambda key: key not in versions
+    return aside.staying(look.destination, look.context.job)
 
 
 async def _in_place(look: Look) -> dict[str, object]:

@@ -10,12 +10,12 @@ from os import PathLike
 from typing import Unpack
 
 from magicfs.datasets.connection import Way, open_destination
-from magicfs.datasets.read import moment
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.log import LoggedJob
 from magicfs.manifests import log
 from magicfs.manifests.chain import READING
+from magicfs.past.as_of import moment
 from magicfs.past.named import all_tags
 from magicfs.protocol.paths import Location
 from magicfs.report import Report, html_table, human_bytes, text_table

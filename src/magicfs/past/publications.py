@@ -13,11 +13,11 @@ from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
-from magicfs.manifests.log import is_published
+from magicfs.manifests.log import is_published, job_of_run
 from magicfs.protocol import ids
 from magicfs.protocol.paths import Location
 
-__all__ = ["NOTHING", "check_published", "head_of", "published_since"]
+__all__ = ["NOTHING", "head_of", "job_named", "published_since"]
 
 NOTHING: Final = ""
 """Where a chain begins: before the first job."""
@@ -29,11 +29,14 @@ async def head_of(engine: Engine, location: Location) -> str:
     return seen[0].job_id if seen else NOTHING
 
 
-async def check_published(engine: Engine, location: Location, job: str) -> None:
-    """Raise ObjectNotFound if a job is not in the chain, UsageError if that is no job id."""
-    ids.job_id(job)
-    if not await is_published(engine.store, location.key, READING, job):
-        raise _not_published(engine, location, job)
+async def job_named(engine: Engine, location: Location, name: str) -> str:
+    """The job in the chain of an id, or that of a run. Raises ObjectNotFound if there is none."""
+    if await is_published(engine.store, location.key, READING, name):
+        return name
+    job = await job_of_run(engine.store, location.key, READING, name)
+    if job is None:
+        raise _not_published(engine, location, ids.job_id(name))
+    return job
 
 
 async def published_since(engine: Engine, location: Location, start: str, end: str) -> Sequence[Manifest]:

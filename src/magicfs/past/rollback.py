@@ -9,10 +9,10 @@ from typing import Any, Final
 from magicfs.alias.promise import alias_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
-from magicfs.datasets.read import job_as_of
 from magicfs.engine import Engine
 from magicfs.formats.job_options import JobOptions, Rollback
 from magicfs.manifests.chain import READING
+from magicfs.past.as_of import job_as_of
 from magicfs.past.chosen_partitions import partitions_where
 from magicfs.past.copies import copy_what_is_gone
 from magicfs.past.effects import Effects, log_effects, of_rollback

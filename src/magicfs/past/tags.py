@@ -7,12 +7,12 @@ from os import PathLike
 from typing import Unpack
 
 from magicfs.datasets.connection import Way, on_destination, told_as_newest
-from magicfs.datasets.read import job_as_of
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.manifests import chain, tags
 from magicfs.manifests.chain import READING
 from magicfs.past import named
+from magicfs.past.as_of import job_as_of
 from magicfs.past.held import hold, is_kept
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
@@ -33,8 +33,7 @@ def tag(
 ) -> str:
     """See ``magicfs.Dataset.tag``."""
     named.check_name(name)
-    how = {"name": name, "as_of": as_of, "move": move, "keep": keep}
-    return on_destination(set_tag, url, **way, **how)
+    return on_destination(set_tag, url, **way, name=name, as_of=as_of, move=move, keep=keep)
 
 
 def untag(url: str | PathLike[str], name: str, **way: Unpack[Way]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
@@ -62,6 +62,8 @@ class Replacement:
     """Whether there are files outside the scope."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of what is kept by its version that version, by keys."""
+    stays: Callable[[str], bool] = lambda _: False
+    """Whether what is deleted from sight stays in its place, by its key."""
     others: Others = field(init=False)
     """Whom else the listing shows below the destination."""
     _partitions: frozenset[str] = field(init=False, repr=False)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from magicfs.datasets.connection import told_as_newest
-from magicfs.datasets.read import shown_files, view_at
+from magicfs.datasets.read import shown_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
 from magicfs.formats.deletions import CHUNK_LENGTH, OldObject
@@ -31,6 +31,7 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by, places_aside, write
+from magicfs.past.as_of import view_at
 from magicfs.past.held import going
 from magicfs.past.keeping import change_keeping
 from magicfs.protocol import paths

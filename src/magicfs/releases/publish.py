@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 from uuid import uuid4
 
 from magicfs.datasets.connection import Destination
-from magicfs.datasets.read import job_as_of
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
@@ -28,6 +27,7 @@ from magicfs.errors import (
 )
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
+from magicfs.past.as_of import job_as_of
 from magicfs.past.keeping import TRIES, pause
 from magicfs.past.named import check_name
 from magicfs.protocol import paths

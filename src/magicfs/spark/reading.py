@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from magicfs.datasets.read import job_as_of
 from magicfs.errors import UsageError
+from magicfs.past.as_of import job_as_of
 from magicfs.releases.reading import job_in
 from magicfs.spark.published import exact_files, options, snapshot
 

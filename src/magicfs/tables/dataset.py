@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid4
@@ -107,7 +108,8 @@ class Dataset(_Address):
         A second call includes files published since. Errors are those of ``to_arrow``.
 
         Args:
-            job: Only the files that the job with this id added, whether or not readers still see them.
+            job: Only the files that the job with this id or run id added, whether or not readers still see
+                them.
             last: Only the files of the job that was published last.
             as_of: The dataset as it was then, as for ``to_arrow``.
         """
@@ -181,7 +183,7 @@ class Dataset(_Address):
     ) -> pd.DataFrame:
         """Return the rows of the published Parquet files as a DataFrame. A second call reads them again.
 
-        Errors are those of ``to_arrow``, and ``UsageError`` if pandas is not installed.
+        Errors are those of ``to_arrow``, and ``UsageError`` if pandas is not installed or ``filter`` is none.
 
         Args:
             as_of: The dataset as it was then, as for ``to_arrow``.
@@ -189,9 +191,16 @@ class Dataset(_Address):
             filter: Only these rows, such as ``pyarrow.compute.field("day") == "2026-01-01"``. Files whose
                 partitions or statistics rule them out are not read.
         """
-        table = self.to_arrow(as_of=as_of).to_table(columns=columns and list(columns), filter=filter)
+        dataset = self.to_arrow(as_of=as_of)
+        from pyarrow.compute import Expression
+
+        if filter is not None and not isinstance(filter, Expression):
+            raise UsageError(
+                f"filter={filter!a} is no pyarrow expression; nothing was read; write it like "
+                'filter=pyarrow.compute.field("day") == "2026-01-01"'
+            )
         try:
-            return table.to_pandas()
+            return dataset.to_table(columns=columns and list(columns), filter=filter).to_pandas()
         except ModuleNotFoundError as error:
             raise UsageError("to_pandas needs pandas; pip install pandas, or use to_arrow") from error
 
@@ -204,7 +213,7 @@ class Dataset(_Address):
         Returns:
             A ``Footer`` for each file by its key, relative to the destination; None if none is recorded.
         """
-        from magicfs.datasets.read import footers_at
+        from magicfs.past.footers_at import footers_at
 
         place, as_of = self._opened(last, as_of)
         return place.run(footers_at, last=last, as_of=as_of)
@@ -279,8 +288,8 @@ class Dataset(_Address):
         from magicfs.past.cherry_pick import cherry_pick
 
         job = ids.job_id(uuid4() if job_id is None else job_id)
-        how = {"which": which, "dry_run": dry_run, "run_id": run_id, "job": job}
-        return on_destination(cherry_pick, self.url, **self._way, **how)
+        how = partial(cherry_pick, which=which, dry_run=dry_run, run_id=run_id, job=job)
+        return on_destination(how, self.url, **self._way)
 
     def rollback(
         self,
@@ -342,7 +351,7 @@ class Dataset(_Address):
             raise UsageError("give partitions or where, not both; nothing was changed")
         how |= {"to": to, "partitions": partition_names(partitions), "dry_run": dry_run}
         how |= {"where": None if where is None else parse_condition(where)}
-        return on_destination(look_and_roll_back, self.url, **how)
+        return on_destination(look_and_roll_back, self.url, verb="rollback", **how)
 
     def drop(
         self,
@@ -389,7 +398,7 @@ class Dataset(_Address):
 
         how = self._new_job(keep, keep_in_place, run_id, job_id)
         how |= {"order": Order.of(partitions, jobs, where), "look": True, "dry_run": dry_run}
-        return on_destination(drop_files, self.url, **how)
+        return on_destination(drop_files, self.url, verb="drop", **how)
 
     def tag(
         self, name: str, as_of: str | datetime | None = None, *, move: bool = False, keep: bool = False

@@ -53,7 +53,7 @@ class PublishedRelease(Pinned):
     @property
     def published(self) -> datetime:
         """When it was published, by the clock of its driver, in UTC."""
-        from magicfs.datasets.read import moment
+        from magicfs.past.as_of import moment
 
         return moment(self.released.published_ms)
 

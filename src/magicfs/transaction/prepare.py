@@ -57,7 +57,7 @@ from magicfs.transaction.planning import Look, Plan, look, planner_of, seen_by
 from magicfs.transaction.record import JobRecord, JobVersion, new_token, now_ms
 from magicfs.transaction.visible import is_there
 
-__all__ = ["check_manifests", "check_success", "listed", "prepare", "refuse_if_gone"]
+__all__ = ["check_manifests", "check_success", "leave_landed", "listed", "prepare", "refuse_if_gone"]
 
 _OLD_MS = 12 * 3600 * 1000
 """Rules count whole days since an upload was begun; what is known is when it was closed."""
@@ -251,7 +251,7 @@ async def prepare(
         _older_extra(engine, context, record),
         look(engine, context, record, output),
     )
-    await _leave_landed(plan)
+    await leave_landed(plan)
     changes = {**output.figures(), "chunks": chunks, "old_success": old_success, "older_extra": extra}
     if planner.announces:
         version, plan = await _announced(version, plan, warnings)
@@ -274,7 +274,7 @@ async def _announced(version: JobVersion, plan: Plan, warnings: list[str]) -> tu
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             plan = await look(engine, context, record, output)
-            await _leave_landed(plan)
+            await leave_landed(plan)
         version, in_the_way = await _announce_and_look(version, plan, since)
         if not in_the_way:
             warnings += [*in_the_way.warnings, *plan.warnings()]
@@ -360,7 +360,7 @@ async def _older_extra(engine: Engine, context: JobContext, record: JobRecord) -
     return tuple([key for key in context.options.places.extra if await has_older_files(key)])
 
 
-async def _leave_landed(plan: Plan) -> None:
+async def leave_landed(plan: Plan) -> None:
     """Take the job's own files out of what is in its way: another driver has completed them and died, or its
     tasks have renamed them.
 

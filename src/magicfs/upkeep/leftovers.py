@@ -9,6 +9,7 @@ from magicfs.datasets.abort import abort_job
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.operate.open_uploads import OpenUpload, Owners
+from magicfs.operate.status import is_empty
 from magicfs.protocol import ids, paths
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.protocol.modes import MANIFESTS
@@ -106,8 +107,9 @@ async def _works(engine: Engine, prefix: str) -> dict[str, float]:
     for start in (f"{prefix}{MAGIC}/{_JOB}", prefix + MAGIC_JOB):
         async for directory in engine.store.list_directories(start):
             job = directory.removeprefix(start).rstrip("/")
-            moments = [info.modified async for info in engine.store.list(directory)]
-            if moments and ids.is_job_id(job):
-                # An object without a moment may be new.
-                seen[job] = max(seen.get(job, 0.0), *(math.inf if one is None else one for one in moments))
+            listed = [info.modified async for info in engine.store.list(directory)]
+            if ids.is_job_id(job) and (listed or not await is_empty(engine, directory)):
+                # An object without a moment may be new. A directory without objects is old.
+                moments = (math.inf if one is None else one for one in listed)
+                seen[job] = max(seen.get(job, 0.0), *moments, 0.0)
     return seen

@@ -45,14 +45,6 @@ SHOWN_MAX: Final = 1000
 _TEXT_MAX: Final = 4000
 _DIRECTORY: Final = ".operations"
 _NAME: Final = re.compile(r"([0-9]{13})-[0-9a-f]{32}\.json")
-_VERBS: Final = {
-    "abort_job": "abort",
-    "commit_listed": "commit",
-    "drop_files": "drop",
-    "look_and_roll_back": "rollback",
-    "recover_jobs": "recover",
-}
-"""What people call the coroutines that carry out decisions."""
 _ACTIONS: Final = frozenset({"aborted", "reverted"})
 """What becomes of jobs about which somebody has decided."""
 ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
@@ -128,28 +120,28 @@ class Operation:
         }
 
 
-def note(destination: Destination, work: str, how: Mapping[str, object], result: object) -> None:
+def note(destination: Destination, verb: str, how: Mapping[str, object], result: object) -> None:
     """Write down what somebody has decided; nothing for what a job decided itself, and for a dry run."""
-    if work not in _VERBS or how.get("dry_run"):
+    if how.get("dry_run"):
         return
     named = {"user": _user(), "host": socket.gethostname(), "when_ms": time.time_ns() // 1_000_000}
     made = [
-        Operation(verb=verb, job_id=job, action=action, reason=reason[:_TEXT_MAX], **named)  # type: ignore[arg-type]
-        for verb, job, action, reason in _decided(work, how, result)
+        Operation(verb=called, job_id=job, action=action, reason=reason[:_TEXT_MAX], **named)  # type: ignore[arg-type]
+        for called, job, action, reason in _decided(verb, how, result)
     ]
     if made:
         destination.run(_write, made)
 
 
-def _decided(work: str, how: Mapping[str, object], result: object) -> list[tuple[str, str, str, str]]:
+def _decided(verb: str, how: Mapping[str, object], result: object) -> list[tuple[str, str, str, str]]:
     """Verb, job, action and reason of each decision."""
     if isinstance(result, RecoverReport):
-        return _ended(_VERBS[work], how, result)
+        return _ended(verb, how, result)
     job = getattr(result, "job_id", None)  # None where there was nothing to drop
     if job is None or getattr(result, "published_before", False):
         return []
     accepted = how.get("accept")
-    return [("accept" if accepted else _VERBS[work], job, "published", str(accepted or ""))]
+    return [("accept" if accepted else verb, job, "published", str(accepted or ""))]
 
 
 def _ended(verb: str, how: Mapping[str, object], report: RecoverReport) -> list[tuple[str, str, str, str]]:

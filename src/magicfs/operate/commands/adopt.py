@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from magicfs.cli.printing import print_report, print_table, write_line
-from magicfs.cli.storage import add_destination
+from magicfs.cli.storage import add_destination, check_there
 from magicfs.report import human_bytes
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
@@ -25,6 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     report = adopt(arguments.url, dry_run=arguments.dry_run, storage_options=arguments.storage_options)
     is_found = bool(report.problem or report.adopted or report.manifest)
+    if not is_found:
+        check_there(arguments)
     if report.adopted and not arguments.json:
         kept = set(report.kept)
         print_table(("WHAT", "KEY"), [("kept" if one in kept else "adopted", one) for one in report.adopted])

@@ -15,6 +15,7 @@ from magicfs.cli.printing import Field, Shown, Table, human_moment, print_json, 
 from magicfs.cli.statuses import Status
 from magicfs.cli.storage import add_storage_options, on_store
 from magicfs.errors import UsageError
+from magicfs.operate.commands import show_guests
 from magicfs.operate.commands.show_job import (
     audit_fields,
     show_deletions,
@@ -70,8 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
         print_recovered(report, f"job {job} left nothing under {url}", as_json=arguments.json)
         return Status.FINE
     raw = _read(arguments.url, options)
-    content = kinds.load(arguments.url, raw)
-    kind = kinds.detect(arguments.url, raw)
+    guests = show_guests.kinds_of_guests()
+    content = kinds.load(arguments.url, raw, guests)
+    kind = kinds.detect(arguments.url, raw, guests)
     if arguments.json:
         print_json({"path": arguments.url, "kind": kind, "document": json.loads(raw)})
     else:
@@ -281,4 +283,6 @@ _SHOW: dict[str, tuple[str, Callable[[Any], Shown]]] = {
     "job": ("the state of a job (job object)", show_job),
     "deletions": ("old files that a job deletes once its own are visible (deletions)", show_deletions),
     "job location": ("where a job's object is, for an extra destination (job location)", show_job_location),
+    "operation": ("a decision that was carried out (operation)", show_guests.show_operation),
+    "release": ("datasets that are released together (release)", show_guests.show_release),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from magicfs.cli.printing import print_fields, print_json, print_table, write_line
 from magicfs.cli.statuses import status_of
-from magicfs.cli.storage import add_destination
+from magicfs.cli.storage import add_destination, check_there
 from magicfs.errors import UsageError
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
@@ -33,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     from magicfs.operate.status import BucketStatus, status
 
     found = status(arguments.url, price=arguments.price, storage_options=arguments.storage_options)
+    if found.ok:
+        check_there(arguments)
     if arguments.html:
         _write(Path(arguments.html), page_of(found))
     if arguments.json:

@@ -19,7 +19,7 @@ from magicfs.cli.printing import (
     write_line,
 )
 from magicfs.cli.statuses import status_of
-from magicfs.cli.storage import add_destination
+from magicfs.cli.storage import add_destination, check_there
 from magicfs.errors import UsageError
 from magicfs.report import human_bytes
 
@@ -73,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         progress=_Progress() if sys.stderr.isatty() else id,
     )
+    if not report.total.uploads and not report.aborting:
+        check_there(arguments)
     for error in report.unreadable:
         print_error(error, as_json=arguments.json)
     if arguments.json:

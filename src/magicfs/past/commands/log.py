@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from typing import TYPE_CHECKING
 
 from magicfs.cli.printing import human_moment, print_json, print_report, print_table, write_line
-from magicfs.cli.storage import add_destination
+from magicfs.cli.storage import add_destination, check_there
+
+if TYPE_CHECKING:
+    from magicfs.watch.operations import Operation
 
 __all__ = ["HELP", "PLACE", "configure", "run"]
 
@@ -30,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show it; nothing is changed. Returns 0, also if nothing was published."""
+    """Show it; nothing is changed. Returns 0, also if nothing was published, but other files are there."""
     from magicfs.past.history import history
     from magicfs.watch.operations import operations
 
@@ -39,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     found = history(arguments.url, limit=arguments.limit, storage_options=arguments.storage_options)
     asked = partial(operations, arguments.url, storage_options=arguments.storage_options)
     done = asked(limit=arguments.limit) if arguments.all else []
+    if not (*found, *done):
+        check_there(arguments)
     if arguments.json:
         listed = {"operations": [one.to_dict() for one in done]} if arguments.all else {}
         print_json({"url": arguments.url, "publications": [one.to_dict() for one in found], **listed})
@@ -49,14 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
         print_table(found.HEADER, found.rows(lambda moment: human_moment(moment.timestamp() * 1000)))
     if done:
         write_line("")
-        print_table(
-            ("DONE", "WHAT", "JOB", "WHO", "WHY"),
-            [
-                (human_moment(one.when_ms), one.verb, one.job_id, f"{one.user}@{one.host}", one.reason)
-                for one in done
-            ],
-        )
+        print_table(("DONE", "WHAT", "JOB", "WHO", "WHY"), map(_row, done))
     return 0
+
+
+def _row(one: Operation) -> tuple[str, ...]:
+    return human_moment(one.when_ms), one.verb, one.job_id, f"{one.user}@{one.host}", one.reason
 
 
 def _show_difference(arguments: argparse.Namespace) -> int:

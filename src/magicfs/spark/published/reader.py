@@ -55,9 +55,7 @@ def _job(destination: Any, options: ReadOptions) -> str | None:
         from magicfs.releases.reading import job_in
 
         return job_in(options.release, destination, {"storage_options": options.storage_options or None})
-    if options.job is not None:
-        snapshot.check_job(destination, options.job)
-    return options.job
+    return None if options.job is None else snapshot.job_named(destination, options.job)
 
 
 class MagicReader(DataSourceReader):

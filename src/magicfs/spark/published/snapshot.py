@@ -13,11 +13,12 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from magicfs.datasets.connection import Destination, open_destination
-from magicfs.datasets.read import files_of_dataset, shown_files, view_at
+from magicfs.datasets.read import files_of_dataset, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import StoreError, UsageError
 from magicfs.formats.manifest import ManifestFile
 from magicfs.past import publications
+from magicfs.past.as_of import view_at
 from magicfs.past.earlier_files import lying_where_they_are
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_data
@@ -32,10 +33,10 @@ from magicfs.tables.partition_names import Values
 
 __all__ = [
     "FilesOfTask",
-    "check_job",
     "columns",
     "connect",
     "head",
+    "job_named",
     "rows",
     "schemas_of_jobs",
     "share",
@@ -65,9 +66,9 @@ def head(destination: Destination) -> str:
     return destination.run(publications.head_of)
 
 
-def check_job(destination: Destination, job: str) -> None:
-    """Raise ObjectNotFound if a job was not published."""
-    destination.run(publications.check_published, job)
+def job_named(destination: Destination, name: str) -> str:
+    """The published job of an id, or of the id of its run; raises ObjectNotFound if there is none."""
+    return destination.run(publications.job_named, name)
 
 
 def snapshot(destination: Destination, job: str | None) -> dict[str, ManifestFile]:

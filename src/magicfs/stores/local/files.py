@@ -430,8 +430,27 @@ def _prune(root: Path, key: str) -> None:
     """Remove the directories above a key that are empty, up to that of all magic paths; no others."""
     names = key.split("/")[:-1]
     top = next((n for n, name in enumerate(names) if name.startswith(MAGIC)), len(names))
+    if len(names) == top + 2:  # of a job itself, whose object goes last
+        with contextlib.suppress(OSError):
+            _clear(root, "/".join(names))
     with contextlib.suppress(OSError):  # not empty, or gone
         for depth in range(len(names), top, -1):
             with Places(root) as places:
                 name, directory = places.at("/".join(names[:depth]))
                 os.rmdir(name, dir_fd=directory)
+
+
+def _clear(root: Path, directory: str) -> None:
+    """Remove the temporary files that writers which died have left, if there is nothing else. One that still
+    writes begins again, as if the directory had gone.
+    """
+    descriptor = open_directory(root, directory)
+    try:
+        if all(OURS.fullmatch(name) for _, _, files, _ in os.fwalk(dir_fd=descriptor) for name in files):
+            for _, below, files, at in os.fwalk(topdown=False, dir_fd=descriptor):
+                for name in filter(OURS.fullmatch, files):
+                    os.unlink(name, dir_fd=at)
+                for name in below:
+                    os.rmdir(name, dir_fd=at)
+    finally:
+        os.close(descriptor)
