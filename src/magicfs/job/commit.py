@@ -353,12 +353,7 @@ def html_of_job(
     asked = spec.options
     files, size = sum(one.files for one in commits), sum(one.bytes for one in commits)
     rows = [("job", spec.job), ("destination", spec.location.url), ("state", state)]
-    rows.append(
-        (
-            "how",
-            f"committer {asked.committer}, mode {asked.mode}, tracking {asked.tracking}",
-        )
-    )
+    rows.append(("how", f"committer {asked.committer}, mode {asked.mode}, tracking {asked.tracking}"))
     rows.append(("tasks", f"{len(commits)} committed, with {files} files ({human_bytes(size)})"))
     rows += [("warning", one) for one in (report.warnings if report is not None else ())]
     return html_table(rows)
