@@ -39,21 +39,21 @@ SLACK: Final = 0.98
 
 CEILINGS: Final = {
     "modules on the spine of one file": 50,
-    "modules on the way of one file": 89,
-    "functions on the spine of one file": 669,
-    "lines of the core": 50_273,
-    "lines shipped": 85_125,
+    "modules on the way of one file": 88,
+    "functions on the spine of one file": 666,
+    "lines of the core": 49_197,
+    "lines shipped": 84_034,
     "arguments of Job": 14,
     "fields of the job object": 30,
     "fields of a job's context": 6,
     "capabilities of a store": 12,
     "public names": 11,
     "commands": 17,
-    "functions above complexity 10": 123,
+    "functions above complexity 10": 113,
     "functions above complexity 17": 0,
-    "lines with Any": 1023,
+    "lines with Any": 1022,
     "literal tuples that are unpacked where they stand": 58,
-    "lines with words of the budget": 523,
+    "lines with words of the budget": 515,
 }
 
 
