@@ -7,13 +7,16 @@ So parts keep their first size for a tenth of the limit and then double after ev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from magicfs.errors import UsageError
+from magicfs.errors import StoreError, UsageError
 
 __all__ = [
     "DEFAULT_PART_SIZE",
     "PartLimits",
+    "check_number",
+    "check_order",
     "even_part_size",
     "part_size",
     "part_size_early",
@@ -92,3 +95,16 @@ def even_part_size(length: int, first: int, limits: PartLimits) -> int:
         largest = min(limits.object_max, limits.size_max * limits.count_max)
         raise UsageError(f"a file of {length} bytes is larger than {largest}; write several files")
     return size
+
+
+def check_order(numbers: Sequence[int], path: str) -> None:
+    """Raise StoreError for the numbers of parts that no upload is completed with."""
+    if not numbers or list(numbers) != sorted(set(numbers)):
+        raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
+
+
+def check_number(operation: str, bucket: str, keys: Sequence[str], most: int) -> None:
+    """Raise StoreError for more keys than one request takes."""
+    if len(keys) > most:
+        problem = f"{len(keys)} keys are too many for one request"
+        raise StoreError(operation, f"{bucket}/{keys[0]}", problem)

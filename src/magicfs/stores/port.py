@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, Protocol
 
-from magicfs.errors import StoreError, Unsupported
+from magicfs.errors import Unsupported
 from magicfs.protocol.parts import PartLimits
 
 Body = bytes | bytearray | memoryview
@@ -206,20 +206,6 @@ class Update:
     """
 
     etag: str
-
-
-def check_order(parts: Sequence[Part], path: str) -> None:
-    """Raise StoreError for parts that no upload is completed with."""
-    numbers = [part.number for part in parts]
-    if not numbers or numbers != sorted(set(numbers)):
-        raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
-
-
-def check_number(operation: str, bucket: str, keys: Sequence[str], most: int) -> None:
-    """Raise StoreError for more keys than one request takes."""
-    if len(keys) > most:
-        problem = f"{len(keys)} keys are too many for one request"
-        raise StoreError(operation, f"{bucket}/{keys[0]}", problem)
 
 
 class Store(Protocol):

@@ -28,7 +28,7 @@ from magicfs.errors import (
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
-from magicfs.protocol.parts import PartLimits
+from magicfs.protocol.parts import PartLimits, check_number, check_order
 from magicfs.runtime.parallel import gathered
 from magicfs.stores import port
 from magicfs.stores.azure import blocks, errors
@@ -108,7 +108,7 @@ class AzureStore(AzureRequests):
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         path = self.path(key)
-        port.check_order(parts, path)
+        check_order([part.number for part in parts], path)
         there = await self.blocks("complete_upload", key)
         upload = blocks.uploads_of(there).get(upload_id)
         if upload is None:
@@ -294,7 +294,7 @@ class AzureStore(AzureRequests):
         return Pages(Listing("list_directories", self.bucket, prefix), page, itself)
 
     async def delete(self, keys: Sequence[str]) -> None:
-        port.check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
+        check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
         await self._delete("delete", [(key, "") for key in dict.fromkeys(keys)])
 
     async def delete_matching(self, key: str, etag: str) -> None:
@@ -303,7 +303,7 @@ class AzureStore(AzureRequests):
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]
-        port.check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
+        check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
         return await self._delete("delete_all_matching", objects)
 
     async def _delete_one(self, operation: str, key: str, etag: str) -> None:

@@ -27,7 +27,7 @@ from magicfs.errors import (
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import METADATA
 from magicfs.protocol.magic import MAGIC
-from magicfs.protocol.parts import PartLimits
+from magicfs.protocol.parts import PartLimits, check_number, check_order
 from magicfs.stores import port
 from magicfs.stores.answer_rules import (
     REACH,
@@ -133,7 +133,7 @@ class GcsStore(GcsUploads):
         if if_absent:
             problem = "Google's multipart uploads take no precondition"
             raise Unsupported("complete_upload", self._path(key), problem)
-        port.check_order(parts, self._path(key))
+        check_order([part.number for part in parts], self._path(key))
         return ObjectInfo(key, -1, await self.complete(key, upload_id, parts))
 
     async def put(
@@ -243,7 +243,7 @@ class GcsStore(GcsUploads):
         if not objects:
             return []
         keys = [key for key, _ in objects]
-        port.check_number(operation, self.bucket, keys, self.capabilities.bulk_delete_max)
+        check_number(operation, self.bucket, keys, self.capabilities.bulk_delete_max)
         answers = await self._client.delete(operation, objects)
         left, errors = [], []
         for key, answer in zip(keys, answers, strict=True):

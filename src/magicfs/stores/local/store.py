@@ -43,7 +43,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.protocol import file_options, paths
-from magicfs.protocol.parts import PartLimits
+from magicfs.protocol.parts import PartLimits, check_number, check_order
 from magicfs.stores.local import errors, files, listing, uploads
 from magicfs.stores.local import parts as local_parts
 from magicfs.stores.local.listing import calls_below
@@ -61,8 +61,6 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
     Uploads,
-    check_number,
-    check_order,
 )
 from magicfs.stores.tree_port import Tree
 
@@ -170,7 +168,7 @@ class LocalStore:
         self, key: str, upload_id: str, parts: Sequence[Part], if_absent: bool
     ) -> ObjectInfo:
         upload = self._upload("complete_upload", key, upload_id)
-        check_order(parts, self._place(key))
+        check_order([part.number for part in parts], self._place(key))
         size_min = self.capabilities.parts.size_min
         try:
             with self._said_plainly("complete_upload", key):

@@ -26,7 +26,7 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
-from magicfs.protocol.parts import PartLimits
+from magicfs.protocol.parts import PartLimits, check_number, check_order
 from magicfs.stores import checksums, port
 from magicfs.stores.port import (
     UNVERSIONED,
@@ -406,7 +406,7 @@ class MemoryStore:
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
-        port.check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
+        check_number("delete", self.bucket, keys, self.capabilities.bulk_delete_max)
         contents = self.contents("delete", keys[0] if keys else "")
         for key in keys:
             contents.remove(key)
@@ -419,7 +419,7 @@ class MemoryStore:
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]
-        port.check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
+        check_number("delete_all_matching", self.bucket, keys, self.capabilities.bulk_delete_max)
         contents = self.contents("delete_all_matching", objects[0][0] if objects else "")
         looked_at = objects if self._looks("bulk_delete") else ()
         left = [
@@ -473,7 +473,7 @@ class MemoryStore:
         return upload
 
     def _check_parts(self, key: str, upload: HeldUpload, parts: Sequence[Part]) -> None:
-        port.check_order(parts, self.path(key))
+        check_order([part.number for part in parts], self.path(key))
         for part in parts:
             body = upload.parts.get(part.number)
             if body is None or _etag(body) != part.etag:
@@ -519,7 +519,7 @@ class MemoryVersions:
 
     async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
         keys, most = [key for key, _ in versions], self._store.capabilities.bulk_delete_max
-        port.check_number("delete_versions", self._store.bucket, keys, most)
+        check_number("delete_versions", self._store.bucket, keys, most)
         contents = self._store.contents("delete_versions", versions[0][0] if versions else "")
         for key, version in versions:
             contents.forget(key, version)

@@ -38,13 +38,11 @@ _KINDS: dict[str, type[StoreError]] = {
     **dict.fromkeys(("404", "NoSuchKey", "NoSuchBucket", "NotFound"), ObjectNotFound),
     "NoSuchUpload": UploadNotFound,
     **dict.fromkeys(("412", "PreconditionFailed"), PreconditionFailed),
+    **dict.fromkeys(("401", "403", "AccessDenied", "AccountProblem", "AllAccessDisabled"), PermissionDenied),
+    **dict.fromkeys(("ExpiredToken", "Forbidden", "InvalidAccessKeyId", "InvalidSecurity"), PermissionDenied),
+    **dict.fromkeys(("InvalidToken", "NotSignedUp", "RequestExpired"), PermissionDenied),
     **dict.fromkeys(
-        (
-            *("401", "403", "AccessDenied", "AccountProblem", "AllAccessDisabled", "ExpiredToken"),
-            *("Forbidden", "InvalidAccessKeyId", "InvalidSecurity", "InvalidToken", "NotSignedUp"),
-            *("RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "TokenRefreshRequired"),
-        ),
-        PermissionDenied,
+        ("RequestTimeTooSkewed", "SignatureDoesNotMatch", "TokenRefreshRequired"), PermissionDenied
     ),
     **dict.fromkeys(("405", "501", "MethodNotAllowed", "NotImplemented"), Unsupported),
     "InvalidObjectState": StoreError,  # 403, but no matter of credentials: the object lies in an archive

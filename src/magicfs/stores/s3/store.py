@@ -23,7 +23,7 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
-from magicfs.protocol.parts import PartLimits
+from magicfs.protocol.parts import PartLimits, check_number, check_order
 from magicfs.stores import object_settings, port
 from magicfs.stores.answer_rules import WHOLE_BYTES_MAX, Malformed, whole
 from magicfs.stores.object_settings import ObjectSettings
@@ -140,7 +140,7 @@ class S3Store:
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         # S3 refuses such a request; some of its relatives sort the parts, others join them as they come.
-        port.check_order(parts, f"{self.bucket}/{key}")
+        check_order([part.number for part in parts], f"{self.bucket}/{key}")
         listed = [copy.completed_part(part) for part in parts]
         condition: dict[str, Any] = {"IfNoneMatch": "*"} if if_absent else {}
         try:
@@ -298,7 +298,7 @@ class S3Store:
         if not listed:
             return []
         keys = [one["Key"] for one in listed]
-        port.check_number(operation, self.bucket, keys, self.capabilities.bulk_delete_max)
+        check_number(operation, self.bucket, keys, self.capabilities.bulk_delete_max)
         answer = await self.call(
             "delete_objects", operation, None, keys[0], Delete={"Objects": listed, "Quiet": True}
         )

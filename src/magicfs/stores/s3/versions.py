@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from magicfs.errors import ObjectNotFound, StoreError, Unavailable, Unsupported
 from magicfs.protocol.file_options import DESCRIPTION
+from magicfs.protocol.parts import check_number
 from magicfs.stores.answer_rules import Malformed, is_moment, number
 from magicfs.stores.pages import Listing, Page, Pages
-from magicfs.stores.port import UNVERSIONED, ObjectInfo, Part, Rule, Version, Written, check_number
+from magicfs.stores.port import UNVERSIONED, ObjectInfo, Part, Rule, Version, Written
 from magicfs.stores.s3 import copy
 from magicfs.stores.s3 import errors as s3_errors
 from magicfs.stores.s3.copy import Requests
