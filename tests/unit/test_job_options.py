@@ -76,6 +76,7 @@ def test_none_is_the_default() -> None:
         ({"conflict": "replace"}, "write mode='error', 'append', 'overwrite' or 'overwrite_partitions'"),
         ({"partitionBy": "day"}, "say partition_by=['day']"),
         ({"keep_replaced": "7d"}, "say keep='7d'"),
+        ({"predicate": "day = '2026-11-25'"}, "say mode='overwrite_partitions'"),
         ({"comitter": "magic"}, "did you mean 'committer'?"),
         ({"colour": "red"}, "colour= is not an argument of magicfs.Job; nothing was changed; leave it out"),
     ],

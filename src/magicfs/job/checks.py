@@ -367,7 +367,7 @@ _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("file_format", "file_type"), "say format='parquet'"),
     **dict.fromkeys(("max_records_per_file", "max_rows_by_file", "rows_per_file"), "say max_rows_per_file="),
     "codec": "say compression='zstd'",
-    "delete_matching": "say mode='overwrite_partitions'",
+    **dict.fromkeys(("delete_matching", "predicate"), "say mode='overwrite_partitions'"),
     "keep_replaced": "say keep='7d'",
     "path": "give the URL first: s3://bucket/sales",
     "target_directories": "write mode='error', 'overwrite' or 'overwrite_partitions'",
