@@ -286,7 +286,7 @@ class TestReading:
             with pytest.raises(SealBroken, match="put back"):
                 verb()
         del world.objects[POINTER]
-        with pytest.raises(SealBroken, match="is gone, and this process has met it"):
+        with pytest.raises(SealBroken, match="is gone, but this process has read it"):
             dataset(fs).files()
 
     def test_a_process_that_has_met_nothing_cannot_know(

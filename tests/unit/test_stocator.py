@@ -223,7 +223,7 @@ def test_a_list_that_grows_too_long_is_refused(memory: FinalScene, monkeypatch: 
 
     monkeypatch.setattr(stocator, "SUCCESS_SIZE_LIMIT", 1000)
     job = memory.job().setup()
-    with pytest.raises(CommitFailed, match="so many attempts"):
+    with pytest.raises(CommitFailed, match="list too many attempts"):
         job.commit(job.wrote(*[TWO] * 20))
     refused(memory)
 

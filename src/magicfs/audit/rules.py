@@ -144,7 +144,7 @@ Told = tuple[bool, str]
 """Whether a rule lets the job be published, and what it found."""
 
 _TEXT_MAX: Final = 1000
-"""Characters of the name of a rule, and of what it tells."""
+"""Characters of the name of a rule, and of its message."""
 
 _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "int8": frozenset({"int16", "int32", "int64"}),

@@ -129,21 +129,21 @@ async def remove(engine: Engine, location: Location, done: list[Registration]) -
 def _registered(
     place: Destination, one: Registration, metastores: Collection[str], *, dry_run: bool
 ) -> CaughtUp:
-    told = (one.job_id, one.catalog, one.table)
+    table = (one.job_id, one.catalog, one.table)
     line = line_of(place.location.url, one)
     try:
         check_own(one, metastores)
         if dry_run:
-            return CaughtUp(*told, "would register", line)
+            return CaughtUp(*table, "would register", line)
         show(place, catalog_of(one, metastores))
     except UsageError as error:
-        return CaughtUp(*told, "not registered", line, f"{error}; {_as_recorded(one)}")
+        return CaughtUp(*table, "not registered", line, f"{error}; {_as_recorded(one)}")
     except Exception as error:  # noqa: BLE001 - of any library; the others are registered all the same
         problem = f"{type(error).__name__}: {resolve.redacted(str(error))}; {_as_recorded(one)}"
-        return CaughtUp(*told, "not registered", line, problem)
+        return CaughtUp(*table, "not registered", line, problem)
     # Its job has ended, so what was shown just now has it.
     place.run(remove, [one])
-    return CaughtUp(*told, "registered", line)
+    return CaughtUp(*table, "registered", line)
 
 
 def _as_recorded(one: Registration) -> str:

@@ -57,7 +57,7 @@ class DuckLake(Registers):
         return True
 
     def options(self) -> Mapping[str, str] | None:
-        return None  # a lake is attached by whoever has the connection
+        return None  # the owner of the connection attaches the lake
 
     def line(self, url: str) -> str:
         table = f"{self.lake!r}, {self.name!r}, {self.schema!r}"
@@ -127,13 +127,13 @@ class _LakeTable:
             self._cursor.execute(f"COMMENT ON TABLE {self._quoted} IS '{_COMMENT}{published.job_id}'")
             self._cursor.execute("COMMIT")
             if not self._is_there:
-                self._keep_rows_in_files()  # which no table can be told in the transaction that makes it
+                self._keep_rows_in_files()  # no table takes this in the transaction that makes it
         except TransactionException as error:
             raise CatalogMoved from error
         return change.changes
 
     def _keep_rows_in_files(self) -> None:
-        """Or else few rows that come or go stand in the catalog, and no list of files tells of them."""
+        """Otherwise DuckLake keeps small changes in the catalog, where no list of files shows them."""
         self._cursor.execute(
             "CALL ducklake_set_option(?, 'data_inlining_row_limit', 0, schema => ?, table_name => ?)",
             [self._lake.lake, self._lake.schema, self._lake.name],

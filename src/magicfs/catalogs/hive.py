@@ -160,12 +160,12 @@ class _Changes:
     def _partition(self, described: Described, values: Values, place: str) -> Any:
         from hive_metastore import ttypes
 
-        told = partition(described, values, place)
+        made = partition(described, values, place)
         return ttypes.Partition(
-            values=told["Values"],
+            values=made["Values"],
             dbName=self.hive.database,
             tableName=self.hive.name,
-            sd=_storage(told["StorageDescriptor"]),
+            sd=_storage(made["StorageDescriptor"]),
             parameters={},
         )
 

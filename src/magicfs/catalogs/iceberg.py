@@ -197,7 +197,7 @@ class _IcebergTable:
             raise UsageError(
                 f"the Iceberg table {self.name} is not partitioned by {lost[0]!r}, as the dataset is, so "
                 "its readers "
-                "would miss that column; nothing was changed; drop the table, or use one of another name"
+                "would miss that column; nothing was changed; drop the table, or use another table name"
             )
 
     def _widen(self, transaction: Any, columns: Sequence[str], schema: Any) -> None:
@@ -212,7 +212,7 @@ class _IcebergTable:
         except Exception as error:
             raise UsageError(
                 f"the columns of {self.place.location.url} do not fit those of the Iceberg table {self.name} "
-                f"({error}); nothing was changed; drop the table, or use one of another name"
+                f"({error}); nothing was changed; drop the table, or use another table name"
             ) from error
 
     def _data_files(self, transaction: Any, keys: Sequence[str]) -> Iterator[Any]:

@@ -60,7 +60,7 @@ async def _winners(engine: Engine, location: Location) -> tuple[str, ...]:
                 raise FormatError(
                     f"{engine.store.bucket}/{paths.join(location.key, SUCCESS_FILE)}",
                     WINNERS_FIELD,
-                    f"{listed} files of attempt {attempt} of job {job} are listed, and {there} are there: "
+                    f"{listed} files of attempt {attempt} of job {job} are listed, but {there} exist: "
                     "some were added or removed",
                 )
             keys += sorted(owned.keys[job, attempt])

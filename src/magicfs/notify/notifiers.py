@@ -168,7 +168,7 @@ def notifiers(after: Sequence[object]) -> tuple[Notifier, ...]:
     found = tuple(one if isinstance(one, Notifier) else Function(one) for one in after)  # type: ignore[arg-type]
     said = [str(one) for one in found]
     if twice := next((one for one in said if said.count(one) > 1), None):
-        raise UsageError(f"after holds two of {twice}; give each a name of its own")
+        raise UsageError(f"after holds two of {twice}; give each its own name")
     return found
 
 

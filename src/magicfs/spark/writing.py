@@ -230,8 +230,8 @@ def write(
 def told_of_modes(error: OutputExists, mode: str) -> OutputExists:
     """The error with the advice that a caller of ``write`` can follow, who gives a mode."""
     if mode not in {"append", "overwrite"}:
-        told, _, _ = error.message.rpartition("; ")
-        error.message = f"{told}; choose another destination, or mode='append' or 'overwrite'"
+        problem, _, _ = error.message.rpartition("; ")
+        error.message = f"{problem}; choose another destination, or mode='append' or 'overwrite'"
     return error
 
 

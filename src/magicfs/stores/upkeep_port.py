@@ -6,7 +6,7 @@ Keys, errors and what each docstring says are as in ``stores.port``. Nothing her
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from magicfs.errors import Unsupported
 from magicfs.stores.port import Store
@@ -65,6 +65,6 @@ def upkeep_of(store: Store) -> Upkeep:
     """
     made = getattr(store, "upkeep", None)
     if made is None:
-        raise Unsupported("upkeep", store.bucket, f"{store.name} cannot say when an upload was last written")
-    found: Upkeep = made()
-    return found
+        problem = f"{store.name}:// cannot say when an upload was last written, or how large it is"
+        raise Unsupported("upkeep", store.name, problem, hint="use magicfs recover URL --job ID --abort")
+    return cast("Upkeep", made())

@@ -427,7 +427,7 @@ class Release(Twins):
             if ended is not None:
                 urls = tuple(place.location.url for place, _ in stray)
                 return ExpiredReleases(self.url, tuple(one.number for one in gone), ended, urls)
-        raise CommitDenied(f"others moved release {self.url} each time; nothing was changed; call again")
+        raise CommitDenied(f"others kept moving release {self.url}; nothing was changed; call again")
 
     acommit: Final = awaitable(commit)
     ahistory: Final = awaitable(history)
@@ -483,8 +483,8 @@ class Release(Twins):
         if key in self._added or (shown is not None and not same_place(shown.location, location)):
             other = self._added[key][0].location.url if key in self._added else shown and shown.url
             raise UsageError(
-                f"{key!r} is the name of {other} in release {self.url}; give name= to call {location.url} "
-                "otherwise, or leave_out(name) the other one first"
+                f"{key!r} is the name of {other} in release {self.url}; give name= to {location.url}, "
+                "or leave_out(name) the other one first"
             )
         return place, key
 

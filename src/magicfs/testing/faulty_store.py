@@ -127,19 +127,19 @@ class Traffic:
                 await self._quietly(request, do)
                 self._kill(actor)
             case Kind.ERROR_BEFORE:
-                raise _error(Unavailable, request, "500 InternalError, as the test wants")
+                raise _error(Unavailable, request, "500 InternalError, as the test asked")
             case Kind.THROTTLE:
-                raise _error(Unavailable, request, "503 SlowDown, as the test wants")
+                raise _error(Unavailable, request, "503 SlowDown, as the test asked")
             case Kind.CONFLICT:
-                raise _error(Unavailable, request, "409 ConditionalRequestConflict, as the test wants")
+                raise _error(Unavailable, request, "409 ConditionalRequestConflict, as the test asked")
             case Kind.REPLY_LOST:
                 await self._quietly(request, do)
-                raise _error(Unavailable, request, "the reply was lost, as the test wants")
+                raise _error(Unavailable, request, "the reply was lost, as the test asked")
             case Kind.REFUSED:
                 result = await self._do(request, do)
                 if (kind := _REFUSALS.get((request.operation, request.condition))) is None:
                     return result
-                raise _error(kind, request, "refused by its own work, as the test wants")
+                raise _error(kind, request, "refused by its own work, as the test asked")
             case Kind.LATE:
                 # The request of a process that died meanwhile is done all the same.
                 late = asyncio.ensure_future(self._later(request, fault.seconds, do))
@@ -147,7 +147,7 @@ class Traffic:
                 late.add_done_callback(self.late.discard)
                 await asyncio.sleep(min(fault.seconds, 1.0) / 2)
                 self._check(actor)
-                raise _error(Unavailable, request, "no answer, as the test wants")
+                raise _error(Unavailable, request, "no answer, as the test asked")
             case Kind.DELAY:
                 await asyncio.sleep(fault.seconds)
                 self._check(actor)
@@ -258,13 +258,13 @@ def _member(name: str, member: Any, request: str) -> Any:
     if isinstance(member, property):
         return property(lambda self: getattr(self.inner, name), doc=member.__doc__)
     if not inspect.isfunction(member):
-        raise TypeError(f"the port's {name!r} is neither a property nor a method; teach generate() about it")
+        raise TypeError(f"the port's {name!r} is neither a property nor a method; add it to generate()")
     signature = inspect.signature(member)
     if inspect.iscoroutinefunction(member):
         return _request(name, member, signature, request)
     if "AsyncIterator" in str(signature.return_annotation):
         return _listing(name, member, signature, request)
-    raise TypeError(f"the port's {name!r} is no coroutine and lists nothing; teach generate() about it")
+    raise TypeError(f"the port's {name!r} is neither a coroutine nor a listing; add it to generate()")
 
 
 def _request(name: str, member: Any, signature: inspect.Signature, operation: str) -> Any:
@@ -325,7 +325,7 @@ def _key(found: Any) -> str:
 
 
 class _Listing(AsyncIterator[Any]):
-    """The entries of one listing, page by page. Each page asks the store anew, unless pages shall be stale.
+    """The entries of one listing, page by page. Each page asks the store again, unless pages are to be stale.
 
     After an error it can be asked again, and goes on where it was.
     """
