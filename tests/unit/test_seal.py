@@ -184,7 +184,7 @@ class TestKeys:
         (tmp_path / "good").write_bytes(OLD + b"\n")
         assert seal.from_file(tmp_path / "good").id == Key(OLD).id
         (tmp_path / "large").write_bytes(b"x" * 4097)
-        for name, why in (("none", "cannot be read"), ("large", "more than 4096 bytes")):
+        for name, why in (("none", "cannot be read"), ("large", "larger than 4096 bytes")):
             with pytest.raises(UsageError, match=why):
                 seal.from_file(tmp_path / name)
 

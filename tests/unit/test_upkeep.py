@@ -125,7 +125,7 @@ class TestPolicies:
             ("[expire", "is not TOML: "),
             ("[expire]\n[expire]", "is not TOML: "),
             ("x = '\x00'", "is not TOML: "),
-            ("#" * 70_000, "more than 65,536 bytes"),
+            ("#" * 70_000, "larger than 65,536 bytes"),
         ],
     )
     def test_mistakes_are_named_with_their_line_and_nothing_is_done(

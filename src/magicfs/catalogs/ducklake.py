@@ -35,7 +35,7 @@ class DuckLake(Registers):
         connection: A DuckDB connection that has attached the lake and can read the files: for S3 it needs the
             extension ``httpfs`` and a secret.
         lake: The name under which the lake is attached.
-        name: The table. It is created if necessary, its schema is not.
+        name: The table. It is created if necessary; its schema must exist.
         schema: The schema of the table.
     """
 
@@ -64,7 +64,7 @@ class DuckLake(Registers):
         return f"magicfs.Dataset({url!r}).register(DuckLake(connection, {table}))"
 
     def open(self, place: Destination) -> Table:
-        """Begin the transaction that all of it is in: it is refused if others change the table meanwhile."""
+        """Begin the transaction for all changes: it is refused if others change the table meanwhile."""
         if place.location.scheme == "memory":
             raise UsageError(
                 "DuckDB does not support memory://; a DuckLake table can be on S3, other clouds and local "

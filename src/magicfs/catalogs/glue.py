@@ -47,7 +47,7 @@ class Glue(Registers):
 
     @property
     def keeper(self) -> str:
-        """Who keeps the table."""
+        """The name of the catalog, for messages."""
         return "Glue"
 
     @property

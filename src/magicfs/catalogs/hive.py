@@ -55,7 +55,7 @@ class Hive(Registers):
 
     @property
     def keeper(self) -> str:
-        """Who keeps the table."""
+        """The name of the catalog, for messages."""
         return "Hive"
 
     @property

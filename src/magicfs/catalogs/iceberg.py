@@ -40,7 +40,7 @@ class Iceberg(Registers):
         catalog: A catalog of PyIceberg, such as ``load_catalog("default")``. Its FileIO reads the files, too:
             it needs the properties for their store. pyarrow's cannot read names with ``#`` or ``?``;
             ``py-io-impl: pyiceberg.io.fsspec.FsspecFileIO`` can.
-        name: The table, such as ``"db.sales"``. It is created if necessary, its namespace is not.
+        name: The table, such as ``"db.sales"``. It is created if necessary; its namespace must exist.
     """
 
     catalog: Any = field(repr=False)

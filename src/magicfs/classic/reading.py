@@ -37,7 +37,7 @@ def stocator_files(
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: That filesystem itself, instead of options.
 
     Raises:
         ObjectNotFound: There is no ``_SUCCESS``: no job was published.

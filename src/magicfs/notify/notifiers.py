@@ -78,7 +78,7 @@ class Function(Notifier):
     """Calls a function.
 
     Args:
-        function: Called with a ``Published``. An exception means that it was not notified.
+        function: Called with a ``Published``. If it raises, it counts as not notified.
         name: A name for ``magicfs recover``; by default its module and name, such as ``sales.hooks:loaded``.
     """
 
@@ -102,8 +102,8 @@ class Webhook(Notifier):
     Args:
         url: The address. Messages show only its host.
         name: A name for ``magicfs recover``.
-        headers: Headers to send, such as ``{"Authorization": "Bearer …"}``. They never leave this process
-            otherwise, and need ``https://``.
+        headers: Headers to send, such as ``{"Authorization": "Bearer …"}``. They go nowhere else, and need
+            ``https://``.
     """
 
     __slots__ = ("_headers", "_url")

@@ -314,7 +314,7 @@ def status(
 
     Args:
         url: A destination, a directory or a bucket.
-        price: Dollars for a GiB and a month; by default of a price list.
+        price: Dollars per GiB and month; by default from a price list.
         **way: As for ``magicfs.Dataset``.
     """
     place = open_destination(url, for_reading=True, **way)

@@ -82,9 +82,9 @@ class Key:
 
 
 def from_file(path: str | PathLike[str]) -> SealingKey:
-    """The key in a file: all of its bytes but white space at its ends.
+    """The key in a file: its bytes, without white space at the ends.
 
-    A PEM file holds an Ed25519 key. The public one lets readers check seals, and makes none.
+    A PEM file holds an Ed25519 key. With the public one, readers can check seals, but not make them.
     """
     try:
         with Path(path).open("rb") as file:

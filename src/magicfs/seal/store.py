@@ -85,7 +85,7 @@ def use(url: str | PathLike[str], *keys: SealingKey | bytes, name: str | None = 
 
 
 def forget() -> None:
-    """Drop all keys: from now on this process works as one that never had any."""
+    """Drop all keys: this process then works as if it had never had any."""
     _rings.clear()
     if SealedStore in resolve.AROUND:
         resolve.AROUND.remove(SealedStore)

@@ -127,19 +127,19 @@ class Traffic:
                 await self._quietly(request, do)
                 self._kill(actor)
             case Kind.ERROR_BEFORE:
-                raise _error(Unavailable, request, "500 InternalError, as the test asked")
+                raise _error(Unavailable, request, "500 InternalError, as the test wants")
             case Kind.THROTTLE:
-                raise _error(Unavailable, request, "503 SlowDown, as the test asked")
+                raise _error(Unavailable, request, "503 SlowDown, as the test wants")
             case Kind.CONFLICT:
-                raise _error(Unavailable, request, "409 ConditionalRequestConflict, as the test asked")
+                raise _error(Unavailable, request, "409 ConditionalRequestConflict, as the test wants")
             case Kind.REPLY_LOST:
                 await self._quietly(request, do)
-                raise _error(Unavailable, request, "the reply was lost, as the test asked")
+                raise _error(Unavailable, request, "the reply was lost, as the test wants")
             case Kind.REFUSED:
                 result = await self._do(request, do)
                 if (kind := _REFUSALS.get((request.operation, request.condition))) is None:
                     return result
-                raise _error(kind, request, "refused by its own work, as the test asked")
+                raise _error(kind, request, "refused by its own work, as the test wants")
             case Kind.LATE:
                 # The request of a process that died meanwhile is done all the same.
                 late = asyncio.ensure_future(self._later(request, fault.seconds, do))
@@ -147,7 +147,7 @@ class Traffic:
                 late.add_done_callback(self.late.discard)
                 await asyncio.sleep(min(fault.seconds, 1.0) / 2)
                 self._check(actor)
-                raise _error(Unavailable, request, "no answer, as the test asked")
+                raise _error(Unavailable, request, "no answer, as the test wants")
             case Kind.DELAY:
                 await asyncio.sleep(fault.seconds)
                 self._check(actor)
