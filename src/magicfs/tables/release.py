@@ -260,7 +260,7 @@ class Release(Twins):
 
         Raises:
             ObjectNotFound: There is no such publication.
-            UsageError: The name matches several publications, or the release has another dataset of this name.
+            UsageError: The name matches several publications, or the release has another such dataset.
         """
         from magicfs.releases.publish import publication as found
 
