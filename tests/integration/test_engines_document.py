@@ -32,7 +32,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
 ROWS = {"day": ["mon", "a b", "50%", "x/y", "é+#"], "n": list(range(5))}
 TABLE = pa.table(ROWS)
 ELSEWHERE = {
-    "awswrangler": ("awswrangler", ("awswrangler>=3.17",), "import awswrangler as wr"),
+    "awswrangler": (
+        "awswrangler",
+        ("awswrangler>=3.17", "httptools", "s3fs", "tenacity"),
+        "import awswrangler as wr",
+    ),
     "Dask": (
         "dask",
         ("dask[dataframe]>=2026.8", "httptools", "s3fs", "pyarrow>=18"),
@@ -212,6 +216,7 @@ def test_a_glob_of_all_directories_also_finds_what_was_replaced(tmp_path: Path) 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_every_reader_that_lives_elsewhere_finds_every_row(name: str, url: str) -> None:
     magicfs.write(TABLE, url, partition_by="day")
+    magicfs.write(TABLE, url, partition_by="day", mode="overwrite_partitions", keep="1d")
     where, requirements, first = ELSEWHERE[name]
     python = environments.ensure(where, requirements) / "bin" / "python"
     source = Path(magicfs.__file__).parents[1]
