@@ -211,7 +211,7 @@ def test_values_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: files.format_of("a.parquet/b.txt", None), "'a.parquet/b.txt' does not end as a format"),
+        (lambda: files.format_of("a.parquet/b.txt", None), "'a.parquet/b.txt' has no known extension"),
         (
             lambda: directories.values_of(["p=1/x", "y"]),
             "files have different partition columns, p of 'p=1/x'",
@@ -276,7 +276,7 @@ def test_what_a_stream_reads_of_jobs_that_take_rows_away() -> None:
     keys = manifest(3, "d", hides="keys", deleted=("b", "old"))
     whole = manifest(4, "z", hides="all", replaced="job-3")
     for taken in (keys, whole):
-        with pytest.raises(UsageError, match=f"job {taken.job_id} took rows of s3://b/d away"):
+        with pytest.raises(UsageError, match=f"job {taken.job_id} removed rows of s3://b/d"):
             new_files([first, second, taken], "error", "s3://b/d")
     assert sizes(new_files([first, second, keys], "read", "s3://b/d")) == {"a": 1, "c": 2, "d": 3}
     assert sizes(new_files([first, second, keys], "skip", "s3://b/d")) == {"a": 1, "c": 2}

@@ -256,7 +256,7 @@ def test_a_reader_notices_files_that_are_gone(scene: FinalScene) -> None:
     job = scene.job().setup()
     job.commit(job.wrote(ONE))
     scene.filesystem.rm(f"{scene.location.path}/{min(scene.data())}")
-    with pytest.raises(FormatError, match=r"2 files of attempt .* are listed, and 1 are there"):
+    with pytest.raises(FormatError, match=r"2 files of attempt .* are listed, but 1 exist"):
         read(scene)
 
 
