@@ -23,7 +23,7 @@ class Report:
         return asdict(cast("Any", self))  # each is a dataclass
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<16}{value}" for name, value in self._rows())
+        return "\n".join(f"{name:<15} {value}" for name, value in self._rows())
 
     def _repr_html_(self) -> str:
         return html_table(self._rows())

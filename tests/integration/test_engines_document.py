@@ -32,7 +32,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
 ROWS = {"day": ["mon", "a b", "50%", "x/y", "é+#"], "n": list(range(5))}
 TABLE = pa.table(ROWS)
 ELSEWHERE = {
-    "awswrangler": ("awswrangler", ("awswrangler>=3.17",), "import awswrangler as wr"),
+    "awswrangler": (
+        "awswrangler",
+        ("awswrangler>=3.17", "httptools", "s3fs", "tenacity"),
+        "import awswrangler as wr",
+    ),
     "Dask": (
         "dask",
         ("dask[dataframe]>=2026.8", "httptools", "s3fs", "pyarrow>=18"),
@@ -192,15 +196,27 @@ def test_every_writer_of_an_engine_writes_through_a_task(name: str, url: str, na
 @pytest.mark.parametrize("name", [name for name in READERS if not name.startswith((*ELSEWHERE, "PySpark"))])
 def test_every_reader_finds_every_row_and_no_other(name: str, url: str, names: dict[str, Any]) -> None:
     magicfs.write(pa.concat_tables([TABLE, TABLE]), url, partition_by="day")
-    magicfs.write(TABLE, url, partition_by="day", mode="overwrite_partitions")
+    magicfs.write(TABLE, url, partition_by="day", mode="overwrite_partitions", keep="1d")
     found = eval(READERS[name][-1], names)
     assert sorted_rows(found.to_arrow() if isinstance(found, pl.DataFrame) else found) == EXPECTED
+
+
+def test_a_glob_of_all_directories_also_finds_what_was_replaced(tmp_path: Path) -> None:
+    """As the page says: the lines name the partition instead."""
+    url = f"file://{tmp_path}/sales"
+    magicfs.write(TABLE, url, partition_by="day")
+    magicfs.write(TABLE, url, partition_by="day", mode="overwrite_partitions", keep="1d")
+    for glob, times in (("**/*.parquet", 2), ("day=*/*.parquet", 1)):
+        assert glob in PAGE
+        assert pl.scan_parquet(f"{tmp_path}/sales/{glob}").collect().height == times * len(TABLE)
+    assert len(pd.read_parquet(tmp_path / "sales")) == len(TABLE)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_every_reader_that_lives_elsewhere_finds_every_row(name: str, url: str) -> None:
     magicfs.write(TABLE, url, partition_by="day")
+    magicfs.write(TABLE, url, partition_by="day", mode="overwrite_partitions", keep="1d")
     where, requirements, first = ELSEWHERE[name]
     python = environments.ensure(where, requirements) / "bin" / "python"
     source = Path(magicfs.__file__).parents[1]

@@ -129,11 +129,11 @@ def test_what_can_be_written_over_or_is_no_parquet_is_read_by_ours(
 ) -> None:
     magicfs.write(pd.DataFrame({"x": [1]}), f"{url}/csv", format="csv")
     assert not by_spark(magicfs.spark.read(f"{url}/csv"))
-    assert "no Parquet file" in reasons()
+    assert "not have the name of a Parquet file" in reasons()
     with magicfs.Job(f"{url}/names", options={"unique_names": False}) as job, job.task(0) as task:
         pq.write_table(pa.table({"x": [1]}), f"{task.path}/x.parquet", filesystem=task.filesystem)
     assert not by_spark(magicfs.spark.read(f"{url}/names"))
-    assert "can be written over" in reasons()
+    assert "could be overwritten" in reasons()
 
 
 @pytest.mark.parametrize("size", ["0", "1"])

@@ -109,7 +109,7 @@ def test_a_frame_sees_one_instant_and_a_new_one_the_next(spark: SparkSession, ur
     assert load(spark, url, job=first.job_id).count() == 5
     magicfs.spark.write(spark.range(2), url, mode="overwrite")
     assert load(spark, url).count() == 2
-    with pytest.raises(Exception, match=r"was published, and is gone: a later job has replaced it|is gone"):
+    with pytest.raises(Exception, match=r"deleted or overwritten; a later job has replaced it|is gone"):
         found.collect()
 
 
@@ -202,7 +202,7 @@ def test_a_stream_reads_each_publication_once_and_goes_on_after_a_restart(
     assert run_stream(spark, url, tmp_path, batches) is None
     assert batches[3:] == [[30, 31, 40, 41]]
     magicfs.spark.write(spark.range(50, 52), url, mode="overwrite")
-    with pytest.raises(Exception, match=r"took rows of .* away, which a stream cannot"):
+    with pytest.raises(Exception, match=r"removed rows of .*, which a stream cannot do"):
         run_stream(spark, url, tmp_path, batches)
     assert run_stream(spark, url, tmp_path, batches, onReplace="read") is None
     assert batches[4:] == [[50, 51]]

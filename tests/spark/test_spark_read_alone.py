@@ -191,7 +191,7 @@ def test_nested_columns_are_fitted_by_name() -> None:
     ("table", "wanted", "message"),
     [
         ({"a": [1.5]}, pa.schema([("a", pa.int32())]), "'a' is double in the file"),
-        ({"a": [[1]]}, pa.schema([("a", pa.struct([("x", pa.int32())]))]), "nested otherwise"),
+        ({"a": [[1]]}, pa.schema([("a", pa.struct([("x", pa.int32())]))]), "their nesting differs"),
         ({"a": [None, 1]}, pa.schema([pa.field("a", pa.int64(), nullable=False)]), "declared NOT NULL"),
         ({"b": [1], "B": [2]}, pa.schema([("β", pa.int64()), ("B", pa.int64())]), None),
         ({"b": [1], "B": [2]}, pa.schema([("ß", pa.int64()), ("b", pa.int64())]), None),
@@ -212,7 +212,7 @@ def test_values_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: files.format_of("a.parquet/b.txt", None), "'a.parquet/b.txt' does not end as a format"),
+        (lambda: files.format_of("a.parquet/b.txt", None), "'a.parquet/b.txt' has no known extension"),
         (
             lambda: directories.values_of(["p=1/x", "y"]),
             "files have different partition columns, p of 'p=1/x'",
@@ -226,7 +226,7 @@ def test_values_that_do_not_fit_are_refused(
             lambda: schema.of_file(pa.schema([("m", pa.month_day_nano_interval())]), "arrow"),
             "column 'm' has type",
         ),
-        (lambda: schema.arrow_schema(StructType([])), "no column is to be read"),
+        (lambda: schema.arrow_schema(StructType([])), "no column is left to read"),
         (lambda: schema.chosen(FRAME, ["id", "P"]), "columns names 'P', which the dataset does not have"),
         (lambda: options.parse({"path": "x", "onReplace": "read"}), "onReplace is an option of streams"),
         (lambda: options.parse({"path": "x", "job": "y"}, streaming=True), "job names one state"),
@@ -277,7 +277,7 @@ def test_what_a_stream_reads_of_jobs_that_take_rows_away() -> None:
     keys = manifest(3, "d", hides="keys", deleted=("b", "old"))
     whole = manifest(4, "z", hides="all", replaced="job-3")
     for taken in (keys, whole):
-        with pytest.raises(UsageError, match=f"job {taken.job_id} took rows of s3://b/d away"):
+        with pytest.raises(UsageError, match=f"job {taken.job_id} removed rows of s3://b/d"):
             new_files([first, second, taken], "error", "s3://b/d")
     assert sizes(new_files([first, second, keys], "read", "s3://b/d")) == {"a": 1, "c": 2, "d": 3}
     assert sizes(new_files([first, second, keys], "skip", "s3://b/d")) == {"a": 1, "c": 2}
@@ -322,7 +322,7 @@ def test_a_file_that_was_written_over_is_an_error(tmp_path: Path) -> None:
     [batch] = snapshot.rows(task, frame, asked)
     assert batch.to_pylist() == [{"n": "1"}]
     published(2)
-    with pytest.raises(StoreError, match="it was published, and is gone or was written over"):
+    with pytest.raises(StoreError, match="it was published, but has been deleted or overwritten"):
         list(snapshot.rows(task, frame, asked))
 
 

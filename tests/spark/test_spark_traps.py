@@ -136,7 +136,7 @@ def test_the_meaning_of_overwriting_partitions_does_not_reach_a_writer(
 
 def table_of_messages() -> list[tuple[str, str]]:
     """What the document's table says: the code, and the pattern of Spark's message."""
-    _, _, after = DOCUMENT.read_text().partition("What Spark says before we are asked")
+    _, _, after = DOCUMENT.read_text().partition("Errors that Spark raises itself")
     lines = after.strip(":\n").split("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
     return [(code, ".*".join(map(re.escape, says.split(" … ")))) for code, says, _ in cells]

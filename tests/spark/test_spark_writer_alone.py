@@ -366,7 +366,7 @@ def test_moments_name_directories_as_spark_does_and_two_never_share_one() -> Non
         return pa.record_batch({"id": [1, 2], "at": moments})
 
     assert named(batch(first))["at"].to_pylist() == [dt.datetime(2026, 10, 25, 2, 30), None]
-    with pytest.raises(UsageError, match="'at' has moments of an hour that comes twice in Europe/Berlin"):
+    with pytest.raises(UsageError, match="'at' has times in an hour that occurs twice in Europe/Berlin"):
         named(batch(first + dt.timedelta(hours=1)))
     assert converter(frame)(batch(first))["at"].type.tz == "Europe/Berlin"
 

@@ -53,7 +53,7 @@ CEILINGS: Final = {
     "functions above complexity 17": 0,
     "lines with Any": 1022,
     "literal tuples that are unpacked where they stand": 58,
-    "lines with words of the budget": 519,
+    "lines with words of the budget": 385,
 }
 
 

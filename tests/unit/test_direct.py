@@ -146,7 +146,7 @@ def test_an_abort_that_fails_can_be_repeated(scene: FinalScene) -> None:
     [
         ({"content": None}, "another committer made it"),
         ({"content": pack(b"{}")}, "format"),
-        ({"attempt_id": "attempt-000000-zz"}, "tells of attempt"),
+        ({"attempt_id": "attempt-000000-zz"}, "is of attempt"),
     ],
 )
 def test_a_commit_that_cannot_be_believed_is_refused(

@@ -349,7 +349,7 @@ class TestWhich:
         for name in ("time:1970-01-01T00:00:00Z", "tag:y", "run:1", "other"):
             with pytest.raises(ObjectNotFound, match="there is no release"):
                 as_released(place, record, name)
-        with pytest.raises(UsageError, match="means several releases"):
+        with pytest.raises(UsageError, match="matches several releases"):
             as_released(place, record, "2")
         with pytest.raises(UsageError, match="time zone"):
             as_released(place, record, "time:1970-01-01")

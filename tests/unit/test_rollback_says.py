@@ -205,6 +205,10 @@ class TestSaying:
         assert found["effects"]["gone"]["files"] == found["effects"]["back"]["files"] == 1
         assert found["effects"]["publications"][0]["run_id"] == "tuesday"
         assert "would drop" in said("drop", url, "--partition", "day=2", "--dry-run", code=1)
+        shown = str(magicfs.Dataset(url).drop(partitions="day=2", dry_run=True)).splitlines()
+        assert "published_before False" in shown
+        assert "files gone      1 file (7 B), such as day=2/a-0" in "\n".join(shown)
+        assert "kept            for 7d" in shown
         assert "for good" in said("drop", url, "--partition", "day=2", "--no-keep")
         assert "kept        for 7d" in said(*named)
         assert "takes back" in said(*named, "--no-keep", "--dry-run", code=1)

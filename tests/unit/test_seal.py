@@ -186,7 +186,7 @@ class TestKeys:
         (tmp_path / "good").write_bytes(OLD + b"\n")
         assert seal.from_file(tmp_path / "good").id == Key(OLD).id
         (tmp_path / "large").write_bytes(b"x" * 4097)
-        for name, why in (("none", "cannot be read"), ("large", "more than 4096 bytes")):
+        for name, why in (("none", "cannot be read"), ("large", "larger than 4096 bytes")):
             with pytest.raises(UsageError, match=why):
                 seal.from_file(tmp_path / name)
 
@@ -298,7 +298,7 @@ class TestReading:
             with pytest.raises(SealBroken, match="put back"):
                 verb()
         del world.objects[POINTER]
-        with pytest.raises(SealBroken, match="is gone, and this process has met it"):
+        with pytest.raises(SealBroken, match="is gone, but this process has read it"):
             dataset(fs).files()
 
     def test_a_process_that_has_met_nothing_cannot_know(

@@ -62,7 +62,7 @@ class TestDataset:
             ("day=2", 1, 1),
         ]
         told = str(found)
-        for word in ("newest", "2 (6 B)", "quarantined", "replaced files", "somebody should decide"):
+        for word in ("newest", "2 (6 B)", "quarantined", "replaced files", "needs a decision"):
             assert word in told, told
 
     def test_one_that_owes_nothing_says_so(self, scene: JobScene) -> None:
@@ -88,6 +88,12 @@ class TestDataset:
         shown = magicfs.Dataset(scene.url, filesystem=scene.filesystem)._repr_html_()
         assert "quarantined" in shown
         assert "<script" not in shown
+
+    def test_a_job_that_may_be_running_is_not_called_done(self, scene: JobScene) -> None:
+        job = magicfs.Job(scene.url, filesystem=scene.filesystem).setup()
+        found = look(scene)
+        assert (found.ok, [one.job_id for one in found.jobs]) == (True, [job.id])
+        assert "nothing to decide yet: the job may be running" in str(found)
 
     def test_work_that_is_left_is_told(self, scene: JobScene) -> None:
         scene.published({"a": b"1"})

@@ -223,7 +223,7 @@ def test_a_list_that_grows_too_long_is_refused(memory: FinalScene, monkeypatch: 
 
     monkeypatch.setattr(stocator, "SUCCESS_SIZE_LIMIT", 1000)
     job = memory.job().setup()
-    with pytest.raises(CommitFailed, match="so many attempts"):
+    with pytest.raises(CommitFailed, match="list too many attempts"):
         job.commit(job.wrote(*[TWO] * 20))
     refused(memory)
 
@@ -256,7 +256,7 @@ def test_a_reader_notices_files_that_are_gone(scene: FinalScene) -> None:
     job = scene.job().setup()
     job.commit(job.wrote(ONE))
     scene.filesystem.rm(f"{scene.location.path}/{min(scene.data())}")
-    with pytest.raises(FormatError, match=r"2 files of attempt .* are listed, and 1 are there"):
+    with pytest.raises(FormatError, match=r"2 files of attempt .* are listed, but 1 exist"):
         read(scene)
 
 

@@ -520,9 +520,9 @@ def test_the_batch_of_a_run(run_id: str, number: int | None) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 1000])
 def test_names_that_are_none_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a sink"):
+    with pytest.raises(UsageError, match="is not a valid sink name"):
         sink("s3://b/x", name)
-    with pytest.raises(UsageError, match="is no name of a sink"):
+    with pytest.raises(UsageError, match="is not a valid sink name"):
         batches("s3://b/x", name)
 
 

@@ -125,7 +125,7 @@ class TestPolicies:
             ("[expire", "is not TOML: "),
             ("[expire]\n[expire]", "is not TOML: "),
             ("x = '\x00'", "is not TOML: "),
-            ("#" * 70_000, "more than 65,536 bytes"),
+            ("#" * 70_000, "larger than 65,536 bytes"),
         ],
     )
     def test_mistakes_are_named_with_their_line_and_nothing_is_done(
@@ -144,7 +144,7 @@ class TestPolicies:
 
     def test_what_is_no_text_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(b"\xff\xfe[")
-        with pytest.raises(UsageError, match="not text in UTF-8"):
+        with pytest.raises(UsageError, match="is not UTF-8 text"):
             read_policy(str(tmp_path / "x"))
         for path in (str(tmp_path), str(tmp_path / "none.toml")):
             with pytest.raises(UsageError, match="cannot be read"):

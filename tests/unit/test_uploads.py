@@ -488,8 +488,8 @@ class TestCommand:
         ("words", "told"),
         [
             (["--abort"], "--abort needs --older-than"),
-            (["--older-than", "7d"], "go with --abort"),
-            (["--dry-run"], "go with --abort"),
+            (["--older-than", "7d"], "work only with --abort"),
+            (["--dry-run"], "work only with --abort"),
             (["--abort", "--older-than", "week"], "is not a period of time"),
             (["--abort", "--older-than", "1h"], "is too short"),
             (["--price", "-1"], "is not a price"),
@@ -528,7 +528,9 @@ class TestCommand:
         self, tmp_path: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["uploads", f"file://{tmp_path}", "--abort", "--older-than", "7d"]) == 3
-        assert "cannot say when an upload was last written" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "file:// cannot say when an upload was last written" in said
+        assert "use magicfs recover URL --job ID --abort" in said
 
 
 class TestPrices:

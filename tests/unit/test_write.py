@@ -408,7 +408,7 @@ def test_moments_and_days_as_partitions_read_back(url: str) -> None:
     [
         ("conflict", "append", "write mode='error', 'append'"),
         ("existing_data_behavior", "delete_matching", "write mode='error', 'append'"),
-        ("partition_cols", ["day"], "say partition_by="),
+        ("partition_cols", ["day"], "use partition_by="),
         ("comitter", "magic", "did you mean 'committer'"),
         ("partition_bye", "day", "did you mean 'partition_by'"),
         ("día 50% + #1", 1, "leave it out"),

@@ -131,10 +131,10 @@ def _judge(seen: Audited, rules: Sequence[GivenRule]) -> tuple[Verdict, ...]:
     found = []
     for given in rules:
         try:
-            passed, told = as_rule(given).judge(seen)
+            passed, message = as_rule(given).judge(seen)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
-            passed, told = False, f"raised {error!r}"
-        found.append(Verdict(rule=name_of(given), passed=bool(passed), told=plain(told)))
+            passed, message = False, f"raised {error!r}"
+        found.append(Verdict(rule=name_of(given), passed=bool(passed), told=plain(message)))
     return tuple(found)
 
 
@@ -147,11 +147,11 @@ async def _previous(engine: Engine, context: JobContext, conditions: Conditions)
     manifest = await chain.read(store, destination, job, conditions, files=False)
     if manifest is None:
         return None
-    told = manifest.footers
-    rows = None if told is None else told.rows
+    summary = manifest.footers
+    rows = None if summary is None else summary.rows
     if not manifest.count:
         rows = 0
-    schemas = {} if told is None else await _schemas(engine, destination, manifest)
+    schemas = {} if summary is None else await _schemas(engine, destination, manifest)
     return Previous(job, manifest.count, manifest.size, rows, schemas)
 
 
@@ -217,7 +217,7 @@ def _refuse_quarantined(context: JobContext, job: JobObject) -> None:
 def _refuse_without_token(context: JobContext, job: JobObject, driver: str | None) -> None:
     """Raise CommitDenied for a job that somebody has accepted, unless its driver says who it is.
 
-    What was accepted is what was judged, and whoever has no token may bring something else.
+    What was accepted is what was judged; a process without the token may bring something else.
     """
     if driver is None and job.audit is not None and not job.audit.passed:
         raise CommitDenied(
@@ -265,10 +265,10 @@ async def _accept(job: Accepted) -> str:
 async def _accept_unjudged(job: Accepted) -> str:
     """Let a job be published that no rule has judged.
 
-    What is published is written down: exactly that, whoever goes on. In the manifest each rule has a verdict
-    that says that it was not asked.
+    What is published is recorded, so every process publishes exactly that. The manifest says of each rule
+    that it was not asked.
 
-    Raises CommitDenied if the job has ended, or is not, or not any more, one that is to be judged.
+    Raises CommitDenied if the job has ended, or does not wait for its audit.
     """
     record, version = await _opened(job)
     if not version.job.is_unjudged:

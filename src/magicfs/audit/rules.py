@@ -41,9 +41,8 @@ class AuditedFile:
     Attributes:
         key: Relative to the destination.
         bytes: Its size.
-        footer: What it says of itself; None if nobody knows.
-        said: What the checks of its content have said in its task, by their names: what is wrong with it, or
-            None.
+        footer: Its footer; None if it is unknown.
+        said: The results of the checks of its content, by name: what is wrong with it, or None.
     """
 
     key: str
@@ -65,8 +64,8 @@ class Previous:
         job_id: The job.
         files: How many files it added.
         bytes: Their size.
-        rows: Their rows; None if they are not known of all.
-        schemas: Their schemas by fingerprint; of one that is too large without columns.
+        rows: Their rows; None if they are unknown for some file.
+        schemas: Their schemas by fingerprint; one that is too large has no columns.
     """
 
     job_id: str
@@ -111,12 +110,12 @@ class Audited:
 
     @property
     def unknown(self) -> int:
-        """Of how many files nothing is known."""
+        """The number of files without a footer."""
         return int(self._sums["unknown"])
 
     @property
     def rows(self) -> int | None:
-        """Their rows; None if they are not known of all."""
+        """Their rows; None if they are unknown for some file."""
         return None if self.unknown else int(self._sums["rows"])
 
     @property
@@ -144,7 +143,7 @@ Told = tuple[bool, str]
 """Whether a rule lets the job be published, and what it found."""
 
 _TEXT_MAX: Final = 1000
-"""Characters of the name of a rule, and of what it tells."""
+"""Characters of the name of a rule, and of its message."""
 
 _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "int8": frozenset({"int16", "int32", "int64"}),
@@ -162,7 +161,7 @@ class Rule(Protocol):
     """A condition that a job has to meet before it is published."""
 
     def judge(self, seen: Audited) -> Told:
-        """Whether it is, and what was found."""
+        """Whether the job meets it, and the reason."""
 
 
 @dataclass(frozen=True)
@@ -337,7 +336,7 @@ class Partitions:
 
 @dataclass(frozen=True)
 class Check:
-    """Your own function: if it returns None or True the job is published, if False or a text it is not."""
+    """Your own function. None or True publishes the job; False or a text does not."""
 
     function: Callable[[Audited], bool | str | None]
     name: str = ""

@@ -29,15 +29,15 @@ __all__ = ["CaughtUp", "Found", "catch_up", "left", "remove"]
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp(Report):
-    """A table that did not show what a job had published.
+    """A catalog table that lagged behind a published job.
 
     Attributes:
         job_id: The job.
         catalog: The kind of the catalog.
         table: The table; empty if it is the destination itself.
         done: ``registered``; ``would register``, with ``dry_run``; ``not registered``, then ``problem`` says
-            why; or ``forgotten``, for its job was never published.
-        line: What registers it; empty if the record says what no job writes.
+            why; or ``forgotten``, because its job was never published.
+        line: The command that registers it; empty if the record is not one that a job writes.
         problem: What went wrong; empty if nothing did.
     """
 
@@ -57,12 +57,12 @@ def catch_up(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> tuple[CaughtUp, ...]:
-    """Let the tables show the dataset that jobs with ``catalogs`` were to register, and whose drivers died.
+    """Register the tables of jobs with ``catalogs`` whose drivers died before they registered them.
 
     Connections and credentials are those of this process: a table is registered if its catalog is one that
-    the process is configured for, and the one that the job meant. No other is connected to, whatever a record
-    says. Of the others ``line`` says what to call. Tables of jobs that have not ended are left alone;
-    ``Dataset.recover`` ends them. A second call finds nothing to do, but for what could not be registered.
+    the process is configured for, and the one that the job meant. It connects to no other, whatever a record
+    says. For the others, ``line`` says what to call. Tables of jobs that have not ended are left alone;
+    ``Dataset.recover`` ends them. A second call only tries again what could not be registered.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -70,7 +70,7 @@ def catch_up(
         metastores: Metastores of Hive that are yours, such as ``["thrift://host:9083"]``, in addition to
             those in the configuration of PyIceberg.
         storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: That filesystem itself, instead of options.
 
     Raises:
         FormatError: What a job has noted is malformed; nothing was changed.
@@ -130,21 +130,21 @@ async def remove(engine: Engine, location: Location, done: list[Registration]) -
 def _registered(
     place: Destination, one: Registration, metastores: Collection[str], *, dry_run: bool
 ) -> CaughtUp:
-    told = (one.job_id, one.catalog, one.table)
+    table = (one.job_id, one.catalog, one.table)
     line = line_of(place.location.url, one)
     try:
         check_own(one, metastores)
         if dry_run:
-            return CaughtUp(*told, "would register", line)
+            return CaughtUp(*table, "would register", line)
         show(place, catalog_of(one, metastores))
     except UsageError as error:
-        return CaughtUp(*told, "not registered", line, f"{error}; {_as_recorded(one)}")
+        return CaughtUp(*table, "not registered", line, f"{error}; {_as_recorded(one)}")
     except Exception as error:  # noqa: BLE001 - of any library; the others are registered all the same
         problem = f"{type(error).__name__}: {resolve.redacted(str(error))}; {_as_recorded(one)}"
-        return CaughtUp(*told, "not registered", line, problem)
+        return CaughtUp(*table, "not registered", line, problem)
     # Its job has ended, so what was shown just now has it.
     place.run(remove, [one])
-    return CaughtUp(*told, "registered", line)
+    return CaughtUp(*table, "registered", line)
 
 
 def _as_recorded(one: Registration) -> str:

@@ -1,4 +1,4 @@
-"""Where a Delta table of a dataset is, as ``deltalake`` is told, who cannot read it, the mark of its log."""
+"""Where a Delta table of a dataset is for ``deltalake``, who cannot read it, and the mark of its log."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ async def mark(engine: Engine, location: Location) -> None:
     async for info in engine.store.list(key, limit=1):
         if info.key == key:
             return
-    told = await told_as_newest(engine, location)
-    await told.store.put(paths.join(key), _NOTE)
+    newest = await told_as_newest(engine, location)
+    await newest.store.put(paths.join(key), _NOTE)

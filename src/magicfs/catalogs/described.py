@@ -60,7 +60,7 @@ def catalog_of(one: Registration, metastores: Collection[str] = ()) -> Catalog:
     if found.options() != options:
         raise UsageError(
             f"the {one.catalog} catalog that this process is configured for is not the one that job "
-            f"{one.job_id} meant; nothing was changed; register it where its configuration is"
+            f"{one.job_id} meant; nothing was changed; run this where that catalog is configured"
         )
     return found
 

@@ -14,7 +14,7 @@ __all__ = ["Difference", "difference"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Sorted keys. A file that was written anew under its name is both removed and added."""
+    """Sorted keys. A file that was rewritten under its name is both removed and added."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]

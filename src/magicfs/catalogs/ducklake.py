@@ -35,7 +35,7 @@ class DuckLake(Registers):
         connection: A DuckDB connection that has attached the lake and can read the files: for S3 it needs the
             extension ``httpfs`` and a secret.
         lake: The name under which the lake is attached.
-        name: The table. It is created if necessary, its schema is not.
+        name: The table. It is created if necessary; its schema must exist.
         schema: The schema of the table.
     """
 
@@ -57,14 +57,14 @@ class DuckLake(Registers):
         return True
 
     def options(self) -> Mapping[str, str] | None:
-        return None  # a lake is attached by whoever has the connection
+        return None  # the owner of the connection attaches the lake
 
     def line(self, url: str) -> str:
         table = f"{self.lake!r}, {self.name!r}, {self.schema!r}"
         return f"magicfs.Dataset({url!r}).register(DuckLake(connection, {table}))"
 
     def open(self, place: Destination) -> Table:
-        """Begin the transaction that all of it is in: it is refused if others change the table meanwhile."""
+        """Begin the transaction for all changes: it is refused if others change the table meanwhile."""
         if place.location.scheme == "memory":
             raise UsageError(
                 "DuckDB does not support memory://; a DuckLake table can be on S3, other clouds and local "
@@ -127,13 +127,13 @@ class _LakeTable:
             self._cursor.execute(f"COMMENT ON TABLE {self._quoted} IS '{_COMMENT}{published.job_id}'")
             self._cursor.execute("COMMIT")
             if not self._is_there:
-                self._keep_rows_in_files()  # which no table can be told in the transaction that makes it
+                self._keep_rows_in_files()  # no table takes this in the transaction that makes it
         except TransactionException as error:
             raise CatalogMoved from error
         return change.changes
 
     def _keep_rows_in_files(self) -> None:
-        """Or else few rows that come or go stand in the catalog, and no list of files tells of them."""
+        """Otherwise DuckLake keeps small changes in the catalog, where no list of files shows them."""
         self._cursor.execute(
             "CALL ducklake_set_option(?, 'data_inlining_row_limit', 0, schema => ?, table_name => ?)",
             [self._lake.lake, self._lake.schema, self._lake.name],

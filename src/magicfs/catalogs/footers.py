@@ -66,19 +66,19 @@ def footers(place: Destination, files: Files, keys: Sequence[str], reader: str) 
             ) from error
         return Footer(found.num_rows, found.schema.to_arrow_schema().remove_metadata())
 
-    told = place.run(_told, {key: files[key] for key in keys})
+    known_footers = place.run(_told, {key: files[key] for key in keys})
     first: dict[str, str] = {}
     for key in keys:
-        if (known := told.get(key)) is not None:
+        if (known := known_footers.get(key)) is not None:
             first.setdefault(known.fingerprint, key)
-    opened = [key for key in keys if key not in told or key == first[told[key].fingerprint]]
+    opened = [key for key in keys if key not in known_footers or key == first[known_footers[key].fingerprint]]
     with ThreadPoolExecutor(min(_AT_ONCE, len(opened))) as pool:
         found = dict(zip(opened, pool.map(read, opened), strict=True))
 
     def footer(key: str) -> Footer:
         if key in found:
             return found[key]
-        return Footer(told[key].rows, found[first[told[key].fingerprint]].schema)
+        return Footer(known_footers[key].rows, found[first[known_footers[key].fingerprint]].schema)
 
     return {key: footer(key) for key in keys}
 
@@ -97,7 +97,7 @@ async def _told(engine: Engine, location: Location, files: Files) -> dict[str, _
         return {}
     try:
         found = await footers_of_view(engine, location, newest, files)
-    except FormatError:  # of a list that is gone or damaged: the files themselves tell as much
+    except FormatError:  # the list is gone or damaged, but the files have the same footers
         return {}
     return {
         key: _Told(one.rows, one.schema.fingerprint)

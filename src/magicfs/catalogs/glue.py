@@ -47,7 +47,7 @@ class Glue(Registers):
 
     @property
     def keeper(self) -> str:
-        """Who keeps the table."""
+        """The name of the catalog, for messages."""
         return "Glue"
 
     @property
@@ -63,8 +63,8 @@ class Glue(Registers):
         if about is None:
             return None
         endpoint = hashlib.sha256(str(about.endpoint_url).encode()).hexdigest()
-        told = {"exact": str(self.exact).lower(), "endpointSha256": endpoint}
-        return {**told, "region": about.region_name} if about.region_name else told
+        noted = {"exact": str(self.exact).lower(), "endpointSha256": endpoint}
+        return {**noted, "region": about.region_name} if about.region_name else noted
 
     def line(self, url: str) -> str:
         if self.exact:

@@ -55,7 +55,7 @@ class Hive(Registers):
 
     @property
     def keeper(self) -> str:
-        """Who keeps the table."""
+        """The name of the catalog, for messages."""
         return "Hive"
 
     @property
@@ -160,12 +160,12 @@ class _Changes:
     def _partition(self, described: Described, values: Values, place: str) -> Any:
         from hive_metastore import ttypes
 
-        told = partition(described, values, place)
+        made = partition(described, values, place)
         return ttypes.Partition(
-            values=told["Values"],
+            values=made["Values"],
             dbName=self.hive.database,
             tableName=self.hive.name,
-            sd=_storage(told["StorageDescriptor"]),
+            sd=_storage(made["StorageDescriptor"]),
             parameters={},
         )
 

@@ -54,6 +54,6 @@ def partition_columns(keys: Iterable[str]) -> tuple[str, ...]:
 
 
 def are_integers(rows: Iterable[Mapping[str, str | None]], column: str) -> bool:
-    """Whether all values of a column that are no nulls are integers, and there are any: as pyarrow tells."""
+    """Whether a column has values other than null and all of them are integers, as in pyarrow."""
     values = [row[column] for row in rows if row[column] is not None]
     return bool(values) and all(_INTEGER.fullmatch(value or "") for value in values)

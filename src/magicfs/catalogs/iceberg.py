@@ -40,7 +40,7 @@ class Iceberg(Registers):
         catalog: A catalog of PyIceberg, such as ``load_catalog("default")``. Its FileIO reads the files, too:
             it needs the properties for their store. pyarrow's cannot read names with ``#`` or ``?``;
             ``py-io-impl: pyiceberg.io.fsspec.FsspecFileIO`` can.
-        name: The table, such as ``"db.sales"``. It is created if necessary, its namespace is not.
+        name: The table, such as ``"db.sales"``. It is created if necessary; its namespace must exist.
     """
 
     catalog: Any = field(repr=False)
@@ -197,7 +197,7 @@ class _IcebergTable:
             raise UsageError(
                 f"the Iceberg table {self.name} is not partitioned by {lost[0]!r}, as the dataset is, so "
                 "its readers "
-                "would miss that column; nothing was changed; drop the table, or use one of another name"
+                "would miss that column; nothing was changed; drop the table, or use another table name"
             )
 
     def _widen(self, transaction: Any, columns: Sequence[str], schema: Any) -> None:
@@ -212,7 +212,7 @@ class _IcebergTable:
         except Exception as error:
             raise UsageError(
                 f"the columns of {self.place.location.url} do not fit those of the Iceberg table {self.name} "
-                f"({error}); nothing was changed; drop the table, or use one of another name"
+                f"({error}); nothing was changed; drop the table, or use another table name"
             ) from error
 
     def _data_files(self, transaction: Any, keys: Sequence[str]) -> Iterator[Any]:

@@ -78,5 +78,5 @@ def _value(one: Any, schema: Any, computed: Any, values: Mapping[str, str | None
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"the partition {column.name}={text!r} is not a valid {column.field_type}, the type of the "
-            "table's column; nothing was changed; drop the table, or use one of another name"
+            "table's column; nothing was changed; drop the table, or use another table name"
         ) from error

@@ -17,7 +17,7 @@ Files = Mapping[str, ManifestFile]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What was changed: numbers of files. One that was written anew under its name is both."""
+    """How many files were added and removed. A file that was rewritten under its name counts as both."""
 
     added: int
     removed: int
@@ -30,7 +30,7 @@ class Changes:
 
 
 class CatalogMoved(Exception):
-    """The catalog is not as it was read: all begins anew. ``done``: what was changed before that was seen."""
+    """The catalog changed since it was read: start over. ``done``: what was changed before that."""
 
     def __init__(self, done: Changes = Changes(0, 0)) -> None:
         super().__init__(done)

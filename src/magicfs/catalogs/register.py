@@ -104,16 +104,16 @@ def show(place: Destination, catalog: Catalog, *, force: bool = False) -> Regist
     raise Unavailable(
         "register",
         catalog.table or place.location.url,
-        "others changed the table each time; call again",
+        "other processes kept changing the table; call again",
     )
 
 
 async def _settle(engine: Engine, location: Location, catalog: Catalog, newest: str) -> None:
     """Forget what jobs have noted of a table, if it shows them now. Whoever may only read leaves that."""
-    told = catalog.kind, catalog.table, catalog.options()
+    wanted = catalog.kind, catalog.table, catalog.options()
     with suppress(FormatError, StoreError):
         noted = await registrations.all_registrations(engine.store, location.key)
-        found = [one for one in noted.values() if (one.catalog, one.table, one.options) == told]
+        found = [one for one in noted.values() if (one.catalog, one.table, one.options) == wanted]
         if found:
             done = await _shown_by(engine, location.key, found, newest)
             await registrations.remove(engine.store, location.key, done)

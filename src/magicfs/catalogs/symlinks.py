@@ -31,7 +31,7 @@ from magicfs.stores.port import ObjectInfo, Store
 __all__ = ["DIRECTORY", "SymlinkManifest", "reader_url"]
 
 DIRECTORY: Final = "_symlink_format_manifest"
-"""Where Delta Lake writes them, too: what engines are told."""
+"""Where Delta Lake writes them, too, and where engines look."""
 
 _NAME: Final = "manifest"
 
@@ -117,23 +117,23 @@ async def _read(engine: Engine, location: Location) -> Mapping[str, _Found]:
 async def _write(
     engine: Engine, location: Location, found: Mapping[str, _Found], bodies: Mapping[str, bytes]
 ) -> Changes:
-    told = await told_as_newest(engine, location)
-    conditions = await conditions_of(told.store, paths.join(location.key, MANIFESTS))
-
+    about = await told_as_newest(engine, location)
+    conditions = await conditions_of(about.store, paths.join(location.key, MANIFESTS))
     written: list[str] = []
 
     async def put(partition: str) -> None:
-        await _put(told.store, conditions, _key(location, partition), bodies[partition], found.get(partition))
+        key = _key(location, partition)
+        await _put(about.store, conditions, key, bodies[partition], found.get(partition))
         written.append(partition)
 
     differ = [one for one, body in bodies.items() if one not in found or found[one].body != body]
     over = sorted(found.keys() - bodies.keys())
     try:
-        await gathered(differ, put, told.concurrency)
+        await gathered(differ, put, about.concurrency)
     except CatalogMoved as moved:
         raise CatalogMoved(_changes(written, found, bodies)) from moved
     objects = [(_key(location, one), found[one].etag) for one in over]
-    if await remove_matching(told.store, conditions, objects, told.concurrency):
+    if await remove_matching(about.store, conditions, objects, about.concurrency):
         raise CatalogMoved(_changes(written, found, bodies))
     return _changes([*written, *over], found, bodies)
 

@@ -51,11 +51,11 @@ class TaskPublishingCommitter(FileCommitter):
 
     @property
     def guarantees(self) -> Guarantees:
-        """The same on all stores. A task commit is whole once the task is claimed: whoever commits the job
-        moves the rest. Until then readers may see a part of it, for no store renames many files in one step.
+        """The same on all stores. Once a task is claimed, its commit is whole: the job commit moves the rest.
+        Until then readers may see a part of it, because no store renames many files in one step.
 
-        An attempt that was given up and commits before its successor has published its files for good; the
-        successor is refused, so they are not published twice, but nobody asked for them.
+        If an attempt that was given up commits before its successor, its files are published, and the
+        successor is refused, so nothing is published twice.
         """
         return replace(
             DRIVEN,

@@ -53,7 +53,7 @@ class Published:
 
 
 class ClassicCommitter(Committer):
-    """Base of the committers that have no job object. Nothing tells their drivers apart."""
+    """Base of the committers that have no job object. They cannot distinguish drivers."""
 
     @property
     def is_recovery_supported(self) -> bool:
@@ -80,7 +80,7 @@ class ClassicCommitter(Committer):
             )
 
     async def write_success(self, published: Published) -> None:
-        """Write ``_SUCCESS``, whoever's is there."""
+        """Write ``_SUCCESS``, even over that of another job."""
         await self.engine.store.put(self.context.layout.success_key, self.success_of(published).to_bytes())
 
     async def is_published(self) -> bool:

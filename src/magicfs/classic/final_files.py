@@ -33,7 +33,7 @@ class FinalFilesCommitter(ClassicCommitter):
     """Base of the committers whose tasks write final files through ``FinalFileSystem``.
 
     Only the process that ran a task attempt knows what it wrote, until it returns its ``TaskCommit``. Nothing
-    is stored beside the files, so no listing shows what tasks have committed. Raises UsageError for
+    is stored next to the files, so no listing shows what tasks have committed. Raises UsageError for
     ``unique_names=False``: files of equal names would replace each other before any commit.
     """
 
@@ -215,5 +215,5 @@ def files_of(commit: TaskCommit) -> FileList:
         raise FormatError(name, "content", "missing: another committer made it")
     one = FileList.from_bytes(name, unpack(name, commit.content))
     if (one.job_id, one.task_id, one.attempt_id) != (commit.job_id, commit.task_id, commit.attempt_id):
-        raise FormatError(name, "content", f"tells of attempt {one.attempt_id} of job {one.job_id}")
+        raise FormatError(name, "content", f"is of attempt {one.attempt_id} of job {one.job_id}")
     return one

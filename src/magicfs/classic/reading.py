@@ -37,7 +37,7 @@ def stocator_files(
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: That filesystem itself, instead of options.
 
     Raises:
         ObjectNotFound: There is no ``_SUCCESS``: no job was published.
@@ -60,7 +60,7 @@ async def _winners(engine: Engine, location: Location) -> tuple[str, ...]:
                 raise FormatError(
                     f"{engine.store.bucket}/{paths.join(location.key, SUCCESS_FILE)}",
                     WINNERS_FIELD,
-                    f"{listed} files of attempt {attempt} of job {job} are listed, and {there} are there: "
+                    f"{listed} files of attempt {attempt} of job {job} are listed, but {there} exist: "
                     "some were added or removed",
                 )
             keys += sorted(owned.keys[job, attempt])

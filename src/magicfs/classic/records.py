@@ -111,7 +111,7 @@ class FileList:
 class Winners:
     """The attempts whose files count, as the stocator committer lists them in ``_SUCCESS``. A value.
 
-    A field of its own beside those of ``SuccessData``, which Hadoop's readers skip::
+    A field in addition to those of ``SuccessData``, which Hadoop's readers skip::
 
         "magicfs.winners": {"<job>": {"<attempt>": <number of its files>, …}, …}
 

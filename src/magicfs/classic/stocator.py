@@ -61,13 +61,13 @@ class StocatorCommitter(FinalFilesCommitter):
         super().__init__(context, engine)
         if not context.uploads_found_by_name:
             raise UsageError(
-                f"committer={self.name!r} tells its files by the job id in their names, and {context.job!r} "
-                "holds no UUID; leave job_id out"
+                f"committer={self.name!r} finds its files by the job id in their names, and {context.job!r} "
+                "contains no UUID; leave job_id out"
             )
 
     @property
     def guarantees(self) -> Guarantees:
-        """For readers of the list in ``_SUCCESS`` zombies add nothing, either; LIST shows their files."""
+        """Readers of the list in ``_SUCCESS`` never see files of zombies; those that LIST do."""
         return Guarantees(
             speculative_tasks=True,
             abortable_task=True,
@@ -113,7 +113,7 @@ class StocatorCommitter(FinalFilesCommitter):
         return await self.finish(published, started)
 
     async def _abort_job(self, commits: Sequence[TaskCommit], _: str | None) -> None:
-        """Delete all files whose names carry the job, whoever wrote them, and abort its uploads.
+        """Delete all files whose names carry the job, and abort its uploads.
 
         A second call deletes what tasks that were still alive have left since. For a published job and
         without commits, that is all it does: files of winners stay. Raises FormatError if the list in
@@ -230,7 +230,7 @@ class StocatorCommitter(FinalFilesCommitter):
         success = winners.added(self.context.job, attempts).written_into(self.success_of(published))
         if len(raw := success.to_bytes()) > SUCCESS_SIZE_LIMIT:
             raise CommitFailed(
-                f"_SUCCESS would list so many attempts that it had {len(raw)} bytes, and readers take "
+                f"_SUCCESS would list too many attempts: it would have {len(raw)} bytes, and readers take "
                 f"{SUCCESS_SIZE_LIMIT}; nothing was published; publish to another destination, or with "
                 "another committer"
             )

@@ -47,7 +47,7 @@ class FinalTracker:
     def __init__(self) -> None:
         self._scopes: dict[Scope, Written] = {}
         self._tickets = itertools.count()
-        self._lock = threading.RLock()  # a file that is collected tells, whatever its thread is doing
+        self._lock = threading.RLock()  # garbage collection reports files from any thread
 
     def opened(self, scope: Scope, path: str) -> int:
         """A file is being written; returns its ticket."""

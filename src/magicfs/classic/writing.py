@@ -52,7 +52,7 @@ class StoreTarget:
 
 
 class LocalTarget:
-    """A hidden file beside the final one, renamed over it at the end: readers never see a part.
+    """A hidden file next to the final one, renamed over it at the end: readers never see a part.
 
     Its directory is made. Label and job go into the hidden name. With ``if_absent`` it raises FileExistsError
     if a file is there.

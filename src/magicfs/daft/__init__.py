@@ -57,7 +57,7 @@ class MagicDataSink(ArrowSink, DataSink):
 
     def write(self, micropartitions: Iterator[Any]) -> Iterator[Any]:
         """Write some micropartitions, in a worker; yields one commit."""
-        # Daft numbers no tasks; what ran twice is told apart by what it accepted.
+        # Daft numbers no tasks; what ran twice is distinguished by what it accepted.
         task = ids.task_id(f"t{secrets.token_hex(_TASK_BYTES)}")
         commit = self._commit(task, (one.to_arrow() for one in micropartitions))
         yield WriteResult(result=commit, bytes_written=commit.bytes, rows_written=commit.rows or 0)

@@ -265,15 +265,15 @@ def _committer(options: HadoopOptions, scheme: str) -> str | None:
 
 
 def _ignored(options: HadoopOptions, committer: str) -> dict[str, str]:
-    """Options of the families that changed nothing, and why. Those that matter to objects are told."""
+    """Options of the families that changed nothing, and why. Those that matter to objects are logged."""
     left = [name for name in options.unread if name.startswith(_FAMILIES)]
     found = {name: _why(options, name, committer) for name in left}
-    told = [
+    warned = [
         name
         for name, why in found.items()
         if why == _NOT_OF_BUCKET or OF_OBJECTS.fullmatch(_plain(options, name))
     ]
-    for name in told:
+    for name in warned:
         _LOGGER.warning("%s is ignored: %s", name, found[name])
     return found
 

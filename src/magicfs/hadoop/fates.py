@@ -1,7 +1,7 @@
 """What has become of uploads that a job's files name: open, published by its driver, or gone.
 
-Uploads of Hadoop's bear no write id. That one was completed is told by the ETag of the object at its key,
-which S3 makes from those of the parts, and by the upload no longer being open.
+Hadoop's uploads have no write id. An upload was completed if it is no longer open, and the object at its key
+has the ETag that S3 makes from those of the parts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Fates:
     open: list[str] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
     doubtful: list[str] = field(default_factory=list)
-    """An object of the right length is there, whose ETag does not tell whose it is."""
+    """An object of the right length is there, whose ETag does not show whose it is."""
     gone: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """No object is there, and whether the upload is open could not be seen."""

@@ -153,6 +153,6 @@ def marker_of(layout: WorkLayout) -> str | None:
 
 
 async def remove_marker(engine: Engine, layout: WorkLayout) -> list[MagicError]:
-    """Remove the marker, which lies beside a job's work; a second call does nothing."""
+    """Remove the marker next to a job's work; a second call does nothing."""
     marker = marker_of(layout)
     return [] if marker is None else await delete_keys(engine.for_cleanup(), [marker])

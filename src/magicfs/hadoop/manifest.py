@@ -1,6 +1,6 @@
 """Jobs of Hadoop's manifest committer, whose tasks leave files and manifests of renames below ``_temporary``.
 
-A file that its driver has renamed is told by its place in the work directory being empty, and by what lies at
+A file that its driver has renamed is recognized by its empty place in the work directory, and by what is at
 its destination: a rename keeps the ETag, and where a manifest names none, as Hadoop's do on local files, the
 length has to do.
 """
@@ -121,7 +121,7 @@ async def _files(sets: TaskManifests, keys: Sequence[str]) -> list[Pending]:
 async def _loaded(
     engine: Engine, context: JobContext, sets: TaskManifests, keys: Sequence[str], etags: dict[str, str]
 ) -> JobOutput:
-    """What the tasks have committed, each file with the ETag by which it is told once it is renamed."""
+    """What the tasks have committed, each file with the ETag that identifies it after its rename."""
 
     def read_set(name: str, raw: bytes) -> SetFiles:
         found = sets.parsed(name, raw)

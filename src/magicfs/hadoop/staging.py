@@ -1,7 +1,7 @@
 """Jobs of Hadoop's staging committers, whose tasks hand their pending sets over in the cluster's filesystem.
 
-Nothing at the destination tells of them but open uploads. In the cluster directory each has
-``<user>/<job>/staging-uploads/_temporary/<N>/<task>``, and the sets there tell where their files belong.
+At the destination only open uploads show them. In the cluster directory each has
+``<user>/<job>/staging-uploads/_temporary/<N>/<task>``, and the sets there say where their files belong.
 """
 
 from __future__ import annotations

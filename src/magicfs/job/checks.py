@@ -350,20 +350,20 @@ OWN: Final[Mapping[str, object]] = {"after": (), "attempt": 0, "audit_failure": 
 """Options that ``JobOptions`` does not hold: and their defaults."""
 
 _MODE: Final = "write mode='error', 'append', 'overwrite' or 'overwrite_partitions'"
-_PARTITIONS: Final = "say partition_by=['day']"
+_PARTITIONS: Final = "use partition_by=['day']"
 _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("conflict", "save_mode", "if_exists", "existing_data_behavior", "overwrite", "append"), _MODE
     ),
     **dict.fromkeys(("partition_cols", "partition_on", "partitionBy", "partition_columns"), _PARTITIONS),
-    **dict.fromkeys(("file_format", "file_type"), "say format='parquet'"),
-    **dict.fromkeys(("max_records_per_file", "max_rows_by_file", "rows_per_file"), "say max_rows_per_file="),
-    "codec": "say compression='zstd'",
-    "delete_matching": "say mode='overwrite_partitions'",
-    "keep_replaced": "say keep='7d'",
+    **dict.fromkeys(("file_format", "file_type"), "use format='parquet'"),
+    **dict.fromkeys(("max_records_per_file", "max_rows_by_file", "rows_per_file"), "use max_rows_per_file="),
+    "codec": "use compression='zstd'",
+    **dict.fromkeys(("delete_matching", "predicate"), "use mode='overwrite_partitions'"),
+    "keep_replaced": "use keep='7d'",
     "path": "give the URL first: s3://bucket/sales",
     "target_directories": "write mode='error', 'overwrite' or 'overwrite_partitions'",
-    "write_index": "say index=",
+    "write_index": "use index=",
 }
 """Words of other libraries for what has another name here."""
 

@@ -42,7 +42,7 @@ class Notified(Report):
 def catch_up(
     url: str | PathLike[str], after: Sequence[object] = (), *, dry_run: bool = False, **way: Unpack[Way]
 ) -> tuple[Notified, ...]:
-    """Send what jobs with option ``after`` owe, and whose drivers died.
+    """Send the notifications of jobs with option ``after`` whose drivers died before they sent them.
 
     A record of a job says only kind and name. It is sent by the notification of ``after`` of that kind and
     name, and by no other, so nobody who writes to the store chooses where it goes.

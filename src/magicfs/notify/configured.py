@@ -36,7 +36,7 @@ _SIZE_MAX: Final = 1 << 20
 
 
 def configured(path: str | os.PathLike[str]) -> tuple[Notifier, ...]:
-    """Read them. Raises UsageError for a file that cannot be read, or says what nobody understands."""
+    """Read them. Raises UsageError for a file that is unreadable or has unknown settings."""
     try:
         raw = Path(path).read_bytes()[:_SIZE_MAX]
         document = tomllib.loads(raw.decode())

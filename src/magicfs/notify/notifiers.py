@@ -78,7 +78,7 @@ class Function(Notifier):
     """Calls a function.
 
     Args:
-        function: Called with a ``Published``. An exception means that it was not notified.
+        function: Called with a ``Published``. If it raises, it counts as not notified.
         name: A name for ``magicfs recover``; by default its module and name, such as ``sales.hooks:loaded``.
     """
 
@@ -102,8 +102,8 @@ class Webhook(Notifier):
     Args:
         url: The address. Messages show only its host.
         name: A name for ``magicfs recover``.
-        headers: Headers to send, such as ``{"Authorization": "Bearer …"}``. They never leave this process
-            otherwise, and need ``https://``.
+        headers: Headers to send, such as ``{"Authorization": "Bearer …"}``. They go nowhere else, and need
+            ``https://``.
     """
 
     __slots__ = ("_headers", "_url")
@@ -168,7 +168,7 @@ def notifiers(after: Sequence[object]) -> tuple[Notifier, ...]:
     found = tuple(one if isinstance(one, Notifier) else Function(one) for one in after)  # type: ignore[arg-type]
     said = [str(one) for one in found]
     if twice := next((one for one in said if said.count(one) > 1), None):
-        raise UsageError(f"after holds two of {twice}; give each a name of its own")
+        raise UsageError(f"after holds two of {twice}; give each its own name")
     return found
 
 

@@ -45,10 +45,10 @@ def _checked(headers: Mapping[str, str] | None) -> dict[str, str]:
     try:
         found = {name: str(value) for name, value in dict(headers or {}).items()}
     except (TypeError, ValueError):
-        raise UsageError("headers is no mapping; write {'Authorization': 'Bearer …'}") from None
+        raise UsageError("headers is not a mapping; write {'Authorization': 'Bearer …'}") from None
     for name, value in found.items():
         if not (value.isprintable() and _HEADER.fullmatch(str(name))):
-            raise UsageError(f"header {name!a} of a notification has characters that no header may have")
+            raise UsageError(f"header {name!a} of a notification has characters that headers cannot have")
     return found
 
 

@@ -31,7 +31,7 @@ class Published(Report):
         published: When, by the clock of its driver, in UTC.
         files: How many files it added.
         bytes: Their size.
-        rows: Their rows; None if nobody counted them, or only a long list of files has them.
+        rows: Their rows; None if they were not counted, or are only in a long list of files.
         schema: Names and types of columns, if the job has option ``footers``; otherwise empty.
         first: Whether no publication came before it.
     """

@@ -1,9 +1,8 @@
-"""Taking what lies at a destination into its dataset, and mending its chain of manifests.
+"""Adds the files at a destination to its dataset, and repairs its chain of manifests.
 
-A pointer that is lost is made again from the manifests. Where a manifest is lost, no one can tell what the
-dataset was: a new manifest hides the chain, and lists what can be read above the lost one and all other files
-that lie there, but for those of which it is certain that a job has replaced them. A log of publications that
-is broken is left: the next compaction makes another one of the manifests. Nothing is deleted.
+A lost pointer is made again from the manifests. If a manifest is lost, a new one hides the chain. It lists
+what the manifests above the lost one show, and all other files except those that a job certainly replaced.
+A broken log is left: the next compaction makes another one from the manifests. Nothing is deleted.
 """
 
 from __future__ import annotations
@@ -105,20 +104,20 @@ class _Found:
 
     lost: LostPointer | None
     pointer: Pointer | None
-    """None before the first job, and where manifests do not tell what it was."""
+    """None before the first job, and where no manifest shows what it was."""
     files: dict[str, ManifestFile] = field(default_factory=dict)
     """Those that lie there, and that no manifest names."""
     shown: Mapping[str, ManifestFile] = field(default_factory=dict)
     """Those that readers see, as far as manifests can be read."""
     older_files: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
-    """As the newest job was told, whose files the adopted ones lie beside."""
+    """The settings of the newest job, whose files the adopted ones join."""
     end: str | None = None
     """The job at whose manifest, which is gone, the chain ends."""
     is_cut: bool = False
     """Whether the chain cannot be read to its end, or to where all is hidden."""
     problem: str = ""
-    """Why readers cannot tell which files there are."""
+    """Why readers do not know which files there are."""
     log_problem: str = ""
     unread: list[FormatError] = field(default_factory=list)
     """What is wrong with lists of kept files."""
@@ -126,7 +125,7 @@ class _Found:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether manifests do not tell what a lost pointer was."""
+        """Whether no manifest shows what a lost pointer was."""
         return self.lost is not None and self.pointer is None
 
     @property
@@ -225,7 +224,7 @@ async def refuse_unfinished(engine: Engine, location: Location) -> None:
 
 
 async def _pointer(engine: Engine, location: Location, *, dry_run: bool) -> _Found:
-    """The pointer, made again if it is lost and the manifests tell what it was."""
+    """The pointer, made again if it is lost and the manifests show what it was."""
     store, destination = engine.store, location.key
     with suppress(FormatError):  # one that cannot be mended is raised again
         if (seen := await chain.read_pointer(store, destination, READING)) is not None:

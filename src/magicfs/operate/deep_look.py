@@ -1,6 +1,6 @@
 """Files of a dataset, held against their checksums: by what the store says of them, else byte by byte.
 
-A job with ``checksums=True`` has left the checksum of what its task wrote. Where the store tells the same
+A job with ``checksums=True`` has left the checksum of what its task wrote. Where the store reports the same
 kind of checksum of the whole object, nothing is read. Else the file is read from the first byte to the last:
 whether the store gives every byte, and whether these have the checksum that is known, of the task or of the
 store. Of a Parquet file its ends are looked at in either case: whether it begins and ends as one and has its
@@ -111,7 +111,7 @@ async def _look(engine: Engine, key: str, file: ManifestFile) -> _Seen:
 
 
 async def _told(engine: Engine, info: ObjectInfo) -> Mapping[str, str]:
-    """The checksums that the store tells of an object."""
+    """The checksums that the store reports for an object."""
     try:
         return await engine.store.checksums(info.key, etag=info.etag)
     except PermissionDenied:  # who may read an object may not always ask for its checksum

@@ -45,7 +45,7 @@ def price_of(store: str, given: float | None) -> Price:
     """
     if given is not None:
         if not (math.isfinite(given) and given >= 0):
-            raise UsageError(f"--price {given} is not a price; give dollars a GiB and month, like 0.023")
+            raise UsageError(f"--price {given} is not a price; give dollars per GiB and month, such as 0.023")
         return Price(given, "--price")
     dollars, source = _LISTED.get(store, (None, f"{store} has no price list; give --price"))
     return Price(dollars, f"{source}, {PRICES_OF}" if dollars is not None else source)

@@ -162,7 +162,7 @@ class DatasetStatus(Report):
 
     @property
     def ok(self) -> bool:
-        """Whether nobody has to decide anything."""
+        """Whether nothing needs a decision."""
         waiting = [
             one for one in self.jobs if self.now - one.moved >= _SILENT_S or one.state == "quarantined"
         ]
@@ -217,8 +217,9 @@ class DatasetStatus(Report):
         if self.behind:
             ends.append(("end", f"magicfs maintain {shlex.quote(self.url)}"))
         cost = "" if not self.dollars else f"{money(self.dollars)} a month for uploads and kept files"
-        done = ("status", "nothing to decide") if self.ok else ("status", "somebody should decide")
-        rows = [*self.short(), ("cost", cost), *dict.fromkeys(ends), done]
+        fine = "nothing to decide yet: the job may be running" if self.jobs else "nothing to decide"
+        done = fine if self.ok else "needs a decision"
+        rows = [*self.short(), ("cost", cost), *dict.fromkeys(ends), ("status", done)]
         return [one for one in rows if one[1]]
 
     def _newest(self) -> str:
@@ -323,7 +324,7 @@ def status(
 
     Args:
         url: A destination, a directory or a bucket.
-        price: Dollars for a GiB and a month; by default of a price list.
+        price: Dollars per GiB and month; by default from a price list.
         **way: As for ``magicfs.Dataset``.
     """
     place = open_destination(url, for_reading=True, **way)

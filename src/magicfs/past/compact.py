@@ -4,7 +4,7 @@ The sum is a manifest of its own, which lists what the chain right below it show
 has joined in between, or else made again: so a job never waits for a compaction, and what is below a sum is
 exactly what it sums up. No manifest of the chain is removed: late writers find their jobs there as before.
 
-With the sum a log is written that tells of the jobs that it stands for (``magicfs.manifests.log``). It goes
+With the sum a log is written that lists the jobs that it stands for (``magicfs.manifests.log``). It goes
 on from the one that the pointer names. Where that names none, all manifests are read once.
 """
 
@@ -165,15 +165,15 @@ async def _of_here(chain: AsyncIterable[Manifest], location: Location) -> AsyncI
 
 
 async def _with_footers(engine: Engine, location: Location, total: Manifest, newest: str) -> Manifest:
-    """The sum, with the footers of its files written down beside it, as far as there are any."""
+    """The sum, after writing the footers of its files, if there are any, next to it."""
     files = {one.key: one for one in total.files}
     if all(one.rows is None for one in files.values()):
         return total
     below = manifests.chain(engine.store, location.key, READING, start=newest, hidden="readable")
     found = await footers.footers_of_files(engine.store, location.key, below, files)
     listed = ((key, one.size, found.get(key)) for key, one in files.items())
-    told = await footers.write(engine.store, location.key, total.job_id, listed)
-    return replace(total, footers=told)
+    written = await footers.write(engine.store, location.key, total.job_id, listed)
+    return replace(total, footers=written)
 
 
 async def _with_log(
@@ -187,7 +187,7 @@ async def _with_log(
     *,
     merge: bool,
 ) -> Manifest:
-    """The sum, with the log of all that it stands for written down beside it."""
+    """The sum, after writing the log of all jobs that it stands for next to it."""
     store = engine.store
     before: log_growth.Before | None = None
     outdated: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ async def _with_log(
 
 
 async def _remove_lists(engine: Engine, location: Location, total: Manifest, writer: LogWriter) -> None:
-    """Delete what stands beside a sum that was not linked. Only a tidy directory is at stake."""
+    """Delete the files next to a sum that was not linked. This only tidies up."""
     named = total.footers.lists if total.footers is not None else ()
     keys = [parts.key_of_part(location.key, total.job_id, one) for one in named]
     at_once = engine.store.capabilities.bulk_delete_max
@@ -238,7 +238,7 @@ async def _remove_leftovers(engine: Engine, location: Location, linked: Sequence
     """Remove sums of compactions that died: of a job that has another one right above it in the chain.
 
     The pointer has passed that job and never returns to it, so its other sums will never be linked. Their
-    names tell which job they sum up. Only a tidy directory is at stake, so no trouble raises.
+    names say which job they sum up. Only a tidy directory is at stake, so no trouble raises.
     """
     keep = {_stem_of_sums(one.previous): one.job_id for one in linked if one.previous is not None}
     directory = paths.prefix_of(paths.join(location.key, MANIFESTS))

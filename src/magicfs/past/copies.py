@@ -57,7 +57,7 @@ async def copy_what_is_gone(engine: Engine, context: JobContext, conditions: Con
     What is there stays where it is, and is shown again there. A second call, after the first has died, copies
     again; what that had copied belongs to the job, and goes with it.
 
-    Raises ObjectNotFound if a file is gone for good; whoever sets the job up aborts it then.
+    Raises ObjectNotFound if a file is gone for good; the caller then aborts the job.
     """
     destination = context.layout.destination
     job, files = context.options.rollback.job, await restored_files(engine, context, conditions)

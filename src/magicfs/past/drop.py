@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from types import MappingProxyType
@@ -75,6 +75,10 @@ class DropReport(Report):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {**asdict(replace(self, effects=Effects())), "effects": self.effects.to_dict()}
+
+    def _rows(self) -> Iterable[tuple[str, object]]:
+        shown = {**self.to_dict(), "effects": None, "keys": None, **dict(self.effects.lines())}
+        return [one for one in shown.items() if one[1] not in (None, "", [], ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +199,7 @@ def choose(
 ) -> dict[str, ManifestFile]:
     """What an order means of the files that a dataset shows, of some of which the footers are known.
 
-    Raises UsageError if that cannot be told, or a file holds other rows, too.
+    Raises UsageError if that is unknown, or if a file also holds other rows.
     """
     wanted = frozenset(order.partitions)
     found = {
@@ -252,7 +256,7 @@ def _meeting(
 
 
 async def _footers(engine: Engine, location: Location, order: Order, view: View) -> dict[str, _Known]:
-    """The footers of the files that a view shows, if a condition asks about more than their keys tell."""
+    """The footers of the files that a view shows, if the condition needs more than their keys."""
     names = set(order.condition.names) if order.condition is not None else set[str]()
     asked = {
         key: one for key, one in view.files.items() if is_data(key, "") and names - columns_of(one).keys()

@@ -200,8 +200,8 @@ def _refuse_unknown_partitions(
         if not any(key.startswith(f"{one}/") for key in keys):
             raise UsageError(
                 f"{context.url} has no partition {one!r}, neither now nor when job "
-                f"{context.options.rollback.job} was published; nothing was changed; write directories "
-                "exactly as in the keys of files"
+                f"{context.options.rollback.job} was published; nothing was changed; write it "
+                "as in the keys of files, such as 'day=2026-01-01'"
             )
 
 

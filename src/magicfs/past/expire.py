@@ -344,7 +344,7 @@ async def _now_by_store(store: Store, destination: str, conditions: Conditions) 
             await pause(attempt)
         else:
             return None if modified is None else int(modified * 1000) + _TICK_MS
-    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others changed it each time, {TRIES} times")
+    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others changed it {TRIES} times in a row")
 
 
 async def _over_by_store(

@@ -52,8 +52,8 @@ class Publication(Report):
     def to_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""
         moments = {name: getattr(self, name) for name in ("published", "kept_until")}
-        told = {name: one and one.isoformat(timespec="milliseconds") for name, one in moments.items()}
-        return {**asdict(self), "tags": list(self.tags), **told}
+        texts = {name: one and one.isoformat(timespec="milliseconds") for name, one in moments.items()}
+        return {**asdict(self), "tags": list(self.tags), **texts}
 
 
 class History(list[Publication]):

@@ -52,7 +52,7 @@ async def change_keeping(
             await pause(attempt)
         else:
             return news
-    raise Unavailable("keep", f"{store.bucket}/{head.key}", f"others changed it each time, {TRIES} times")
+    raise Unavailable("keep", f"{store.bucket}/{head.key}", f"others changed it {TRIES} times in a row")
 
 
 async def pause(attempt: int) -> None:

@@ -66,7 +66,7 @@ _SETS_MAX: Final = 12
 
 
 class News:
-    """What a log does not tell of. Each manifest is read once, however often somebody asks.
+    """The publications that a log lacks. Each manifest is read once, however often this is asked.
 
     ``known``: as for ``chain.chain``.
     """
@@ -100,7 +100,7 @@ class News:
 
 
 class LogWriter:
-    """Writes the files of one log. ``job`` is the sum that it will lie beside, or another name of its own."""
+    """Writes the files of one log. ``job`` is the sum that it belongs to, or another name of its own."""
 
     def __init__(self, store: Store, destination: str, job: str) -> None:
         self.job = job
@@ -166,10 +166,10 @@ async def write(
     outdated: Sequence[str] = (),
     merge: bool = True,
 ) -> tuple[LogFile, Log]:
-    """Write the log of all that an older one tells of, and of more jobs, the oldest of them first.
+    """Write the log of everything that an older one lists, and of more jobs, the oldest of them first.
 
-    ``newest``: the newest of the chain that it tells of. ``runs``: jobs by runs of which no manifest tells.
-    ``outdated``: files that are to be deleted, beside those that are not needed any more.
+    ``newest``: the newest of the chain that it covers. ``runs``: jobs by run, for runs in no manifest.
+    ``outdated``: files to delete, in addition to those that are no longer needed.
     ``merge``: as for ``_grown``.
     """
     old = None if before is None else before[1]

@@ -29,7 +29,7 @@ _HOW: Final = "write it as 7d, or as rules such as daily=7,weekly=5,tagged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """How long replaced files stay: as long as a publication shows them that one of these rules keeps.
+    """How long replaced files stay: as long as one of these rules keeps a publication that shows them.
 
     ``keep="7d"`` keeps replaced files for a time. ``keep=Keep(daily=7, weekly=5, tagged=True)`` keeps the
     last publication of each of the last 7 days and 5 weeks that have one, in UTC, and all that have a tag.
@@ -73,7 +73,7 @@ class Keep:
     def of(cls, name: str, value: object) -> Keep:
         """A ``Keep``, the mapping of its arguments, or text such as ``daily=7,weekly=5,tagged``.
 
-        ``name`` is what it was given as. Raises UsageError for anything else.
+        ``name`` is the argument to name in errors. Raises UsageError for anything else.
         """
         if isinstance(value, Keep):
             return value
@@ -90,7 +90,7 @@ class Keep:
 
     @classmethod
     def or_period(cls, name: str, value: _T) -> _T | Keep:
-        """The same of text with rules; anything else, such as ``7d`` or None, as it is."""
+        """Turn text with rules into a ``Keep``; return anything else, such as ``7d`` or None, unchanged."""
         is_rule = isinstance(value, str) and ("=" in value or "tagged" in value)
         return cls.of(name, value) if is_rule else value
 
@@ -105,7 +105,7 @@ class Keep:
         return self.rule
 
     def chosen(self, jobs: Sequence[LoggedJob], tagged: Collection[str]) -> set[str]:
-        """The publications that it keeps, of all, the newest first. ``tagged``: those that have a tag."""
+        """The publications to keep out of all, the newest first. ``tagged``: those that have a tag."""
         found = {one.job_id for one in jobs[: self.last]}
         if self.tagged:
             found |= {one.job_id for one in jobs if one.job_id in tagged}

@@ -1,8 +1,8 @@
 """Conditions on rows, such as ``day < '2026-01-01' and region in ('eu', 'us')``, asked of whole files.
 
-What is known of a file are bounds: the values of its partition, and what its footer told. So the answer for a
-file is one of three: all of its rows meet the condition, none does, or that cannot be told. Null is as in
-SQL: it meets no comparison, nor the opposite of one.
+Only bounds are known of a file: the values of its partition, and the statistics of its footer. So there are
+three answers: all of its rows meet the condition, none does, or it is unknown. Null is as in SQL: it meets no
+comparison, nor the opposite of one.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _check(place: Destination, kms: str | None, partition: str) -> None:
     if kms is not None and not _KEY.fullmatch(kms):
         raise UsageError(f"--kms {kms!a} is not the ARN of a key; write arn:aws:kms:REGION:ACCOUNT:key/ID")
     if foreign := next((one for one in place.key if one > _LAST), None):
-        raise UsageError(f"a policy of IAM cannot name the character {foreign!r}; choose another prefix")
+        raise UsageError(f"an IAM policy cannot contain the character {foreign!r}; choose another prefix")
 
 
 def _places(role: str, *, versions: bool) -> dict[str, set[str]]:

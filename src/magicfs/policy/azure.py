@@ -32,9 +32,9 @@ def policy(place: Destination, role: str) -> Document:
     """A role and its assignment: replace SUBSCRIPTION, GROUP, ACCOUNT and PRINCIPAL."""
     container = place.bucket.partition("@")[0]
     if not _CONTAINER.fullmatch(container):
-        raise UsageError(f"{container!a} is not the name of a container of Azure")
+        raise UsageError(f"{container!a} is not the name of an Azure container")
     if "'" in place.key:
-        raise UsageError("a condition of Azure cannot name the character '; choose another prefix")
+        raise UsageError("an Azure condition cannot contain the character '; choose another prefix")
     uses = USES[role]
     places: dict[str, set[str]] = {}
     for operation, where in uses.items():

@@ -31,7 +31,7 @@ def policy(
     location = parse_url(url)
     place = Destination(location.bucket, location.key)
     if not place.key.isprintable():
-        raise UsageError(f"{url!a} has a character that no policy can name; choose another destination")
+        raise UsageError(f"{url!a} has a character that a policy cannot contain; choose another destination")
     match location.scheme:
         case "s3" | "s3a":
             return aws.policy(place, role, kms=kms, versions=versions, partition=partition)

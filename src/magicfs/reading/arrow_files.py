@@ -34,7 +34,7 @@ def one_file(destination: Destination, ending: str) -> tuple[str, int] | None:
     """A visible file whose name ends so: its key relative to the destination, and its size.
 
     It is of the job that was published last; where no job was, or that one has no such file in the manifest
-    itself, of the first page of a listing. None if there is none, or the store refused to tell.
+    itself, of the first page of a listing. None if there is none, or the store refused the request.
     """
     try:
         return destination.run(_one_file, ending)

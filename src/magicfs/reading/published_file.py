@@ -22,7 +22,7 @@ _BLOCK_MAX = 2**24
 class PublishedFile(io.RawIOBase):
     """A file that a manifest names. For one thread at a time.
 
-    Large reads are made as they are asked for: who asks for them knows what is needed. Small ones are made
+    Large reads are made as requested: their caller knows what is needed. Small ones are made
     larger, and further ones served from what has come; the more follow one another, the larger.
     """
 

@@ -247,8 +247,8 @@ async def _check(
     others = [one for one in keeping if _name_of(one) != name]
     if files and len(others) == len(keeping):
         raise CommitDenied(
-            f"what keeps the files of {location.url} was removed at once, perhaps with its pointer; nothing "
-            "was released; release again"
+            f"what keeps the files of {location.url} was removed right away, perhaps with its pointer; "
+            "nothing was released; release again"
         )
     due = await going(engine, location, others)
     lying = {paths.join(location.key, aside.get(key, key)): key for key in files}

@@ -58,7 +58,7 @@ def as_released(location: Location, record: Record, as_of: str | None = None) ->
     """
     found = {one.id for one in record.releases[-1:]} if as_of is None else _meant(record, as_of)
     if len(found) > 1:
-        raise UsageError(f"{as_of!r} means several releases of {location.url}: {', '.join(sorted(found))}")
+        raise UsageError(f"{as_of!r} matches several releases of {location.url}: {', '.join(sorted(found))}")
     if not found:
         what = "nothing was released" if as_of is None else f"there is no release {as_of!r}"
         raise ObjectNotFound(

@@ -251,7 +251,7 @@ def _matching(fields: Fields, name: str, shape: re.Pattern[str]) -> str:
 def _moment(fields: Fields, name: str) -> int:
     found = fields.required_integer(name, minimum=0)
     if found > MOMENT_MAX_MS:
-        raise fields.error(name, "is a moment after the year 9999")
+        raise fields.error(name, "is a time after the year 9999")
     return found
 
 

@@ -82,9 +82,9 @@ class Key:
 
 
 def from_file(path: str | PathLike[str]) -> SealingKey:
-    """The key in a file: all of its bytes but white space at its ends.
+    """The key in a file: its bytes, without white space at the ends.
 
-    A PEM file holds an Ed25519 key. The public one lets readers check seals, and makes none.
+    A PEM file holds an Ed25519 key. With the public one, readers can check seals, but not make them.
     """
     try:
         with Path(path).open("rb") as file:
@@ -92,7 +92,7 @@ def from_file(path: str | PathLike[str]) -> SealingKey:
     except OSError as error:
         raise UsageError(f"the key file cannot be read: {error}; {_ADVICE}") from error
     if len(raw) > _KEY_MAX:
-        raise UsageError(f"{os.fspath(path)} has more than {_KEY_MAX} bytes, so it is no key; {_ADVICE}")
+        raise UsageError(f"{os.fspath(path)} is larger than {_KEY_MAX} bytes, so it is not a key; {_ADVICE}")
     return from_pem(raw, os.fspath(path)) if raw.startswith(BEGIN) else Key(raw.strip())
 
 

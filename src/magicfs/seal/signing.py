@@ -32,8 +32,8 @@ class PublicKey:
 
     def made(self, message: Iterable[bytes]) -> str:  # noqa: ARG002
         raise UsageError(
-            f"key {self.id} is public: it checks seals and makes none; nothing was changed; publish with the "
-            "private key, or choose a dataset of your own"
+            f"key {self.id} is public: it can check seals, but not make them; nothing was changed; publish "
+            "with the private key, or choose a dataset of your own"
         )
 
     def is_right(self, message: Iterable[bytes], said: str) -> bool:

@@ -85,7 +85,7 @@ def use(url: str | PathLike[str], *keys: SealingKey | bytes, name: str | None = 
 
 
 def forget() -> None:
-    """Drop all keys: from now on this process works as one that never had any."""
+    """Drop all keys: this process then works as if it had never had any."""
     _rings.clear()
     if SealedStore in resolve.AROUND:
         resolve.AROUND.remove(SealedStore)
@@ -156,7 +156,7 @@ class SealedStore(DelegatingStore):
             if info.metadata.get(DIGEST) in {None, hashlib.sha256(raw).hexdigest()}:
                 break
         else:
-            raise Unavailable("head", at[1].path, f"others changed it each time it was read, {_LOOKS} times")
+            raise Unavailable("head", at[1].path, f"other processes changed it {_LOOKS} times in a row")
         metadata = dict(info.metadata)
         if DIGEST in metadata:
             metadata[DIGEST] = hashlib.sha256(opened.body).hexdigest()
@@ -169,9 +169,7 @@ class SealedStore(DelegatingStore):
         raw = await self._there(key, ring, place, self.inner.get(key, size_max=whole))
         opened = place.opened(raw, ring.keys)
         if opened.count < least:
-            raise place.broken(
-                "is older than what this process has met here, so it was put back; find out who did it"
-            )
+            raise place.broken("is older than the one this process has read: it was put back; find out who")
         ring.note(key, opened.count)
         return opened, raw
 
@@ -181,7 +179,7 @@ class SealedStore(DelegatingStore):
             return await asked
         except ObjectNotFound as error:
             if place.kind == "pointer" and key in ring.seen and key.endswith("/current.json"):
-                raise place.broken("is gone, and this process has met it; find out who removed it") from error
+                raise place.broken("is gone, but this process has read it; find out who did it") from error
             raise
 
 

@@ -192,7 +192,7 @@ def _seal_of(raw: bytes, place: Place) -> str | None:
     """
     kind = kinds.detect(place.path, raw)
     if kind != place.kind:
-        raise FormatError(place.path, "", f"is a {kind}, where a {place.kind} belongs; nothing was changed")
+        raise FormatError(place.path, "", f"is a {kind}, but should be a {place.kind}; nothing was changed")
     kinds.load(place.path, raw)
     return None if FIELD in _document(place, raw) else ""
 

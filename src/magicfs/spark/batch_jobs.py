@@ -70,8 +70,8 @@ def check_sink(sink_id: str) -> str:
     length_max = RUN_ID_MAX - len(_STREAM) - 1 - _BATCH_DIGITS
     if not sink_id.strip() or not sink_id.isprintable() or len(sink_id) > length_max:
         raise UsageError(
-            f"sink_id={sink_id!r} is no name of a sink; use up to {length_max} characters that can be "
-            "printed, another name for every query"
+            f"sink_id={sink_id!r} is not a valid sink name; use at most {length_max} printable "
+            "characters, and a different name for each query"
         )
     return sink_id
 

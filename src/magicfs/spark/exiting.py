@@ -1,8 +1,8 @@
 """What a task does on SIGTERM or SIGHUP: it discards what it has written, and then exits.
 
-Spark's Python daemon sends SIGHUP to its workers when it is shut down itself, and whoever stops a container
-or a machine sends SIGTERM. What Spark sends to the tasks of a job that has failed is SIGKILL, which nobody
-can answer: those are what ``late_writers`` is for.
+Spark's Python daemon sends SIGHUP to its workers when it shuts down. Containers and machines that stop send
+SIGTERM. To the tasks of a job that has failed Spark sends SIGKILL, which no process can handle: that is what
+``late_writers`` is for.
 """
 
 from __future__ import annotations

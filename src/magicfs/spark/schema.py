@@ -190,8 +190,8 @@ def _wall_clock(name: str, moments: Any) -> Any:
     again = pc.assume_timezone(shown, zone, ambiguous="earliest")
     if pc.any(pc.not_equal(again, moments)).as_py():
         raise UsageError(
-            f"partition column {name!r} has moments of an hour that comes twice in {zone}, and both would be "
-            "one directory; set spark.sql.session.timeZone to UTC, or cast the column to string"
+            f"partition column {name!r} has times in an hour that occurs twice in {zone}, and both would "
+            "share one directory; set spark.sql.session.timeZone to UTC, or cast the column to string"
         )
     return shown
 

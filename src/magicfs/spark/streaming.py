@@ -125,19 +125,19 @@ def batches(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> list[Batch]:
-    """The batches that a sink has published so far, the first one first; none if there are none.
+    """Return the batches that a sink has published so far, the oldest first.
 
-    It does not matter whether ``foreachBatch`` or ``writeStream`` wrote them. Batches whose files were
-    replaced since, as in output mode ``complete``, are among them.
+    It does not matter whether ``foreachBatch`` or ``writeStream`` wrote them. Batches whose files have been
+    replaced, as in output mode ``complete``, are included.
 
     Args:
         url: The destination.
         sink_id: Name of the sink.
         storage_options: Options of the store's fsspec filesystem.
-        filesystem: That filesystem itself, in place of options.
+        filesystem: That filesystem itself, instead of options.
 
     Raises:
-        UsageError: An argument cannot be right.
+        UsageError: An argument is invalid.
         FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
         StoreError: The store refused, or did not answer.
     """

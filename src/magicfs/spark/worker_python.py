@@ -1,7 +1,7 @@
 """The Python that Spark's workers on this machine run, looked at before a task meets it.
 
-Spark runs ``python3`` of the ``PATH`` unless it is told which. Where that is another one, each task fails in
-a traceback of two languages.
+Spark runs ``python3`` of the ``PATH`` unless ``PYSPARK_PYTHON`` names one. If that is not the driver's, each
+task fails with a traceback in two languages.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def check_worker_python(context: SparkContext) -> None:
         return
     found = _looked_at(path, context.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", ""))
     if found is None:
-        return  # what it is only Spark can tell
+        return  # only Spark knows which it is
     major, minor, has_magicfs = found
     if (major, minor) != sys.version_info[:2]:
         this = ".".join(map(str, sys.version_info[:2]))

@@ -92,9 +92,9 @@ def current_task(job: Job | JobSpec, *, storage_options: _StorageOptions = None)
             "current_task was called outside of a Spark task; call it in the function that you pass to "
             "mapInPandas"
         )
-    told: dict[str, Any] = {} if storage_options is None else {"storage_options": dict(storage_options)}
+    given: dict[str, Any] = {} if storage_options is None else {"storage_options": dict(storage_options)}
     spec = job.spec if isinstance(job, Job) else job
-    spec = replace(spec, options=replace(spec.options, inline_limit=INLINE_LIMIT), **told)
+    spec = replace(spec, options=replace(spec.options, inline_limit=INLINE_LIMIT), **given)
     # Unlike the attempt number, this one is never used twice, stages that are run again included.
     attempt = context.taskAttemptId()
     task = Task(spec, _task_id(spec.job, context.partitionId(), attempt))

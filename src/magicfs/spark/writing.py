@@ -159,7 +159,7 @@ def write(
             with one existing file first, and to refuse them if a column is missing or has another type, or
             if the partition columns differ.
         keep: How long replaced files stay, such as ``7d``: ``docs/history.md``.
-        release: A ``magicfs.Release`` that was begun, or the URL of one, which then shows this publication.
+        release: An open ``magicfs.Release``, or the URL of one, which then shows this publication.
         options: Other options of the job and its committer: ``docs/job-options.md``.
         **unknown: Refused; the error names the right argument.
 
@@ -230,8 +230,8 @@ def write(
 def told_of_modes(error: OutputExists, mode: str) -> OutputExists:
     """The error with the advice that a caller of ``write`` can follow, who gives a mode."""
     if mode not in {"append", "overwrite"}:
-        told, _, _ = error.message.rpartition("; ")
-        error.message = f"{told}; choose another destination, or mode='append' or 'overwrite'"
+        problem, _, _ = error.message.rpartition("; ")
+        error.message = f"{problem}; choose another destination, or mode='append' or 'overwrite'"
     return error
 
 

@@ -18,7 +18,7 @@ import io
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, cast
 
 from magicfs.errors import Unsupported
 from magicfs.protocol.parts import PartLimits
@@ -494,9 +494,9 @@ def upkeep_of(store: Store) -> Upkeep:
     """
     made = getattr(store, "upkeep", None)
     if made is None:
-        raise Unsupported("upkeep", store.bucket, f"{store.name} cannot say when an upload was last written")
-    found: Upkeep = made()
-    return found
+        problem = f"{store.name}:// cannot say when an upload was last written, or how large it is"
+        raise Unsupported("upkeep", store.name, problem, hint="use magicfs recover URL --job ID --abort")
+    return cast("Upkeep", made())
 
 
 UNVERSIONED = "null"

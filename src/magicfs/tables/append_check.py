@@ -1,4 +1,4 @@
-"""Whether rows that come beside others fit the files that are there, before anything is written."""
+"""Whether added rows fit the files that are there, checked before anything is written."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which types the columns of a source become in files.
 
 Views and run-end encoding are forms that arrays have in memory, and readers of files need not know them. What
-a dictionary tells, that values repeat, only Parquet keeps. Values are never changed: only how they are held.
+a dictionary shows, that values repeat, only Parquet keeps. Values are never changed: only how they are held.
 """
 
 from __future__ import annotations

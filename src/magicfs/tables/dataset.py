@@ -139,7 +139,7 @@ class Dataset(_Address):
             as_of: The dataset as of a publication: a ``datetime`` with a time zone, or the same as text in
                 ISO 8601; a job id, a run id or a tag. Prefix ``job:``, ``run:``, ``tag:`` or ``time:`` to be
                 explicit. You get all files of that moment, or an error.
-            schema: A pyarrow schema; by default of a file of each of the last 16 jobs. Needed without files.
+            schema: A pyarrow schema; by default that of one file of each of the last 16 jobs.
             format: As for ``pyarrow.dataset.dataset``.
             partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination. With
                 ``"hive"`` a column is ``int32`` or ``int64`` if all values are whole numbers, else text: so
@@ -322,11 +322,11 @@ class Dataset(_Address):
                 ``"day >= '2026-01-01'"``, instead of ``partitions``.
             dry_run: Change nothing; report which files would be removed and which restored.
             keep: How long removed files are kept, such as ``"7d"``, so that you can undo this rollback; None
-                deletes them for good. By default as long as the newest job promised that still keeps files,
-                or 7 days.
+                deletes them for good. By default as long as the newest job that still keeps files does, or
+                7 days.
             keep_in_place: Whether they stay where they are, for readers that know only names, such as those
-                of Iceberg and Delta tables. Without ``keep`` implied for a table of
-                ``magicfs.catalogs.Delta``.
+                of Iceberg and Delta tables. The default, without ``keep``, for a
+                ``magicfs.catalogs.Delta`` table.
             run_id: Name of the run: a second rollback with this name does nothing.
             job_id: An unused id for the new job; by default a random UUID.
 
@@ -502,8 +502,8 @@ class Dataset(_Address):
         running. A second call does nothing.
 
         Args:
-            keep: A rule for files whose time is over: those stay that a publication shows which it keeps,
-                such as ``magicfs.Keep(daily=7, weekly=5)``. What one job replaced stays or goes together.
+            keep: A rule for expired files, such as ``magicfs.Keep(daily=7, weekly=5)``: files of publications
+                that it keeps stay. What one job replaced stays or goes together.
             dry_run: Change nothing; report what would be deleted.
 
         Raises:
@@ -600,12 +600,12 @@ class Dataset(_Address):
         return doctor(self.url, read_only=read_only, **self._access)
 
     def status(self, *, price: float | None = None) -> DatasetStatus:
-        """Return what is not done: unfinished jobs, open uploads, kept files, tables behind, and their cost.
+        """Return unfinished work: open jobs and uploads, kept files, tables that lag behind, and their cost.
 
         Nothing is changed, and a second call looks again. What cannot be read is listed under ``problems``.
 
         Args:
-            price: Dollars for a GiB and a month; by default of a price list.
+            price: Dollars per GiB and month; by default from a price list.
         """
         from magicfs.operate.prices import price_of
         from magicfs.operate.status import dataset_status
@@ -634,7 +634,7 @@ class Dataset(_Address):
             rollback: Restore the old state instead. Possible until every file is visible.
             abort: Discard a job that is still open. If its driver is running, it can no longer commit.
             dry_run: Change nothing; report what would be done.
-            reason: Why you abort it or roll it back. With one, ``magicfs log --all`` shows it, and you.
+            reason: Why you abort it or roll it back. ``magicfs log --all`` then shows it, with your name.
             cluster: Where Hadoop's staging committers keep their work, to report their jobs, too.
 
         Raises:

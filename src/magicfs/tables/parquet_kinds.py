@@ -1,4 +1,4 @@
-"""What a Parquet file is beside its rows, so that another one of the same kind can be written."""
+"""How a Parquet file was written, apart from its rows, so that another can be written the same way."""
 
 from __future__ import annotations
 

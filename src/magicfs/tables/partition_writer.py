@@ -262,9 +262,7 @@ class PartitionWriter:
                 self._finishers.take(opened)
 
     def _leave_rest(self, partition: _Partition) -> None:
-        """Have the last rows of a file encoded by whoever finishes it: several at once. Not where they may be
-        too many for one file.
-        """
+        """Leave the last rows of a file to the thread that finishes it, if they fit into one file."""
         if partition.batches and self._file_rows is None and self._file_bytes is None:
             rest = pa.Table.from_batches(partition.batches)
             opened = partition.open or self._begin(partition, rest)

@@ -132,7 +132,7 @@ class PolarsFiles:
             rows = write(opened)
             opened.finish()
         except BaseException as error:
-            first = opened.errors[0] if opened.errors else error  # Polars tells those of files as text
+            first = opened.errors[0] if opened.errors else error  # Polars reports those of files as text
             opened.abort()
             if opened.too_many:  # partitions, which only shows when their files are opened
                 return None
@@ -311,7 +311,7 @@ class _Sink:
         """Do nothing: what was written is written."""
 
     def close(self) -> None:
-        """Do nothing: whoever opened the file finishes it."""
+        """Do nothing: the code that opened the file finishes it."""
 
     def finish(self) -> None:
         with self._lock:
@@ -338,7 +338,7 @@ def _hold(pieces: Iterator[pl.DataFrame]) -> tuple[deque[pl.DataFrame], bool]:
 
 @lru_cache(maxsize=256)
 def _same_columns(columns: tuple[tuple[str, Any], ...], schema: pa.Schema, codec: str) -> bool:
-    """Whether Polars writes columns of its types as pyarrow those of a schema: empty files tell."""
+    """Whether Polars writes its types as pyarrow writes those of a schema; compares two empty files."""
     import polars as pl
     import pyarrow.parquet as pq
 

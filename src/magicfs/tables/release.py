@@ -35,7 +35,7 @@ _REPLACES: Final = ("overwrite", "overwrite_partitions")
 
 @dataclass(frozen=True, slots=True)
 class PublishedRelease(Pinned):
-    """A release as it was published: read all of its datasets from it, and they belong together.
+    """A release as it was published. Read all datasets from it, so that they belong together.
 
     It is a value, and does not follow later releases. Get one from ``Release.latest``.
     """
@@ -59,7 +59,7 @@ class PublishedRelease(Pinned):
 
     @property
     def jobs(self) -> dict[str, str]:
-        """The jobs as of which it shows its datasets, by the names of these."""
+        """The job of each dataset, by the dataset's name in the release."""
         return {one.name: one.job_id for one in self.released.members}
 
     def dataset(self, name: str, **way: Unpack[Way]) -> Dataset:
@@ -260,7 +260,7 @@ class Release(Twins):
 
         Raises:
             ObjectNotFound: There is no such publication.
-            UsageError: The name means several publications, or the release has another dataset of this name.
+            UsageError: The name matches several publications, or the release has another such dataset.
         """
         from magicfs.releases.publish import publication as found
 
@@ -279,7 +279,7 @@ class Release(Twins):
         Raises:
             ProtocolViolation: A job is not committed; nothing was released.
             CommitDenied: Another driver has released one of these datasets meanwhile, or a job is replacing
-                files just now and does not end. Nothing was released.
+                files and does not end. Nothing was released.
             ObjectNotFound: Files of a publication are gone. Nothing was released.
             UsageError: There is nothing to release, or files of a dataset are in no manifest.
             Unavailable: The store did not report the result: call again.
@@ -338,8 +338,8 @@ class Release(Twins):
 
         Raises:
             ObjectNotFound: Nothing was released there, or no such release is kept.
-            UsageError: ``as_of`` means several releases.
-            FormatError: The record of the release cannot be believed.
+            UsageError: ``as_of`` matches several releases.
+            FormatError: The record of the release is malformed or forged.
         """
         one = cls(url, buckets=buckets, **way)
         record, _ = one._place.run(read_record)
@@ -358,7 +358,7 @@ class Release(Twins):
 
         Raises:
             ObjectNotFound: No such release is kept.
-            UsageError: ``to`` means several releases.
+            UsageError: ``to`` matches several releases.
         """
         from magicfs.releases.publish import restored
 
@@ -394,7 +394,7 @@ class Release(Twins):
         datasets: Sequence[str | PathLike[str]] = (),
         dry_run: bool = False,
     ) -> ExpiredReleases:
-        """Give up releases that later ones have replaced for longer than ``keep``. Readers of these must end.
+        """Give up releases that were replaced more than ``keep`` ago. Their readers must have finished.
 
         The newest release stays, and each that has a tag. ``expire`` of each dataset (``magicfs maintain``)
         then deletes the files that no release shows any more. This call deletes none; it only ends the holds
@@ -410,7 +410,7 @@ class Release(Twins):
         Raises:
             UsageError: A dataset lies in another bucket that you did not name in ``buckets``; nothing was
                 changed.
-            Unavailable: Others moved the release all the time: call again.
+            Unavailable: Other processes kept moving the release: call again.
         """
         from magicfs.releases import publish
 
@@ -427,7 +427,7 @@ class Release(Twins):
             if ended is not None:
                 urls = tuple(place.location.url for place, _ in stray)
                 return ExpiredReleases(self.url, tuple(one.number for one in gone), ended, urls)
-        raise CommitDenied(f"others moved release {self.url} each time; nothing was changed; call again")
+        raise CommitDenied(f"others kept moving release {self.url}; nothing was changed; call again")
 
     acommit: Final = awaitable(commit)
     ahistory: Final = awaitable(history)
@@ -483,8 +483,8 @@ class Release(Twins):
         if key in self._added or (shown is not None and not same_place(shown.location, location)):
             other = self._added[key][0].location.url if key in self._added else shown and shown.url
             raise UsageError(
-                f"{key!r} is the name of {other} in release {self.url}; give name= to call {location.url} "
-                "otherwise, or leave_out(name) the other one first"
+                f"{key!r} is the name of {other} in release {self.url}; give name= to {location.url}, "
+                "or leave_out(name) the other one first"
             )
         return place, key
 

@@ -278,8 +278,8 @@ class _Work:
                     yield pa.Table.from_batches(batches, file.schema_arrow)
                     batches, size = [], 0
             if rows != file.metadata.num_rows:
-                told = file.metadata.num_rows
-                raise UsageError(f"{key} has {told} rows according to its footer, but {rows} were read")
+                listed = file.metadata.num_rows
+                raise UsageError(f"{key} has {listed} rows according to its footer, but {rows} were read")
             schema = file.schema_arrow
         if batches:
             yield pa.Table.from_batches(batches, schema)

@@ -1,4 +1,4 @@
-"""One stream of rows for several tasks, each in a thread of its own: whoever is free takes the next piece."""
+"""One stream of rows for several tasks, each in its own thread: a free task takes the next piece."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def _duckdb(result: Any) -> Source:
 
 
 def _many(elements: Iterator[Any], schema: pa.Schema | None, index: bool | None) -> Source:
-    """Tables one after the other: the first one tells the columns of all."""
+    """Tables one after the other: the first one has the columns of all."""
     first = next(elements, None)
     if first is None:
         if schema is None:

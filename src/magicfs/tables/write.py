@@ -64,7 +64,7 @@ def write(
     release: str | PathLike[str] | Release | None = None,
     **job: Any,
 ) -> JobReport:
-    """Publish a table, all or nothing: an error of the data or of the store publishes nothing.
+    """Publish a table, all or nothing: if the data or the store fails, nothing is published.
 
     Rows stream: each task holds about 128 MiB (twice that for a partitioned LazyFrame of Polars), plus the
     data on its way to the store. A second call writes again, according to ``mode``; with the same ``run_id``
@@ -74,9 +74,9 @@ def write(
     query would delete the dataset: pass ``options={"allow_empty": True}`` if you mean it.
 
     Args:
-        data: A DataFrame of pandas, a DataFrame or LazyFrame of Polars, a relation of DuckDB, a table,
-            dataset, scanner or record batch reader of pyarrow, anything with ``__arrow_c_stream__``, or an
-            iterable of those, which is read once and whose first element defines the columns.
+        data: A pandas DataFrame, a Polars DataFrame or LazyFrame, a DuckDB relation, a pyarrow table,
+            dataset, scanner or record batch reader, anything with ``__arrow_c_stream__``, or an iterable
+            of those, which is read once and whose first element defines the columns.
         url: The destination directory, such as ``s3://bucket/sales``.
         partition_by: The partition columns, outermost first. Their values become directory names and are not
             in the files: text, whole numbers, booleans, decimals, dates, and timestamps, in UTC with a ``Z``
@@ -105,7 +105,7 @@ def write(
         storage_options: Options of the store's filesystem, as for fsspec.
         filesystem: The filesystem itself, instead of options.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
-        release: A ``Release`` that was begun, or the URL of one, which then shows this publication at once.
+        release: An open ``Release``, or the URL of one, which then shows this publication at once.
         **job: Other arguments of ``Job``: ``rerun``, ``keep``, ``audit``, ``committer``, ``options`` …
 
     Raises:
@@ -116,7 +116,7 @@ def write(
         CommitUnfinished: Every file is visible, but readers of manifests may not see them; run ``magicfs
             recover URL``.
         MagicError: Any other error; nothing is visible.
-        Exception: An error of reading the data; nothing is visible.
+        Exception: The data could not be read; nothing is visible.
     """
     _require_pyarrow(data)
     check_words("magicfs.write", job, [*signature(write).parameters, *signature(Job).parameters])

@@ -1,4 +1,4 @@
-"""Stores around stores, for whoever watches."""
+"""Stores around stores, which count and watch requests."""
 
 from __future__ import annotations
 

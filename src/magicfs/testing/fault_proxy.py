@@ -42,7 +42,7 @@ __all__ = ["Action", "FaultProxy", "RequestSeen", "Rule"]
 
 _START_SECONDS = 10.0
 _LEAVE_SECONDS = 0.5
-# These belong to one connection, not to the request; Expect and Content-Length are made anew.
+# These belong to one connection, not to the request; Expect and Content-Length are made again.
 _PER_CONNECTION = frozenset(
     {
         *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),

@@ -256,13 +256,13 @@ def _member(name: str, member: Any, request: str) -> Any:
     if isinstance(member, property):
         return property(lambda self: getattr(self.inner, name), doc=member.__doc__)
     if not inspect.isfunction(member):
-        raise TypeError(f"the port's {name!r} is neither a property nor a method; teach generate() about it")
+        raise TypeError(f"the port's {name!r} is neither a property nor a method; add it to generate()")
     signature = inspect.signature(member)
     if inspect.iscoroutinefunction(member):
         return _request(name, member, signature, request)
     if "AsyncIterator" in str(signature.return_annotation):
         return _listing(name, member, signature, request)
-    raise TypeError(f"the port's {name!r} is no coroutine and lists nothing; teach generate() about it")
+    raise TypeError(f"the port's {name!r} is neither a coroutine nor a listing; add it to generate()")
 
 
 def _request(name: str, member: Any, signature: inspect.Signature, operation: str) -> Any:
@@ -323,7 +323,7 @@ def _key(found: Any) -> str:
 
 
 class _Listing(AsyncIterator[Any]):
-    """The entries of one listing, page by page. Each page asks the store anew, unless pages shall be stale.
+    """The entries of one listing, page by page. Each page asks the store again, unless pages are to be stale.
 
     After an error it can be asked again, and goes on where it was.
     """

@@ -68,7 +68,7 @@ def keys() -> st.SearchStrategy[str]:
 
 
 def sibling_keys() -> st.SearchStrategy[list[str]]:
-    """Several keys that share beginnings: ``dataset1`` beside ``dataset10`` beside ``dataset1/part``."""
+    """Several keys that share beginnings: ``dataset1``, ``dataset10`` and ``dataset1/part``."""
     few = st.lists(elements(), min_size=1, max_size=4, unique=True)
 
     def grown(names: list[str]) -> st.SearchStrategy[list[str]]:

@@ -35,7 +35,7 @@ class _NoEvents:
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
-            raise Deadlock("nothing is ready and no timer is set; something waits for what never happens")
+            raise Deadlock("nothing is ready and no timer is set; something waits forever")
         self._loop.advance(timeout)
         return []
 
@@ -78,7 +78,7 @@ class VirtualLoop(base_events.BaseEventLoop):
     ) -> Any:
         """As ``call_soon``, for generators that are collected; refused in other threads."""
         if threading.get_ident() != self._thread:
-            raise RuntimeError("a virtual loop has no threads beside it")
+            raise RuntimeError("a virtual loop has no other threads")
         return self.call_soon(callback, *args, **kwargs)
 
     def run_in_executor(  # type: ignore[override]
@@ -140,7 +140,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
 
 def _is_step(handle: Any) -> bool:
-    callback = handle._callback  # noqa: SLF001 - asyncio has no other way to tell
+    callback = handle._callback  # noqa: SLF001 - asyncio has no other way to ask
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)
 
 

@@ -137,7 +137,7 @@ async def _newest_in(
         try:
             return await _shown_again(engine, location, manifest, manifest.files, name, now)
         except FormatError:
-            pass  # of then nothing can be told any more; what was not copied is found all the same
+            pass  # nothing is known of that time any more; what was not copied is found all the same
     there: list[tuple[float, ManifestFile]] = []
     for file in manifest.files:
         directory, _, last = file.key.rpartition("/")
@@ -158,7 +158,7 @@ async def _newest_in(
 
 
 async def _rollback_of(engine: Engine, location: Location, file: ManifestFile) -> Manifest | None:
-    """What published a copy, of which a sum of manifests tells no more than its name."""
+    """What published a copy, of which a sum of manifests has only the name."""
     job = copied_by(file.key)
     manifest = (
         None if job is None else await chain.read(engine.store, location.key, job, READING, files=False)

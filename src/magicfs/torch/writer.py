@@ -30,7 +30,7 @@ __all__ = ["StorageWriter"]
 
 @dataclasses.dataclass(frozen=True)
 class _Share:
-    """What the coordinator tells a rank with its plan."""
+    """What the coordinator sends a rank with its plan."""
 
     prefix: str  # of the rank's files, as torch names them
     number: int  # of the rank's task
@@ -135,7 +135,7 @@ class StorageWriter(FileSystemWriter):
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Called by torch on the coordinator: sets the job up, and tells every rank of it."""
+        """Called by torch on the coordinator: sets the job up, and sends it to every rank."""
         job = self._new_job()
         self._job = job.setup()
         return [

@@ -103,11 +103,11 @@ def _text(path: str) -> str:
             raw = file.read(_SIZE_MAX + 1)
         if len(raw) > _SIZE_MAX:
             raise UsageError(
-                f"{path} has more than {_SIZE_MAX:,} bytes, so it is no policy; nothing was changed"
+                f"{path} is larger than {_SIZE_MAX:,} bytes, so it is not a policy; nothing was changed"
             )
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not text in UTF-8; nothing was changed; save it as such") from error
+        raise UsageError(f"{path} is not UTF-8 text; nothing was changed; save it as UTF-8") from error
     except OSError as error:
         raise UsageError(
             f"the policy {path} cannot be read: {error.strerror}; nothing was changed"

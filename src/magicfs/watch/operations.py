@@ -193,7 +193,7 @@ async def _read(engine: Engine, location: Location, limit: int) -> list[Operatio
         path = f"{engine.store.bucket}/{prefix}{name}"
         found = Operation.from_bytes(path, raw)
         if found.when_ms != int(name[:13]):
-            raise FormatError(path, "when", "it is not the moment in the name of the file; remove the file")
+            raise FormatError(path, "when", "it differs from the time in the file's name; remove the file")
         return found
 
     return [one for one in await gathered(newest, one, engine.concurrency) if one is not None]

@@ -336,7 +336,7 @@ def start(
 
 
 def stop() -> None:
-    """Report no more of it. A second call does nothing."""
+    """Stop reporting. A second call does nothing."""
     while _STARTED:
         made = _STARTED.pop()
         watchers.WATCHERS.remove(made)

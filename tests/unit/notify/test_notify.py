@@ -344,7 +344,7 @@ def test_notifications_stay_in_the_driver(scene: JobScene, tmp_path: Path) -> No
         ({"a": 1}, "write a list"),
         ([3], "3 is not a function"),
         ([print, print], "two of function builtins:print"),
-        ([Webhook("https://a/"), Webhook("https://b/")], "two of webhook webhook; give each a name"),
+        ([Webhook("https://a/"), Webhook("https://b/")], "two of webhook webhook; give each its own name"),
     ],
 )
 def test_what_after_cannot_hold(tmp_path: Path, after: Any, match: str) -> None:

@@ -16,9 +16,9 @@ __all__ = ["show_footers", "show_log", "show_log_names", "show_log_part"]
 
 
 def show_log(log: Log) -> Shown:
-    """A log: what it tells of, its last jobs, and where the others are."""
+    """A log: what it covers, its last jobs, and where the others are."""
     fields = (
-        ("beside", log.job_id),
+        ("next to", log.job_id),
         ("up to", log.newest),
         ("publications", log.jobs),
         ("runs", log.runs),
@@ -31,13 +31,13 @@ def show_log(log: Log) -> Shown:
 def show_log_part(part: LoggedPart) -> Shown:
     """A part of a log: jobs, or where they are."""
     jobs = len(part.jobs) or sum(one.jobs for one in part.parts)
-    return (("beside", part.job_id), ("publications", jobs)), _jobs(part.jobs), _parts(part.parts)
+    return (("next to", part.job_id), ("publications", jobs)), _jobs(part.jobs), _parts(part.parts)
 
 
 def show_log_names(names: LoggedNames) -> Shown:
     """The ids of jobs and runs of one file."""
     return (
-        (("beside", names.job_id), ("runs", len(names.runs)), ("jobs", len(names.jobs))),
+        (("next to", names.job_id), ("runs", len(names.runs)), ("jobs", len(names.jobs))),
         Table(("JOB", "RUN"), [(job, run) for run, job in names.runs]),
         Table(("JOB",), [(job,) for job in names.jobs]),
     )

@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look; nothing is changed. Returns 1 if somebody should decide something."""
+    """Look; nothing is changed. Returns 1 if something needs a decision."""
     from magicfs.operate.page import page_of
     from magicfs.operate.status import BucketStatus, status
 

@@ -90,7 +90,7 @@ def _age(arguments: argparse.Namespace) -> float | None:
     if arguments.abort and arguments.older_than is None:
         raise UsageError("--abort needs --older-than, such as --older-than 7d; nothing was changed")
     if not arguments.abort and (arguments.older_than is not None or arguments.dry_run):
-        raise UsageError("--older-than and --dry-run go with --abort; without it nothing is changed anyway")
+        raise UsageError("--older-than and --dry-run work only with --abort")
     return parse_period("--older-than", arguments.older_than) / 1000 if arguments.abort else None
 
 

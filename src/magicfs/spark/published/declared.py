@@ -22,7 +22,7 @@ def found_columns(there: Sequence[str], wanted: Sequence[str]) -> dict[str, str]
     for name in wanted:
         fits = [one for one in there if one == name] or [one for one in there if one.lower() == name.lower()]
         if len(fits) > 1:
-            raise UsageError(f"column {name!r} is there {len(fits)} times: {', '.join(fits)}; leave it out")
+            raise UsageError(f"column {name!r} occurs {len(fits)} times: {', '.join(fits)}; leave it out")
         if fits:
             found[name] = fits[0]
     return found
@@ -77,7 +77,7 @@ def _fit(array: Any, kind: Any) -> Any:
         return _fit(array.cast(pa.list_(array.type.value_type)), kind)
     fit = _NESTED.get(kind.id) if kind.id == array.type.id else None
     if fit is None:
-        raise ValueError("the one is nested otherwise than the other")
+        raise ValueError("their nesting differs")
     return fit(array, kind, array.is_null() if array.null_count else None)
 
 

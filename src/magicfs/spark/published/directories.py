@@ -68,7 +68,7 @@ def column_of(text: str | None, kind: Any, rows: int, zone: str | None) -> Any:
 
 
 def is_needed(values: Values, kinds: Mapping[str, Any], filters: Sequence[Any], zone: str | None) -> bool:
-    """Whether a file may have rows that all filters let through, as its directories tell.
+    """Whether a file may have rows that pass all filters, by the names of its directories.
 
     ``kinds``: Arrow's types of the partition columns. ``filters``: Spark's.
     """

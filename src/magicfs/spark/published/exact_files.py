@@ -94,15 +94,15 @@ def _check_names(found: Mapping[str, ManifestFile], is_past: bool) -> None:
     for key, file in found.items():
         *directories, name = key.split("/")
         if not name.lower().endswith(".parquet"):
-            raise Unsuitable(f"{key!r} is no Parquet file by its name")
+            raise Unsuitable(f"{key!r} does not have the name of a Parquet file")
         if "" in directories:
             raise Unsuitable(f"{key!r} has an empty element, which Hadoop leaves out")
         if job_named(name) is None:
-            raise Unsuitable(f"{key!r} does not name its job, so it can be written over")
+            raise Unsuitable(f"{key!r} does not name its job, so it could be overwritten")
         if file.key != key:
             raise Unsuitable(f"{key!r} was replaced, and was moved aside")
         if is_past and file.version:
-            raise Unsuitable(f"{key!r} may be there as an earlier version only")
+            raise Unsuitable(f"{key!r} may exist only as an earlier version")
 
 
 def _check_types(looked_at: Mapping[str, pa.Schema]) -> None:

@@ -54,8 +54,7 @@ def format_of(key: str, asked: str | None) -> str:
         if name.endswith(f".{one}"):
             return one
     raise UsageError(
-        f"{key!r} does not end as a format that can be read; say which with option('fileFormat', …): "
-        f"{', '.join(FORMATS)}"
+        f"{key!r} has no known extension; name its format with option('fileFormat', …): {', '.join(FORMATS)}"
     )
 
 

@@ -53,7 +53,7 @@ def parse(given: Mapping[str, str], *, streaming: bool | None = False) -> ReadOp
         raise UsageError(f"{wrong[0]} is an option of streams; leave it out, or use spark.readStream")
     if streaming and (options.job or options.release) is not None:
         one = "release" if options.job is None else "job"
-        raise UsageError(f"{one} names one state, and a stream reads those to come; leave it out")
+        raise UsageError(f"{one} fixes one version, and a stream reads later ones, too; leave it out")
     if options.job is not None and options.release is not None:
         raise UsageError("a release names the job itself; give job or release, not both")
     return options

@@ -41,7 +41,7 @@ def make_reader(given: Mapping[str, str], schema: StructType, job: str | None) -
     """A reader of the dataset as of a job, or as it is when the query is planned.
 
     Files of other partitions are left out if Spark hands filters over, which
-    ``spark.sql.python.filterPushdown.enabled`` tells it to do; without that it refuses readers that take any.
+    ``spark.sql.python.filterPushdown.enabled`` turns on; without it Spark refuses readers that take any.
     """
     options = parse(given)
     schema = schemas.chosen(schema, options.columns)

@@ -50,13 +50,13 @@ _WIDER = {
 
 
 def of_file(found: pa.Schema, file_format: str) -> StructType:
-    """The columns of a file as Spark sees them: as Spark's own metadata tell, or by Arrow's types.
+    """The columns of a file as Spark sees them: by Spark's own metadata, or by Arrow's types.
 
     Raises UsageError for a type that Spark does not have.
     """
     metadata = found.metadata or {}
-    if (told := metadata.get(ROW_METADATA.encode())) is not None:
-        return _read(StructType.fromJson(json.loads(told)))
+    if (recorded := metadata.get(ROW_METADATA.encode())) is not None:
+        return _read(StructType.fromJson(json.loads(recorded)))
     fields = []
     for field in found:
         kind = field.with_type(_WIDER.get(field.type, field.type))
@@ -116,7 +116,7 @@ def chosen(schema: StructType, columns: Sequence[str]) -> StructType:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema of the batches that Spark takes. Raises UsageError for a column that no batch can have."""
     if not schema.fields:
-        raise UsageError("no column is to be read; name one at least")
+        raise UsageError("no column is left to read; name at least one")
     for field in schema.fields:
         kind = next((one for one in _all(field.dataType) if type(one).__name__ in _GEO), None)
         try:

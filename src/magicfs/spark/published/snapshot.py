@@ -114,7 +114,7 @@ def columns(
     """
     if not found:
         raise UsageError(
-            f"the dataset {destination.location.url} has no files that could tell its columns; "
+            f"the dataset {destination.location.url} has no files to take columns from; "
             "name them in .schema(…)"
         )
     fields: dict[str, StructField] = {}
@@ -131,7 +131,7 @@ def columns(
 def share(
     found: Mapping[str, ManifestFile], schema: StructType, options: ReadOptions, filters: Sequence[Any] = ()
 ) -> list[FilesOfTask]:
-    """What each task reads. ``filters``: Spark's, by which files are left out whose directories tell enough.
+    """What each task reads. ``filters``: Spark's; files whose directories cannot match are left out.
 
     Raises UsageError if a file's format is not known, or directories do not fit the schema.
     """
@@ -229,7 +229,7 @@ class _Reading:
             raise StoreError(
                 "read",
                 self._key,
-                "it was published, and is gone or was written over",
+                "it was published, but has been deleted or overwritten",
                 hint="a later job has replaced it: load the dataset again; if none has, run magicfs verify",
             ) from error
         if isinstance(error, (pa.ArrowException, UnicodeError)):

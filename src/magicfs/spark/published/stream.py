@@ -129,9 +129,9 @@ def new_files(jobs: Sequence[Manifest], on_replace: str, url: str) -> dict[str, 
         if _takes_away(job):
             if on_replace == "error":
                 raise UsageError(
-                    f"job {job.job_id} took rows of {url} away, which a stream cannot; say "
-                    "option('onReplace', 'read') to read what it brought as new rows, or 'skip' to leave "
-                    "that out, or begin with a new checkpointLocation"
+                    f"job {job.job_id} removed rows of {url}, which a stream cannot do; use "
+                    "option('onReplace', 'read') to read the job's rows as new ones, or 'skip' to leave "
+                    "them out, or start with a new checkpointLocation"
                 )
             found = {} if job.hides == "all" else {k: one for k, one in found.items() if k not in job.deleted}
             if on_replace == "skip":

@@ -89,7 +89,7 @@ def json_batches(source: Any, fields: Sequence[Any]) -> Iterator[pa.RecordBatch]
                 arrays.append(pa.array(values, field.type))
             except (ValueError, TypeError, ArithmeticError, AttributeError, pa.ArrowException) as error:
                 raise UsageError(
-                    f"column {field.name!r} holds what is no {field.type}: {error}; "
+                    f"column {field.name!r} has a value that is not {field.type}: {error}; "
                     "declare it as string, or leave it out"
                 ) from error
         yield pa.RecordBatch.from_arrays(arrays, [one.name for one in fields])
@@ -101,9 +101,9 @@ def _chunks(source: Any) -> Iterator[list[dict[str, Any]]]:
         try:
             rows = [json.loads(line, parse_float=Decimal) for line in some]
         except ValueError as error:
-            raise UsageError(f"a line is no JSON: {error}; the file must hold one object a line") from error
+            raise UsageError(f"a line is not JSON: {error}; write one object per line") from error
         if not all(isinstance(row, dict) for row in rows):
-            raise UsageError("a line of JSON is no object; the file must hold one object a line")
+            raise UsageError("a line is not a JSON object; write one object per line")
         yield rows
 
 
@@ -129,7 +129,7 @@ def _or_null(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _a(wanted: type, value: Any) -> Any:
     if type(value) is not wanted:
-        raise ValueError(f"{value!r} is no {wanted.__name__}")
+        raise ValueError(f"{value!r} is not of type {wanted.__name__}")
     return value
 
 

@@ -75,7 +75,7 @@ class CompleteIfAbsentApartExam(CompleteIfAbsentExam):
 
 
 class UploadsTogetherExam(Examined):
-    """What is written to a key drops its uploads, and who asks for one of them is told."""
+    """Writing to a key drops its uploads, and a request for one of them is refused."""
 
     async def test_part_sent_twice_completes_as_the_one_that_is_named(self) -> None:
         upload_id, [first] = await self.upload(_KEY, b"first")

@@ -143,11 +143,11 @@ class ReadExam(Examined):
         body = bytes(range(256)) * 50
         self.poke(_KEY, body)
         etag = (await self.store.head(_KEY)).etag
-        for algorithm, told in (await self.store.checksums(_KEY, etag=etag)).items():
+        for algorithm, reported in (await self.store.checksums(_KEY, etag=etag)).items():
             if checksums.can_make(algorithm):
                 made = checksums.running(algorithm)
                 made.update(memoryview(body))
-                assert told == made.value(), algorithm
+                assert reported == made.value(), algorithm
 
     async def test_checksums_of_another_object_are_not_told(self) -> None:
         self.poke(_KEY, b"0123456789")

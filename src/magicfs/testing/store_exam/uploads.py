@@ -125,11 +125,11 @@ class CompleteExam(_Refusals):
 
     async def test_completed_upload_is_described(self) -> None:
         upload_id, parts = await self.upload(_KEY, b"body")
-        told = await self.store.complete_upload(_KEY, upload_id, parts)
+        done = await self.store.complete_upload(_KEY, upload_id, parts)
         head = await self.store.head(_KEY)
-        assert told.key == _KEY
-        assert told.etag in {head.etag, ""}
-        assert told.size in {4, -1}
+        assert done.key == _KEY
+        assert done.etag in {head.etag, ""}
+        assert done.size in {4, -1}
 
     async def test_another_connection_completes_from_ids_alone(self) -> None:
         upload_id, [part] = await self.upload(_KEY, b"handed over")

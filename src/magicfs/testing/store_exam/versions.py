@@ -19,7 +19,7 @@ _COPY = "dataset1/day=2026-01-01/part 0 copy.parquet"
 
 
 class VersionsExam(Examined):
-    """The exam of a store that can tell of versions. ``keep_versions`` is the third door of a subject."""
+    """The exam of a store that lists versions. ``keep_versions`` is the third door of a subject."""
 
     exam = "versions exam"
 
