@@ -21,7 +21,8 @@ from examples.flights.process_engine import MONTHS, PARTITIONING
 from examples.flights.proof import Publication
 from examples.flights.readback import read_back
 from examples.flights.watcher import Look, Watcher
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

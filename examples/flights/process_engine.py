@@ -17,7 +17,8 @@ import pyarrow.dataset
 from examples.flights import delays, flights
 from examples.flights.proof import Attempts
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 
 __all__ = ["MONTHS", "PARTITIONING", "Runner", "is_worker", "joined_flights"]
 

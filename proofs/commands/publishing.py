@@ -15,8 +15,9 @@ from magicfs.engine import Engine
 from magicfs.errors import MagicError, UsageError
 from magicfs.formats.job_options import JobOptions, Keep
 from magicfs.formats.manifest import ManifestFile
-from magicfs.formats.pending import Pending, UploadedPart
+from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import UploadedPart
 from magicfs.past.drop import Order, drop_files
 from magicfs.past.rollback import roll_back
 from magicfs.protocol import ids, paths

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from magicfs.testing.fault_proxy import FaultProxy, Rule, _Arrival
-from magicfs.testing.faults import Action
+from magicfs.testing.fault_proxy import FaultProxy, _Arrival
+from magicfs.testing.faults import Action, Rule
 
 __all__ = ["EqualPartsProxy"]
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from magicfs.testing.fault_proxy import FaultProxy, Rule
-from magicfs.testing.faults import Action
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 
 __all__ = ["StallingProxy"]
 

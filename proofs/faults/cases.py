@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from magicfs.testing.fault_proxy import Action, RequestSeen, Rule
+from magicfs.testing.faults import Action, RequestSeen, Rule
 
 __all__ = ["CASES", "Case", "Stop", "rule_of", "stop_of"]
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import fsspec
 
-from magicfs.testing.fault_proxy import Action, Rule
+from magicfs.testing.faults import Action, Rule
 from proofs.hadoop.crossings import case
 from proofs.hadoop.ground import Ground, Place, Wrong, check, does, in_background, is_told, rows_of, said
 

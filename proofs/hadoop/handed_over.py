@@ -8,7 +8,7 @@ from functools import partial
 
 import magicfs
 from magicfs.errors import UsageError
-from magicfs.testing.fault_proxy import Action, Rule
+from magicfs.testing.faults import Action, Rule
 from proofs.hadoop.crossings import case
 from proofs.hadoop.ground import Ground, check, does, in_background, rows_of, said, task_name, write
 from proofs.scenes.manifests import published_manifest

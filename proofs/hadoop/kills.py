@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from benchmarks.hadoop_directly import Peer
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.hadoop.ground import Ground, Place, Wrong, check, does, in_background, said
 
 __all__ = ["Wish", "play", "points", "requests"]

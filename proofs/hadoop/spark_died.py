@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.hadoop_jars import hadoop_version
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.hadoop.crossings import case
 from proofs.hadoop.ground import Ground, Place, check, does, is_told, said
 from proofs.hadoop.spark_writes import SHAPE, SparkAtWork, spark_at_work

@@ -10,8 +10,9 @@ from uuid import uuid4
 from magicfs.formats import deletions
 from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.formats.job_options import JobOptions
-from magicfs.formats.pending import Pending, Source
+from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import Source
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import WorkLayout

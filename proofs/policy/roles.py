@@ -19,7 +19,8 @@ from magicfs.cli.main import main
 from magicfs.errors import CommitUnfinished, MagicError, PermissionDenied
 from magicfs.manifests import chain
 from magicfs.operate.checkup import doctor
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 
 __all__ = ["WORK", "Ground"]
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import uuid4
 
-from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
+from magicfs.formats.pending import EtagFormat, Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import UploadedPart
 
 __all__ = ["HadoopJob", "UploadingBucket"]
 

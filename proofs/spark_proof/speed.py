@@ -269,7 +269,8 @@ class _Plain:
         from pyspark import TaskContext
         from s3fs import S3FileSystem
 
-        from magicfs.tables.partition_writer import FileName, PartitionWriter
+        from magicfs.tables.output_files import FileName
+        from magicfs.tables.partition_writer import PartitionWriter
 
         filesystem = S3FileSystem(**self.storage)
         name = FileName(f"part-{TaskContext.get().partitionId():05d}", ".snappy.parquet")

@@ -9,8 +9,8 @@ import pytest
 
 from magicfs.committers import registry
 from magicfs.engine import Engine
-from magicfs.formats.limits import ROOM
-from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, ROOM
+from magicfs.formats.manifest import Manifest
 from magicfs.past.compact import compact_chain
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic

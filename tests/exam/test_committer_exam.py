@@ -16,7 +16,8 @@ from magicfs.committers.registry import committer_info, committers
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.stores.memory.store import default_world
 from magicfs.testing.exam_summary import ExamSummary
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.committer_exam import CommitterExam, DirectoryBench, MemoryBench, NumberedServerBench, ServerBench
 from proofs.committer_exam.base import Examined, rows_of
 from proofs.committer_exam.bench import Bench

@@ -30,7 +30,8 @@ from magicfs.stores.azure.blocks import OpenUpload
 from magicfs.stores.azure.blocks import part as block
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Part
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.azurite import Azurite
 from proofs.scenes.arranged import arranged

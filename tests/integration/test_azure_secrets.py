@@ -32,7 +32,8 @@ from magicfs.errors import MagicError, PermissionDenied, StoreError
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.azure import folders as azure_folders
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.azurite import AzureView

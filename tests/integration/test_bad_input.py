@@ -29,7 +29,8 @@ from magicfs.errors import (
 )
 from magicfs.job.job import Job
 from magicfs.job.task import Task
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import SeaweedFS, Server
 from proofs.scenes.arranged import arranged
 from proofs.scenes.known import all_ended, forget_files

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import ClientError, HTTPClientError
 
-from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, RequestSeen, Rule
 from proofs.doubles.servers import Ministack, Server
 
 pytestmark = pytest.mark.sample(most=1)

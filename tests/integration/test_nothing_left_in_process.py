@@ -29,7 +29,8 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.filesystem.tracking import tracker
 from magicfs.job.job import Job
 from magicfs.job.task import Task
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=1)

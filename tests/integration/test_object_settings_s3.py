@@ -20,7 +20,8 @@ from magicfs.errors import CommitOutcomeUnknown, StoreError, UsageError
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.stores.s3 import copy as s3_copy
-from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, RequestSeen, Rule
 from proofs.doubles.servers import Server
 from proofs.scenes.arranged import arranged
 

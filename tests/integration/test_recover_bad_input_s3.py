@@ -15,7 +15,8 @@ from magicfs.datasets import commit
 from magicfs.errors import MagicError, PermissionDenied
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.known import all_ended

@@ -16,7 +16,8 @@ import magicfs
 from magicfs.errors import CommitDenied, CommitUnfinished
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 from proofs.scenes.arranged import arranged
 

@@ -14,7 +14,8 @@ from adlfs import AzureBlobFileSystem
 
 from magicfs.job.job import Job
 from magicfs.stores.azure import folders as azure_folders
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.azure_operations import CLASSES, azure_operation, classes
 from proofs.doubles.azurite import Azurite
 from proofs.scenes.arranged import arranged

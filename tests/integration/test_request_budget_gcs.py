@@ -12,7 +12,8 @@ import pytest
 from gcsfs.core import GCSFileSystem
 
 from magicfs.job.job import Job
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.gcs_operations import classes, gcs_operation
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.scenes.arranged import arranged

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from magicfs.job.job import Job
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.azure_operations import azure_operation
 from proofs.doubles.azurite import Azurite
 from proofs.doubles.gcs_operations import gcs_operation

@@ -19,7 +19,8 @@ from magicfs.stores.port import PutMode, Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import copy as s3_copy
 from magicfs.stores.s3.store import S3Store
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=1)

@@ -24,7 +24,8 @@ from magicfs.stores.port import Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3.client import CONNECTIONS, without_retries
 from magicfs.stores.s3.requests.own import OwnRequests
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.sample(most=1)

@@ -26,7 +26,8 @@ from magicfs.stores.port import Part, PutMode
 from magicfs.stores.s3.client import without_retries
 from magicfs.stores.s3.requests.line import Engine
 from magicfs.stores.s3.store import S3Store
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 
 _KEY = "dataset1/day=1/a b%.parquet"

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 import magicfs
 from magicfs.errors import UsageError
 from magicfs.tables import partition_split, partition_writer
+from magicfs.tables.output_files import FileName
 from magicfs.tables.partition_names import HIVE_DEFAULT_PARTITION
-from magicfs.tables.partition_writer import FileName, PartitionWriter
+from magicfs.tables.partition_writer import PartitionWriter
 from tests.sample import examples
 
 NAME = FileName("part-00003", ".snappy.parquet")

@@ -19,7 +19,8 @@ import magicfs.spark
 from examples.flights.session import PANDAS_WARNING
 from magicfs.errors import CommitFailed, OutputExists, UsageError
 from magicfs.spark import late_writers
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")

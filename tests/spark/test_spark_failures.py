@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter
 
 from examples.flights.session import PANDAS_WARNING
-from magicfs.spark.datasource import COMMIT_TRIES
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.spark.writing import COMMIT_TRIES
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.bucket_view import S3View
 from proofs.doubles.servers import Server
 from pyspark_magic import DefaultSource

@@ -23,7 +23,8 @@ import magicfs
 import magicfs.spark
 from examples.flights.session import PANDAS_WARNING
 from magicfs.spark.batch_jobs import job_id_of
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 from pyspark_magic import DefaultSource
 

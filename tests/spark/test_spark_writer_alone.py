@@ -30,12 +30,14 @@ from magicfs.datasets import recover
 from magicfs.errors import CommitDenied, OutputExists, ProtocolViolation, UsageError
 from magicfs.protocol.ids import task_id
 from magicfs.spark import late_writers
-from magicfs.spark.datasource import MagicWriter, TaskMessage, job_of, make_writer
+from magicfs.spark.datasource import MagicWriter, TaskMessage, make_writer
 from magicfs.spark.options import parse
 from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, arrow_schema, check, converter, row_metadata
 from magicfs.spark.stream_writer import MagicStreamWriter, make_stream_writer
+from magicfs.spark.writing import job_of
 from magicfs.stores.memory.filesystem import MemoryFileSystem
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.committer_exam.drivers import dying
 from proofs.doubles.servers import Server
 from proofs.scenes.known import all_ended

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from magicfs.tables.dictionaries import columns_worth_a_dictionary
-from magicfs.tables.partition_writer import FileName, PartitionWriter
+from magicfs.tables.output_files import FileName
+from magicfs.tables.partition_writer import PartitionWriter
 
 ROWS = 100_000
 _RANDOM = random.Random(1)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from magicfs.cli.main import commands_of
-from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT
 from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.past.log_growth import JOBS_IN_PART, LAST_KEPT, PARTS_IN_PART
 from magicfs.stores.register import KEPT

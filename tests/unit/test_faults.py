@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.testing.fault_proxy import Action, RequestSeen
+from magicfs.testing.faults import Action, RequestSeen
 from proofs.faults import table
 from proofs.faults.cases import CASES, Stop, rule_of, stop_of
 from proofs.faults.ground import Found

@@ -13,8 +13,9 @@ from uuid import uuid4
 import pytest
 
 import magicfs
-from magicfs.formats.pending import Pending, UploadedPart
+from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import UploadedPart
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests import parts
 from magicfs.protocol.readback import WRITE_ID

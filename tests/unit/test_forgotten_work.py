@@ -12,7 +12,8 @@ import pytest
 
 import magicfs
 from magicfs.errors import OutputExists, ProtocolViolation, UsageError
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from proofs.scenes.arranged import arranged
 from proofs.scenes.job_scene import JobScene
 

@@ -29,7 +29,8 @@ from magicfs.errors import (
 )
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.task_commit import INLINE_LIMIT, TaskCommit
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from magicfs.report import Progress
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import MemoryStore, World, default_world

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from magicfs.errors import CommitFailed
 from magicfs.formats.footer import FOOTER, Footer, carried_by, footers_in
-from magicfs.formats.pending import Body, Pending, UploadedPart
+from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import Body, UploadedPart
 from magicfs.formats.plain_set import pending_of, text_of
 from magicfs.formats.statistics import Statistics
 from magicfs.protocol import winners

@@ -19,7 +19,7 @@ from magicfs.filesystem.tracking import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.job_options import JobOptions
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.spec import JobSpec, location_of
+from magicfs.job.spec import JobSpec
 from magicfs.protocol import ids
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.magic import locate
@@ -28,6 +28,7 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.delegating import DelegatingStore, Steps
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Store
+from magicfs.stores.resolve import location_of
 from magicfs.testing import virtual_time
 
 _T = TypeVar("_T")

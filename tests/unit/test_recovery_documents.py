@@ -17,7 +17,7 @@ from magicfs.formats.audit import Audit, Verdict
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import Chunk, JobObject, OldSuccess, SeenPointer
 from magicfs.formats.job_options import Audits, Collected, Hadoop, JobOptions, Keep, Places, Rollback
-from magicfs.formats.pending import Body
+from magicfs.formats.plain_pending import Body
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.job_state import JobState, diagram
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from magicfs.errors import FormatError
 from magicfs.formats.footer import FOOTER
-from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
+from magicfs.formats.pending import EtagFormat, Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import Body, UploadedPart
 from magicfs.formats.plain_set import extra_data_of, joined, pending_of, read_plain
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import unpack

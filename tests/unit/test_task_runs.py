@@ -15,7 +15,8 @@ from uuid import uuid4
 import pytest
 
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, PermissionDenied, StoreError
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store

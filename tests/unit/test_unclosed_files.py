@@ -11,7 +11,8 @@ import fsspec
 import pytest
 
 from magicfs.errors import CommitFailed
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.known import files_of
 

@@ -15,7 +15,8 @@ import pytest
 
 from magicfs.committers.registry import committers
 from magicfs.errors import ProtocolViolation, StoreError, UsageError
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from magicfs.protocol import paths
 
 TABLE = pa.table({"v": [1, 2]})

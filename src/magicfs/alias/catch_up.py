@@ -16,8 +16,6 @@ from magicfs.errors import FormatError, UsageError
 from magicfs.protocol.paths import Location
 from magicfs.report import Report
 
-__all__ = ["AliasReport", "catch_up", "remove"]
-
 
 @dataclass(frozen=True, slots=True)
 class AliasReport(Report):

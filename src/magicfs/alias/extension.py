@@ -16,8 +16,6 @@ from magicfs.protocol.paths import Location
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import Extension, Prepared, Settling
 
-__all__ = ["Alias", "is_gone"]
-
 _MODES: Final = frozenset({"append", "overwrite_partitions"})
 """Of jobs after which a dataset shows what earlier jobs have published, too."""
 

@@ -37,8 +37,6 @@ from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 from magicfs.stores.register import Entry, Register, is_there
 
-__all__ = ["Done", "Followed", "claim", "follow", "withdraw"]
-
 _TRIES: Final = 50
 _PAUSE_S: Final = 0.02
 _PAUSE_MAX_S: Final = 1.0

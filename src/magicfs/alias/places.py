@@ -13,8 +13,6 @@ from magicfs.protocol.final_names import LABEL, UUID
 from magicfs.protocol.modes import MANIFESTS, is_reserved
 from magicfs.protocol.paths import Location
 
-__all__ = ["AliasPlace", "own_name"]
-
 _CLAIMS: Final = f"{MANIFESTS}_aliases"
 """The directory of claims. A name that begins so is never data, and no job deletes it."""
 _UNIQUE: Final = re.compile(rf"(?:-[0-9a-f]{{16}})?-(?:{LABEL}|copied)-(?:{UUID.pattern})\Z", re.IGNORECASE)

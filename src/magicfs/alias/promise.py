@@ -6,8 +6,6 @@ from magicfs.alias.records import read_name
 from magicfs.engine import Engine
 from magicfs.protocol.paths import Location
 
-__all__ = ["alias_of"]
-
 
 async def alias_of(engine: Engine, location: Location) -> str | None:
     """Option ``alias`` of a job that shows other files of a dataset: the alias that it has."""

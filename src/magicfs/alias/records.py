@@ -28,8 +28,6 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.port import ObjectInfo, Store
 
-__all__ = ["ROWS", "Claim", "Copy", "name_in", "read_name", "remove_name", "write_name"]
-
 _NAME_FORMAT: Final = "magicfs.alias/1"
 _CLAIM_FORMAT: Final = "magicfs.alias-claim/1"
 _SIZE_LIMIT: Final = 64 * 1024

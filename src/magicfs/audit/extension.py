@@ -42,9 +42,6 @@ from magicfs.transaction.record import (
     taking_over,
 )
 
-__all__ = ["Judge"]
-
-
 _LOGGER = logging.getLogger("magicfs")
 
 _NOT_JUDGED = "did not run: the job's driver died before it"

@@ -13,26 +13,6 @@ from magicfs.formats.footer import Column, Footer, Schema
 from magicfs.protocol.modes import partition_of
 from magicfs.transaction.context import StagedFile
 
-__all__ = [
-    "Audited",
-    "AuditedFile",
-    "Check",
-    "CompatibleSchema",
-    "FileCheck",
-    "NoNulls",
-    "Partitions",
-    "Previous",
-    "Range",
-    "RowChange",
-    "Rows",
-    "Rule",
-    "SameSchema",
-    "Told",
-    "as_rule",
-    "name_of",
-    "plain",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class AuditedFile:

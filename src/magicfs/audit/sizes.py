@@ -5,8 +5,6 @@ from __future__ import annotations
 from magicfs.report import human_bytes
 from magicfs.transaction.extension import Extension, Settling
 
-__all__ = ["Sizes"]
-
 
 class Sizes(Extension):
     """Warns if the mean size of the files that a job has published is below what its caller wants."""

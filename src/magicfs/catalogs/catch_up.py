@@ -24,8 +24,6 @@ from magicfs.report import Report
 from magicfs.stores import resolve
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["CaughtUp", "Found", "catch_up", "left", "remove"]
-
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp(Report):

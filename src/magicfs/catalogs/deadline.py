@@ -8,8 +8,6 @@ from typing import Any, Final, TypeVar
 
 from magicfs.errors import Unavailable
 
-__all__ = ["ANSWER_S", "CONNECT_S", "ask_within", "within"]
-
 CONNECT_S: Final = 10.0
 """Seconds to reach a catalog."""
 ANSWER_S: Final = 120.0

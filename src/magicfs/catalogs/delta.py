@@ -30,8 +30,6 @@ from magicfs.catalogs.register import Registers
 from magicfs.datasets.connection import Destination
 from magicfs.errors import UsageError
 
-__all__ = ["Delta"]
-
 _APPLICATION: Final = "magicfs"
 
 

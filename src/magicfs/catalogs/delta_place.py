@@ -16,8 +16,6 @@ from magicfs.protocol.modes import delta_mark
 from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
 
-__all__ = ["mark", "options_of", "uri_of", "warn_of_names"]
-
 _NOTE: Final = b"The versions of this table are made by magicfs: it shows a dataset of magicfs.\n"
 _LOGGER = logging.getLogger("magicfs")
 _ENCODED: Final = re.compile(r"""[^!-~]|["#<>?^`{}]""")

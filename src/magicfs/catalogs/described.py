@@ -18,8 +18,6 @@ from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.errors import UsageError
 from magicfs.formats.registration import Registration
 
-__all__ = ["catalog_of", "check_own", "glue_named", "hive_named", "iceberg_named", "line_of"]
-
 
 def check_own(one: Registration, metastores: Collection[str] = ()) -> None:
     """Raise UsageError if this process is not configured for the catalog that a record names.

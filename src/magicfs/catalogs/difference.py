@@ -9,8 +9,6 @@ from magicfs.catalogs.port import Changes, Files, Published
 from magicfs.errors import UsageError
 from magicfs.formats.manifest import ManifestFile
 
-__all__ = ["Difference", "difference"]
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:

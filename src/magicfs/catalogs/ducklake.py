@@ -20,8 +20,6 @@ from magicfs.catalogs.symlinks import reader_url
 from magicfs.datasets.connection import Destination
 from magicfs.errors import UsageError
 
-__all__ = ["DuckLake"]
-
 _COMMENT: Final = "shows a dataset of magicfs, as published by job "
 _PATTERN: Final = frozenset("*?[")
 """What DuckDB takes for a pattern of names, or of a URL for its options."""

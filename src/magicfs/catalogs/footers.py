@@ -15,8 +15,6 @@ from magicfs.manifests.chain import READING, newest_job
 from magicfs.past.footers_at import footers_of_view
 from magicfs.protocol.paths import Location
 
-__all__ = ["Footer", "columns_of", "footers"]
-
 _AT_ONCE: Final = 16
 
 

@@ -18,8 +18,6 @@ from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.datasets.connection import Destination
 from magicfs.errors import Unavailable, UsageError
 
-__all__ = ["Glue"]
-
 _CREATED_AT_ONCE: Final = 100
 _DELETED_AT_ONCE: Final = 25
 

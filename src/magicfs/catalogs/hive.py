@@ -22,8 +22,6 @@ from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.datasets.connection import Destination
 from magicfs.errors import Unavailable, UsageError
 
-__all__ = ["Hive"]
-
 _ADDED_AT_ONCE: Final = 100
 _ALL: Final = -1
 

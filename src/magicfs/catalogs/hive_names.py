@@ -9,8 +9,6 @@ from urllib.parse import unquote
 
 from magicfs.errors import UsageError
 
-__all__ = ["NULL", "are_integers", "partition_columns", "partition_of", "partition_values"]
-
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 

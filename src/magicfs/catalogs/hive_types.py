@@ -6,8 +6,6 @@ from typing import Any
 
 from magicfs.errors import UsageError
 
-__all__ = ["hive_type"]
-
 
 def hive_type(type_: Any, column: str) -> str:
     """The type in which Hive reads a column of Parquet; raises UsageError where there is none."""

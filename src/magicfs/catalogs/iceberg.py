@@ -24,8 +24,6 @@ from magicfs.catalogs.register import Registers
 from magicfs.datasets.connection import Destination
 from magicfs.errors import UsageError
 
-__all__ = ["Iceberg"]
-
 _JOB: Final = "magicfs.job-id"
 _NAMES: Final = "schema.name-mapping.default"
 _RETRIES: Final = "commit.retry.num-retries"

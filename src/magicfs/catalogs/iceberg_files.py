@@ -8,8 +8,6 @@ from typing import Any
 from magicfs.errors import UsageError
 from magicfs.protocol.paths import Location
 
-__all__ = ["data_file", "held_files", "path_of"]
-
 
 def path_of(location: Location, key: str) -> str:
     """How a table names a file of the dataset: as it is, for names in Iceberg are not encoded."""

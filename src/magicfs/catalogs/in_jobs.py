@@ -18,8 +18,6 @@ from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from magicfs.transaction.extension import EXTENSIONS
 
-__all__ = ["check_catalogs", "forget", "note", "shown_by"]
-
 _LOGGER: Final = logging.getLogger("magicfs")
 
 

@@ -24,8 +24,6 @@ from magicfs.catalogs.symlinks import DIRECTORY, reader_url
 from magicfs.datasets.connection import Destination
 from magicfs.errors import UsageError
 
-__all__ = ["Described", "Metastore", "MetastoreCatalog", "MetastoreTable", "Values", "partition"]
-
 _JOB: Final = "magicfs.job-id"
 _SERDE: Final = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 _FORMATS: Final = {

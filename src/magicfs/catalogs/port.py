@@ -9,8 +9,6 @@ from typing import Protocol
 from magicfs.datasets.connection import Destination
 from magicfs.formats.manifest import ManifestFile
 
-__all__ = ["Catalog", "CatalogMoved", "Changes", "Files", "Published", "Table"]
-
 Files = Mapping[str, ManifestFile]
 """Files of a publication by their keys, relative to the destination."""
 

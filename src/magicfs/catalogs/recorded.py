@@ -11,8 +11,6 @@ from urllib.parse import urlsplit, urlunsplit
 from magicfs.formats.document import shown
 from magicfs.formats.registration import Registration
 
-__all__ = ["NOTIFICATIONS", "differs", "metastore_of"]
-
 NOTIFICATIONS: Final = ("function", "openlineage", "webhook")
 """Kinds of what is no catalog, but is to hear of a publication. Only its name is recorded, as the table."""
 _METASTORE_PORT: Final = 9083

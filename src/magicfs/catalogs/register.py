@@ -22,8 +22,6 @@ from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, Report
 
-__all__ = ["RegisterReport", "Registers", "register", "show"]
-
 _TRIES: Final = 20
 _WALK_MAX: Final = 1000
 

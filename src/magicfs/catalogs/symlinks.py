@@ -28,8 +28,6 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
 from magicfs.stores.port import ObjectInfo, Store
 
-__all__ = ["DIRECTORY", "SymlinkManifest", "reader_url"]
-
 DIRECTORY: Final = "_symlink_format_manifest"
 """Where Delta Lake writes them, too, and where engines look."""
 

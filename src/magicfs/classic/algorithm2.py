@@ -39,8 +39,6 @@ from magicfs.transaction import facts, spool, sweep
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.visible import rename_files
 
-__all__ = ["TaskPublishingCommitter"]
-
 _START_ANEW: Final = "abort the job, remove its visible files, and run it again under another job id"
 
 

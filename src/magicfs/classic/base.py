@@ -20,8 +20,9 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
+from magicfs.formats.limits import SUCCESS_SIZE_LIMIT
 from magicfs.formats.statistics import Statistics
-from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.winners import Attempt, check_attempts
 from magicfs.report import JobReport, job_report
@@ -29,8 +30,6 @@ from magicfs.transaction.context import JobSetup
 from magicfs.transaction.record import new_token, now_ms
 from magicfs.transaction.setup import check_destination
 from magicfs.transaction.sweep import Swept, sweep
-
-__all__ = ["ClassicCommitter", "Published"]
 
 
 @dataclass(slots=True)

@@ -27,8 +27,6 @@ from magicfs.report import JobReport
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.transaction.attempt_output import delete_keys
 
-__all__ = ["DirectCommitter"]
-
 
 class DirectCommitter(FinalFilesCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how little it is."""

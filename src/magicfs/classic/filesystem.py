@@ -27,8 +27,6 @@ from magicfs.stores import resolve
 from magicfs.stores.object_settings import options_of
 from magicfs.transaction.context import JobContext
 
-__all__ = ["FinalFileSystem", "of_attempt", "of_task"]
-
 _CHUNK = 8 * 2**20
 # What s3fs takes for the end of a key.
 _VERSION = "?versionId="

@@ -26,8 +26,6 @@ from magicfs.runtime.parallel import drained, raise_first
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
 
-__all__ = ["FinalFilesCommitter", "files_of"]
-
 
 class FinalFilesCommitter(ClassicCommitter):
     """Base of the committers whose tasks write final files through ``FinalFileSystem``.

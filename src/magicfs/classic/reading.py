@@ -13,14 +13,13 @@ from magicfs.classic.records import WINNERS_FIELD, Winners, attempts_named, is_u
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
-from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.limits import SUCCESS_SIZE_LIMIT
+from magicfs.formats.success import SUCCESS_FILE, SuccessData
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import UUID
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
-
-__all__ = ["stocator_files"]
 
 
 def stocator_files(

@@ -22,17 +22,6 @@ from magicfs.protocol import ids
 from magicfs.protocol.final_names import before_job
 from magicfs.protocol.ids import AttemptId, JobId
 
-__all__ = [
-    "FILE_LIST_FORMAT",
-    "ROWS",
-    "WINNERS_FIELD",
-    "FileList",
-    "Winners",
-    "attempts_named",
-    "is_unfinished",
-    "unfinished_name",
-]
-
 FILE_LIST_FORMAT: Final = "magicfs.files/1"
 FILE_LIST_SIZE_LIMIT: Final = 64 * 1024**2
 WINNERS_FIELD: Final = "magicfs.winners"

@@ -30,7 +30,8 @@ from magicfs.errors import (
     Unsupported,
     UsageError,
 )
-from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.limits import SUCCESS_SIZE_LIMIT
+from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
@@ -40,8 +41,6 @@ from magicfs.runtime.parallel import raise_first
 from magicfs.stores.port import PutMode, Update
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
-
-__all__ = ["StocatorCommitter"]
 
 _TRIES = 5
 

@@ -45,8 +45,6 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.publish import job_statistics
 
-__all__ = ["TaskCompletingCommitter"]
-
 
 class TaskCompletingCommitter(ClassicCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how far it goes."""

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from magicfs.runtime import process_end
 
-__all__ = ["FinalTracker", "Scope", "Written", "final_tracker"]
-
 
 class Scope(NamedTuple):
     """Whose files they are."""

@@ -15,8 +15,6 @@ from magicfs.errors import UsageError
 from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile, raised_in_body
 from magicfs.protocol.ids import JobId
 
-__all__ = ["FinalFile", "LocalTarget", "StoreTarget", "Target"]
-
 
 class StoreTarget:
     """A file of an object store's filesystem, such as s3fs: one PUT, or a multipart upload.

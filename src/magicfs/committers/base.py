@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from magicfs.transaction.context import JobContext, JobSetup
     from magicfs.transaction.record import IsCurrentDriver
 
-__all__ = ["Committer"]
-
 
 class Committer(ABC):
     """One commit protocol, bound to a job and its store. Coroutines on the store's loop.

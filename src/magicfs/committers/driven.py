@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from magicfs.transaction.extension import Extension
     from magicfs.transaction.output import JobOutput
 
-__all__ = ["DRIVEN", "DrivenCommitter"]
-
 DRIVEN = Guarantees(
     speculative_tasks=True,
     recoverable_job=True,

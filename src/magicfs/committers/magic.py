@@ -29,8 +29,6 @@ from magicfs.runtime.parallel import raise_first
 from magicfs.transaction import attempt_output
 from magicfs.transaction.attempt_output import StoreSets, TaskOutput
 
-__all__ = ["MagicCommitter"]
-
 
 class MagicCommitter(DrivenCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract."""

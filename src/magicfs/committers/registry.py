@@ -31,23 +31,6 @@ if TYPE_CHECKING:
     from magicfs.stores.port import Store
     from magicfs.transaction.context import JobContext
 
-__all__ = [
-    "CORE",
-    "GROUP",
-    "CommitterInfo",
-    "CommitterOptions",
-    "FileOptions",
-    "ManifestOptions",
-    "NoOptions",
-    "StagingOptions",
-    "best_for",
-    "check_store",
-    "committer_info",
-    "committers",
-    "make",
-    "maker_of_places",
-]
-
 _NAME = re.compile(r"[\w@-][\w.@-]*")
 
 

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from magicfs.protocol.ids import AttemptId, TaskId
     from magicfs.transaction.context import JobContext
 
-__all__ = [
-    "MakesPlace",
-    "WorkPlace",
-    "local_directory",
-    "local_extra",
-    "local_filesystem",
-    "make_attempt_directory",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class WorkPlace:

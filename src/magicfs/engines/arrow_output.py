@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from magicfs.job.task import Task
     from magicfs.tables.append_check import RowsThere
 
-__all__ = ["ArrowOutput"]
-
 _OPEN_FILES_MAX: Final = 1024
 """Partitions of one task, as pyarrow's own limit is."""
 

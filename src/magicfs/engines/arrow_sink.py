@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from magicfs.formats.task_commit import TaskCommit
     from magicfs.protocol.ids import TaskId
 
-__all__ = ["ArrowSink", "report_of_same_run"]
-
 
 class ArrowSink:
     """One job, whose tasks write Arrow tables. It is used once.

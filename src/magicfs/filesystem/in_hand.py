@@ -26,7 +26,8 @@ from magicfs.filesystem.upload import Recorder, Upload
 from magicfs.filesystem.upload.footers import take
 from magicfs.filesystem.upload.memory import Copy, copy_size_max, copy_sizes_max, size_of
 from magicfs.filesystem.upload.stream import NOTHING_TAKEN, Background, taker_for
-from magicfs.formats.pending import Body, Pending
+from magicfs.formats.pending import Pending
+from magicfs.formats.plain_pending import Body
 from magicfs.protocol.layout import bundle_in
 from magicfs.protocol.magic import MagicPath, PathOwner
 from magicfs.stores.object_settings import PlacedPart

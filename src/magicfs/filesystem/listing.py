@@ -8,7 +8,8 @@ from typing import Any
 
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.filesystem.tracking import MARKER_LENGTH, identity_of, marker_length, name_in, tracker
-from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
+from magicfs.formats.limits import PENDING_SIZE_LIMIT
+from magicfs.formats.pending import Pending
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import PENDING, MagicPath

@@ -34,8 +34,9 @@ from magicfs.filesystem.upload.stream import NOTHING_TAKEN, Taken
 from magicfs.formats import hadoop_uri, pending
 from magicfs.formats.document import java_text
 from magicfs.formats.footer import carried_by
-from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
-from magicfs.formats.pending import PENDING_SIZE_LIMIT, Body, EtagFormat, Pending, UploadedPart
+from magicfs.formats.limits import BUNDLE_SIZE_LIMIT, PENDING_SIZE_LIMIT
+from magicfs.formats.pending import EtagFormat, Pending
+from magicfs.formats.plain_pending import Body, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId

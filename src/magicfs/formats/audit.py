@@ -15,8 +15,6 @@ from magicfs.formats.fields import Fields
 from magicfs.formats.limits import PENDING_SIZE_LIMIT
 from magicfs.formats.record import COUNT, FLAG, JOB, TEXT, Record, each, member, record
 
-__all__ = ["FILE_AUDIT", "Audit", "OnFailure", "Said", "Verdict", "carried_by", "said_in"]
-
 FILE_AUDIT: Final = "magicfs.audit"
 """The name in a pending upload's extra data."""
 

@@ -15,16 +15,6 @@ from magicfs.formats.fields import LONG_MAX, Fields, check_format, heading
 from magicfs.formats.limits import DELETIONS_SIZE_LIMIT, within
 from magicfs.protocol import paths
 
-__all__ = [
-    "CHUNK_LENGTH",
-    "DELETIONS_FORMAT",
-    "DELETIONS_SIZE_LIMIT",
-    "OldObject",
-    "read",
-    "read_below",
-    "write",
-]
-
 DELETIONS_FORMAT: Final = "magicfs.deletions/1"
 _RELATIVE: Final = "relative"
 _VERSIONS: Final = "versions"

@@ -22,26 +22,6 @@ from typing import Any, Final, NoReturn
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.limits import VALUE_LIMIT, has_more_values
 
-__all__ = [
-    "UNKNOWN_DEPTH_LIMIT",
-    "UNKNOWN_SIZE_LIMIT",
-    "UNREADABLE",
-    "check_limits",
-    "iso_text",
-    "java_text",
-    "kind_of",
-    "member",
-    "parse",
-    "parse_list",
-    "render",
-    "render_indented",
-    "shown",
-    "too_large",
-    "unreadable",
-    "walk",
-    "with_unknown",
-]
-
 UNKNOWN_DEPTH_LIMIT: Final = 64
 """How deep the value of an unknown field may nest, so that what was read can always be written back."""
 

@@ -11,8 +11,6 @@ from magicfs.formats.document import kind_of, member, shown, too_large, unreadab
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 
-__all__ = ["LONG_MAX", "LONG_MIN", "Fields", "check_format", "heading"]
-
 _T = TypeVar("_T")
 
 LONG_MIN = -(2**63)

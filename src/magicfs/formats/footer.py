@@ -25,23 +25,6 @@ from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.limits import FOOTERS_SIZE_LIMIT, FOOTERS_VALUE_LIMIT, within
 from magicfs.formats.record import JOB, Record, member, record
 
-__all__ = [
-    "FOOTER",
-    "SCHEMA",
-    "SCHEMA_MAX",
-    "TEXT_MAX",
-    "Column",
-    "Field",
-    "FileFooters",
-    "Footer",
-    "Schema",
-    "Values",
-    "carried_by",
-    "check_carried",
-    "footers_in",
-    "once_each",
-]
-
 TEXT_MAX: Final = 16 * 1024
 """Characters of the text of one footer: statistics of columns beyond it are left out."""
 SCHEMA_MAX: Final = 64 * 1024

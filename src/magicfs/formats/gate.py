@@ -16,10 +16,8 @@ from magicfs.errors import FormatError
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.job_rows import JOB_ROWS
 from magicfs.formats.record_rows import RECORD_ROWS
-from magicfs.formats.rows import Place, Row, old_problem
+from magicfs.formats.rows import Place, Row
 from magicfs.protocol.layout import WorkLayout
-
-__all__ = ["ROWS", "Place", "Row", "admit", "admit_job", "old_problem", "read_job"]
 
 _T = TypeVar("_T")
 

@@ -10,8 +10,6 @@ import re
 import unicodedata
 from urllib.parse import quote, unquote
 
-__all__ = ["decode", "encode"]
-
 _NOT_RAW = re.compile(r"[^!$&'()*+,\-./0-9:;=@A-Z_a-z~]")
 _ESCAPED_CATEGORIES = frozenset({"Cc", "Zl", "Zp", "Zs"})
 _SCHEME_AND_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://[^/]*)?")

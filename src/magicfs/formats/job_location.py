@@ -14,8 +14,6 @@ from magicfs.formats.limits import JOB_LOCATION_SIZE_LIMIT, within
 from magicfs.formats.record import JOB, Record, member, short_record
 from magicfs.protocol.ids import JobId
 
-__all__ = ["JOB_LOCATION_SIZE_LIMIT", "JobLocation"]
-
 
 @short_record
 class JobLocation(Record):

@@ -34,15 +34,6 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.modes import REMOVALS
 
-__all__ = [
-    "CORE_NEEDS",
-    "JOB_OBJECT_SIZE_LIMIT",
-    "Chunk",
-    "JobObject",
-    "OldSuccess",
-    "SeenPointer",
-]
-
 CORE_NEEDS: Final = frozenset({"hidden", "removal"})
 """What of ``requires`` the job's own modes are about."""
 _KNOWN: Final = CORE_NEEDS | {"audit", *ALL_NEEDS}

@@ -20,21 +20,6 @@ from magicfs.protocol.layout import LayoutName
 from magicfs.protocol.modes import REMOVALS, WRITE_MODES, Mode
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 
-__all__ = [
-    "ALL_NEEDS",
-    "GIVEN",
-    "Audits",
-    "Collected",
-    "Hadoop",
-    "JobOptions",
-    "Keep",
-    "Places",
-    "Rerun",
-    "Rollback",
-    "Tracking",
-    "plain_options",
-]
-
 Rerun = Literal["skip", "overwrite", "error"]
 """If its run is published already, a job publishes nothing, publishes all the same, or raises at setup."""
 

@@ -17,8 +17,6 @@ from magicfs.protocol.modes import REMOVALS, is_by_partition, is_reserved
 from magicfs.protocol.period import PERIOD_MAX_MS
 from magicfs.protocol.temporary import RENAMING
 
-__all__ = ["JOB_ROWS"]
-
 _PART_SIZE_MAX: Final = 5 * 1024**3
 _ATTEMPT_MAX: Final = 9999
 _BEGUN_BY: Final = frozenset({"", "hadoop-magic", "hadoop-manifest", "hadoop-staging"})

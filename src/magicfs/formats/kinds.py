@@ -13,31 +13,25 @@ from magicfs.formats.document import parse
 from magicfs.formats.footer import FileFooters
 from magicfs.formats.job_location import JobLocation
 from magicfs.formats.job_object import JobObject
-from magicfs.formats.limits import MANIFEST_VALUE_LIMIT
+from magicfs.formats.limits import (
+    MANIFEST_SIZE_LIMIT,
+    MANIFEST_VALUE_LIMIT,
+    PENDINGSET_SIZE_LIMIT,
+    TASK_MANIFEST_SIZE_LIMIT,
+)
 from magicfs.formats.log import (
     Log,
     LoggedNames,
     LoggedPart,
 )
-from magicfs.formats.manifest import (
-    MANIFEST_SIZE_LIMIT,
-    Manifest,
-    ManifestFiles,
-)
+from magicfs.formats.manifest import Manifest, ManifestFiles
 from magicfs.formats.pending import PENDING_SUFFIX, Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PENDINGSET_SUFFIX, PendingSet
+from magicfs.formats.pendingset import PENDINGSET_SUFFIX, PendingSet
 from magicfs.formats.pointer import Pointer
 from magicfs.formats.registration import Registration
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_NAME, SuccessData
 from magicfs.formats.tag import Tag
-from magicfs.formats.task_manifest import (
-    TASK_MANIFEST_SIZE_LIMIT,
-    TASK_MANIFEST_SUFFIX,
-    TASK_MANIFEST_TYPE,
-    TaskManifest,
-)
-
-__all__ = ["KINDS", "SIZE_LIMIT", "Kind", "detect", "load", "own"]
+from magicfs.formats.task_manifest import TASK_MANIFEST_SUFFIX, TASK_MANIFEST_TYPE, TaskManifest
 
 SIZE_LIMIT: Final = max(MANIFEST_SIZE_LIMIT, PENDINGSET_SIZE_LIMIT, TASK_MANIFEST_SIZE_LIMIT)
 """Bytes of the largest."""

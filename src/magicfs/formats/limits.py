@@ -14,28 +14,6 @@ from typing import Final
 
 from magicfs.errors import UsageError
 
-__all__ = [
-    "BUNDLE_SIZE_LIMIT",
-    "DELETIONS_SIZE_LIMIT",
-    "FOOTERS_SIZE_LIMIT",
-    "FOOTERS_VALUE_LIMIT",
-    "JOB_LOCATION_SIZE_LIMIT",
-    "JOB_OBJECT_SIZE_LIMIT",
-    "LOG_SIZE_LIMIT",
-    "MANIFEST_SIZE_LIMIT",
-    "MANIFEST_VALUE_LIMIT",
-    "PENDINGSET_SIZE_LIMIT",
-    "PENDING_SIZE_LIMIT",
-    "POINTER_SIZE_LIMIT",
-    "ROOM",
-    "SUCCESS_SIZE_LIMIT",
-    "TAG_SIZE_LIMIT",
-    "TASK_MANIFEST_SIZE_LIMIT",
-    "VALUE_LIMIT",
-    "has_more_values",
-    "within",
-]
-
 _MIB: Final = 1024**2
 
 BUNDLE_SIZE_LIMIT: Final = 16 * _MIB

@@ -17,20 +17,6 @@ from magicfs.formats.limits import LOG_SIZE_LIMIT, within
 from magicfs.formats.record import COUNT, JOB, TEXT, Record, each, member, record
 from magicfs.protocol import ids
 
-__all__ = [
-    "LEVEL_MAX",
-    "LOG_SIZE_LIMIT",
-    "Log",
-    "LogFile",
-    "LogNames",
-    "LogPart",
-    "LoggedJob",
-    "LoggedNames",
-    "LoggedPart",
-    "is_log_file",
-]
-
-
 _FILE: Final = re.compile(r"(?:log|names)-[0-9]{5,9}-[0-9a-f]{16}\.json")
 _PART_MEMBERS: Final = frozenset({"jobId", "name", "sha256", "level", "jobs", "oldest"})
 LEVEL_MAX: Final = 20

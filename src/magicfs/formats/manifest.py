@@ -21,19 +21,6 @@ from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, MANIFEST_VALUE_LIMIT, wi
 from magicfs.formats.log import LogFile
 from magicfs.formats.record import COUNT, FLAG, JOB, TEXT, Record, child, choice, each, member, record
 
-__all__ = [
-    "FILES_IN_PART",
-    "MANIFEST_SIZE_LIMIT",
-    "FilesPart",
-    "Footers",
-    "Hides",
-    "KeptFiles",
-    "Manifest",
-    "ManifestFile",
-    "ManifestFiles",
-]
-
-
 FILES_IN_PART: Final = 20_000
 """Most files of one part: some megabytes."""
 

@@ -20,8 +20,6 @@ from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.footer import Field, Footer, Schema, Values
 from magicfs.formats.thrift import read_struct
 
-__all__ = ["END", "MAGIC", "TAIL_MAX", "read_footer"]
-
 MAGIC: Final = b"PAR1"
 END: Final = 8
 """Bytes behind the footer: its length, and the magic bytes."""

@@ -35,21 +35,6 @@ from magicfs.formats.plain_pending import PENDING_VERSION, Body, Source, Uploade
 from magicfs.formats.record import read_sha256
 from magicfs.formats.statistics import Statistics
 
-__all__ = [
-    "CHECKSUM",
-    "DEFAULT_ETAG_FORMAT",
-    "PENDING_SIZE_LIMIT",
-    "PENDING_SUFFIX",
-    "PENDING_VERSION",
-    "Body",
-    "EtagFormat",
-    "Pending",
-    "Source",
-    "UploadedPart",
-    "carried_by",
-    "parts_of",
-]
-
 CHECKSUM: Final = "magicfs.checksum"
 """The name in a pending upload's extra data."""
 

@@ -18,8 +18,6 @@ from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat, Pending
 from magicfs.formats.record import first_twice
 from magicfs.formats.statistics import Statistics
 
-__all__ = ["PENDINGSET_SIZE_LIMIT", "PENDINGSET_SUFFIX", "PENDINGSET_VERSION", "PendingSet"]
-
 PENDINGSET_VERSION: Final = 3
 PENDINGSET_SUFFIX: Final = ".pendingset"
 

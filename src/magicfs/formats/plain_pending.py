@@ -18,8 +18,6 @@ from magicfs.formats.document import with_unknown
 from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.statistics import Statistics
 
-__all__ = ["PENDING_VERSION", "Body", "Source", "UploadedPart", "read"]
-
 
 @dataclass(frozen=True, slots=True)
 class UploadedPart:

@@ -16,11 +16,10 @@ from magicfs.errors import FormatError
 from magicfs.formats.document import check_limits, parse, render
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT, VALUE_LIMIT, within
-from magicfs.formats.pending import PENDING_VERSION, Body, Pending, parts_of
+from magicfs.formats.pending import Pending, parts_of
 from magicfs.formats.pendingset import PENDINGSET_VERSION
+from magicfs.formats.plain_pending import PENDING_VERSION, Body
 from magicfs.formats.statistics import Statistics
-
-__all__ = ["PlainFile", "PlainSet", "extra_data_of", "joined", "pending_of", "read_plain", "text_of"]
 
 _TEXT: Final = r'[^"\\\x00-\x1f]'
 """One character of a text without escapes, which says itself."""

@@ -20,14 +20,6 @@ from magicfs.formats.limits import POINTER_SIZE_LIMIT, within
 from magicfs.formats.log import LogFile
 from magicfs.formats.record import COUNT, FLAG, JOB, TEXT, Record, child, each, member, record
 
-__all__ = [
-    "POINTER_SIZE_LIMIT",
-    "RUNS_KEPT",
-    "Keeping",
-    "Pointer",
-]
-
-
 RUNS_KEPT: Final = 1000
 """How many of the last published runs are written down."""
 

@@ -16,24 +16,6 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast, datacl
 from magicfs.formats.document import shown, with_unknown
 from magicfs.formats.fields import Fields, check_format, heading
 
-__all__ = [
-    "COUNT",
-    "FLAG",
-    "JOB",
-    "TEXT",
-    "Read",
-    "Record",
-    "child",
-    "choice",
-    "each",
-    "first_twice",
-    "key_of",
-    "member",
-    "read_sha256",
-    "record",
-    "short_record",
-]
-
 _T = TypeVar("_T")
 
 Read = Callable[[Fields, str], object]

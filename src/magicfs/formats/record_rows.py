@@ -26,8 +26,6 @@ from magicfs.formats.tag import Tag
 from magicfs.protocol import paths
 from magicfs.protocol.modes import is_reserved
 
-__all__ = ["MANIFEST_FILES_ROWS", "MANIFEST_ROWS", "POINTER_ROWS", "RECORD_ROWS"]
-
 _FILE: Final = "a key below the destination, without `.` and `..`: read, and shown to readers"
 _LIST: Final = "the name of a file beside the manifest, without a slash"
 _COUNTED: Final = "nothing: only shown, and counted again by `magicfs verify`"

@@ -11,8 +11,6 @@ from magicfs.formats.fields import Fields
 from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT, within
 from magicfs.formats.record import JOB, TEXT, Record, member, record
 
-__all__ = ["Registration"]
-
 _DIGITS: Final = 16
 
 

@@ -11,21 +11,6 @@ from magicfs.protocol import paths
 from magicfs.protocol.layout import SUCCESS, WorkLayout
 from magicfs.protocol.modes import is_plain, is_reserved, is_work
 
-__all__ = [
-    "ANOTHER",
-    "BYTES",
-    "ITSELF",
-    "MOMENT_MAX_MS",
-    "SHOWN",
-    "Place",
-    "Problem",
-    "Row",
-    "has_dots",
-    "moment",
-    "old_problem",
-    "same",
-]
-
 SHOWN: Final = "nothing: only shown"
 ITSELF: Final = "nothing: only compared with itself, read again"
 ANOTHER: Final = "a job id: names another record of this destination, which has to be that job's"

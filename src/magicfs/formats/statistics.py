@@ -10,8 +10,6 @@ from typing import Final, TypeVar
 from magicfs.formats.document import with_unknown
 from magicfs.formats.fields import LONG_MAX, LONG_MIN, Fields
 
-__all__ = ["LEFT_OUT", "MOVED_ASIDE", "ROWS", "UNSET", "MeanStatistic", "Statistics"]
-
 UNSET: Final = -1
 """A minimum or maximum that nothing has been measured for: it yields to any other value."""
 

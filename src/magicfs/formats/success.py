@@ -21,16 +21,6 @@ from magicfs.formats.record import FLAG, Record, member, record
 from magicfs.formats.statistics import Statistics
 from magicfs.version import __version__
 
-__all__ = [
-    "MANIFEST_COMMITTERS",
-    "SUCCESS_FILE",
-    "SUCCESS_MARKER_FILE_LIMIT",
-    "SUCCESS_NAME",
-    "SUCCESS_SIZE_LIMIT",
-    "SuccessData",
-    "manifest_success",
-]
-
 SUCCESS_FILE: Final = "_SUCCESS"
 SUCCESS_NAME: Final = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 

@@ -9,8 +9,6 @@ from magicfs.formats.fields import Fields
 from magicfs.formats.limits import TAG_SIZE_LIMIT, within
 from magicfs.formats.record import COUNT, JOB, TEXT, Record, member, record
 
-__all__ = ["TAG_SIZE_LIMIT", "Tag"]
-
 
 @record
 class Tag(Record):

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from magicfs.errors import FormatError
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT
+from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.statistics import ROWS
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
-
-__all__ = ["INLINE_LIMIT", "Counters", "TaskCommit", "pack", "unpack"]
 
 INLINE_LIMIT = 64 * 1024
 """Bytes of the largest packed pending set that travels inside the value; larger ones stay in the store."""

@@ -27,17 +27,6 @@ from magicfs.formats.record import (
 )
 from magicfs.formats.statistics import Statistics
 
-__all__ = [
-    "TASK_MANIFEST_SIZE_LIMIT",
-    "TASK_MANIFEST_SUFFIX",
-    "TASK_MANIFEST_TYPE",
-    "TASK_MANIFEST_VERSION",
-    "DirectoryEntry",
-    "EntryStatus",
-    "FileEntry",
-    "TaskManifest",
-]
-
 TASK_MANIFEST_VERSION: Final = 1
 TASK_MANIFEST_TYPE: Final = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
 TASK_MANIFEST_SUFFIX: Final = "-manifest.json"

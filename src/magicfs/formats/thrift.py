@@ -8,8 +8,6 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-__all__ = ["ThriftError", "read_struct"]
-
 _DEPTH_MAX: Final = 32
 _VARINT_MAX: Final = 10
 """Bytes of the longest number."""

@@ -31,8 +31,6 @@ from magicfs.hadoop.options import HadoopOptions, cluster_url, flag, integer, lo
 from magicfs.hadoop.storage import storage_options
 from magicfs.protocol.hadoop_release import HadoopRelease
 
-__all__ = ["PRESETS", "HadoopArguments", "from_hadoop_conf"]
-
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "s3committer": {
         "committer": "directory",

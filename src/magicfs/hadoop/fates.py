@@ -18,8 +18,6 @@ from magicfs.protocol import paths
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.runtime.parallel import drained
 
-__all__ = ["Fates", "OpenUploads", "fates_of", "open_uploads", "refuse_gone", "refuse_published"]
-
 _Fate = Literal["open", "published", "doubtful", "gone", "unknown"]
 _NAMED = 5
 

@@ -22,8 +22,6 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["HadoopFinder"]
-
 
 class HadoopFinder(Finder):
     """Finds jobs of Hadoop's magic, manifest and staging committers."""

@@ -26,8 +26,6 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import read_record
 from magicfs.transaction.setup import is_published
 
-__all__ = ["HadoopJob", "context_begun", "marker_of", "remove_marker"]
-
 
 @dataclass(frozen=True, slots=True)
 class HadoopJob(DeadJob):

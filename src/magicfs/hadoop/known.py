@@ -8,25 +8,6 @@ from typing import Final
 
 from magicfs.protocol.hadoop_release import HadoopRelease
 
-__all__ = [
-    "FILE",
-    "FIXED",
-    "IGNORED",
-    "MANIFEST",
-    "MANIFEST_OPTIONS",
-    "OF_BUCKET",
-    "OF_FILESYSTEM",
-    "OF_OBJECTS",
-    "PREFIXES",
-    "S3A",
-    "S3AS",
-    "SCHEME_FACTORY",
-    "STAGED",
-    "STAGING",
-    "defaults_of",
-    "is_known",
-]
-
 S3A: Final = "fs.s3a.committer."
 STAGING: Final = f"{S3A}staging."
 FILE: Final = "mapreduce.fileoutputcommitter."

@@ -16,8 +16,9 @@ from typing import Final, get_args
 from magicfs.datasets.connection import was_published
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound
+from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT
 from magicfs.formats.pending import Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.pendingset import PendingSet
 from magicfs.hadoop.fates import Fates, OpenUploads, fates_of, open_uploads
 from magicfs.hadoop.job import HadoopJob, context_begun, marker_of
 from magicfs.protocol import paths
@@ -33,8 +34,6 @@ from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import TaskOutput, read_pending
 from magicfs.transaction.others import unfinished_among
 from magicfs.transaction.output import JobOutput
-
-__all__ = ["BEGUN_BY", "fates_of_sets", "find_all", "find_one", "is_set"]
 
 BEGUN_BY: Final = "hadoop-magic"
 # <NN>/<task>.pendingset, and <NN>/tasks/<attempt>/...; our own attempts begin with "attempt-".

@@ -17,7 +17,8 @@ from typing import Final
 from magicfs.datasets.connection import was_published
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, ObjectNotFound, UsageError
-from magicfs.formats.pending import Pending, Source
+from magicfs.formats.pending import Pending
+from magicfs.formats.plain_pending import Source
 from magicfs.hadoop.fates import Fates
 from magicfs.hadoop.job import HadoopJob, context_begun
 from magicfs.protocol import ids, paths
@@ -35,8 +36,6 @@ from magicfs.transaction.others import read_unfinished
 from magicfs.transaction.output import JobOutput, Taking
 from magicfs.transaction.spool import SetFiles, of_set
 from magicfs.transaction.task_manifests import TaskManifests
-
-__all__ = ["BEGUN_BY", "examined", "find_all", "find_one"]
 
 BEGUN_BY: Final = "hadoop-manifest"
 _NUMBER: Final = re.compile(r"[0-9]{2,4}")

@@ -11,8 +11,6 @@ from typing import Final
 
 from magicfs.errors import UsageError
 
-__all__ = ["HadoopOptions", "cluster_url", "flag", "integer", "local_directory", "size", "text"]
-
 _SPARK: Final = "spark.hadoop."
 _VARIABLE: Final = re.compile(r"\$\{([^{}$]+)\}")
 _ENVIRONMENT: Final = re.compile(r"env\.(?P<name>\w+)(?:(?P<how>:?-)(?P<default>.*))?", re.DOTALL)

@@ -23,8 +23,9 @@ from magicfs.errors import CommitFailed, FormatError, MagicError, UsageError
 from magicfs.filesystem.tracking import write_id_of
 from magicfs.formats.document import parse
 from magicfs.formats.fields import Fields
+from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT
 from magicfs.formats.pending import Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.pendingset import PendingSet
 from magicfs.hadoop.fates import OpenUploads, fates_of, open_uploads
 from magicfs.hadoop.job import HadoopJob, context_begun
 from magicfs.hadoop.options import HadoopOptions, cluster_url
@@ -36,8 +37,6 @@ from magicfs.report import ForeignJob
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
-
-__all__ = ["BEGUN_BY", "clear", "cluster_directory", "find_all", "find_one", "sets_of"]
 
 BEGUN_BY: Final = "hadoop-staging"
 _PARTITION: Final = "partition: "

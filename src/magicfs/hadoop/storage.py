@@ -8,8 +8,6 @@ from typing import Any, Final
 from magicfs.errors import UsageError
 from magicfs.hadoop.options import HadoopOptions, flag
 
-__all__ = ["storage_options"]
-
 _KMS: Final = {"SSE-KMS": "aws:kms", "DSSE-KMS": "aws:kms:dsse"}
 _KEY: Final = "fs.s3a.encryption.key"
 _OLD_KEY: Final = "fs.s3a.server-side-encryption.key"

@@ -15,8 +15,6 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from magicfs.runtime.process_end import shared_with_threads
 
-__all__ = ["arrow_filesystem"]
-
 _BUFFER_BYTES = 128 * 2**10
 
 

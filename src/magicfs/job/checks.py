@@ -29,27 +29,6 @@ if TYPE_CHECKING:
     from magicfs.job.spec import JobSpec
     from magicfs.stores.port import Store
 
-__all__ = [
-    "OWN",
-    "RUN_ID_MAX",
-    "check_choice",
-    "check_destination",
-    "check_file_checks",
-    "check_filesystem",
-    "check_footers",
-    "check_hadoop",
-    "check_hadoops_store",
-    "check_known",
-    "check_manifest",
-    "check_options",
-    "check_storage_class",
-    "check_words",
-    "given_options",
-    "keep_of",
-    "settled",
-    "with_defaults",
-]
-
 _STAGED: Final = frozenset({"directory", "partitioned"})
 _RENAMED: Final = frozenset({"manifest", "file"})
 _S3AS: Final = frozenset({"s3", "memory"})

@@ -35,30 +35,6 @@ if TYPE_CHECKING:
     from magicfs.formats.audit import OnFailure
     from magicfs.transaction.record import IsCurrentDriver
 
-__all__ = [
-    "BARS",
-    "LISTED_MAX",
-    "NOT_PICKLED",
-    "NO_REPORT",
-    "GivenRule",
-    "JobState",
-    "NoBar",
-    "ShowsDatasets",
-    "commit_call",
-    "content_checks",
-    "html_of_job",
-    "log_found",
-    "names_of",
-    "out_of_order",
-    "report_of",
-    "require_complete",
-    "shown_in",
-    "shows",
-    "state_after",
-    "tell",
-    "tell_interruption",
-]
-
 
 class ShowsDatasets(Protocol):
     """A table of a catalog, as ``magicfs.catalogs`` has them.

@@ -19,17 +19,11 @@ from magicfs.job import commit as job_commit
 from magicfs.job.checks import check_words, given_options, keep_of, settled
 from magicfs.job.commit import log_found
 from magicfs.job.map import Maps
-from magicfs.job.spec import (
-    JobSpec,
-    Period,
-    WriteMode,
-    choose_committer,
-    destination_of,
-    keys_of,
-    other_keys_of,
-)
+from magicfs.job.spec import JobSpec, choose_committer, destination_of, keys_of, other_keys_of
 from magicfs.job.task import OpenAttempts, Task
 from magicfs.protocol import ids
+from magicfs.protocol.modes import WriteMode
+from magicfs.protocol.period import Period
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.runtime import registered, watchers
 from magicfs.runtime.interrupt import Call, Twins, awaitable
@@ -39,9 +33,6 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.job.commit import GivenRule
-
-__all__ = ["Job", "Task"]
-
 
 _LOGGER = logging.getLogger("magicfs")
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from magicfs.protocol.ids import TaskId
     from magicfs.transaction.context import JobContext
 
-__all__ = ["discard_if_ended", "refuse_if_ended", "sweep_again"]
-
 _PAUSES_S: Final = (0.0, 0.5, 1.0, 2.0)
 
 

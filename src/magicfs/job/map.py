@@ -23,8 +23,6 @@ from magicfs.protocol import ids
 from magicfs.protocol.ids import TaskId
 from magicfs.runtime.interrupt import awaitable, result_of, run_on
 
-__all__ = ["Maps", "Pools", "Submits", "run_tasks"]
-
 
 class Submits(Protocol):
     """What runs calls elsewhere: a process pool, a client of Dask, and whatever else has ``submit``."""

@@ -10,8 +10,6 @@ from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Complete, Rename
 from magicfs.report import Progress, ProgressCallback
 
-__all__ = ["Meter", "UploadMeter"]
-
 
 class _SafeCallback:
     """Calls a progress callback. The callback is the caller's and runs in the middle of a commit: one that

@@ -36,7 +36,6 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import Period
 from magicfs.stores import object_settings, resolve
 from magicfs.stores.delegating import acting_for
 from magicfs.stores.object_settings import ObjectSettings, options_of
@@ -52,18 +51,6 @@ if TYPE_CHECKING:
     from magicfs.committers.base import Committer
     from magicfs.engine import Observer
     from magicfs.filesystem import MagicFileSystem
-
-__all__ = [
-    "JobSpec",
-    "Period",
-    "WriteMode",
-    "choose_committer",
-    "destination_of",
-    "keys_of",
-    "location_of",
-    "other_keys_of",
-    "place_in",
-]
 
 
 def other_keys_of(urls: Sequence[str], location: Location, mode: WriteMode) -> tuple[str, ...]:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from magicfs.committers.work_places import WorkPlace
 
-__all__ = ["OnState", "OpenAttempts", "Task", "not_repeatable"]
-
 _NAMED = 10
 
 

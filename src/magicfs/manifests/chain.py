@@ -31,35 +31,16 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
-from magicfs.formats.gate import Place, admit
+from magicfs.formats.gate import admit
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.formats.pointer import Pointer
+from magicfs.formats.rows import Place
 from magicfs.manifests.parts import with_files
 from magicfs.protocol import ids, paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
-
-__all__ = [
-    "ADOPT",
-    "COMPACT",
-    "POINTER",
-    "READING",
-    "Seen",
-    "View",
-    "chain",
-    "link",
-    "manifest_key",
-    "newest_job",
-    "pointer_key",
-    "pointer_of",
-    "publish",
-    "read",
-    "read_pointer",
-    "view",
-    "view_of",
-]
 
 POINTER: Final = "current"
 """The name of the pointer, where a manifest has the id of its job."""

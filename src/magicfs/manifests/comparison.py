@@ -15,8 +15,6 @@ from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
 from magicfs.stores.register import found_at
 
-__all__ = ["Comparison", "Named", "compare", "is_file"]
-
 
 class Named(Protocol):
     """What is known of a file, such as a ``ManifestFile``."""

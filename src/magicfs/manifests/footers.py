@@ -23,8 +23,6 @@ from magicfs.formats.manifest import FilesPart, Footers, Manifest, ManifestFile
 from magicfs.manifests import parts
 from magicfs.stores.port import Store
 
-__all__ = ["FileOfFooter", "footers_of", "footers_of_files", "write"]
-
 _FILES_IN_LIST: Final = 2_000
 """Most files of one list: some megabytes where every file has many columns."""
 

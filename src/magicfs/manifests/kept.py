@@ -23,10 +23,12 @@ from typing import Final
 
 from magicfs.errors import FormatError
 from magicfs.formats import deletions
-from magicfs.formats.deletions import CHUNK_LENGTH, DELETIONS_SIZE_LIMIT, OldObject
-from magicfs.formats.gate import Place, admit
+from magicfs.formats.deletions import CHUNK_LENGTH, OldObject
+from magicfs.formats.gate import admit
+from magicfs.formats.limits import DELETIONS_SIZE_LIMIT
 from magicfs.formats.manifest import FilesPart, Manifest
 from magicfs.formats.pointer import Keeping
+from magicfs.formats.rows import Place
 from magicfs.manifests import chain
 from magicfs.manifests.comparison import Named
 from magicfs.manifests.parts import named_part, part_of, read_lists, write_lists
@@ -35,8 +37,6 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
-
-__all__ = ["identity", "kept_by", "kept_of", "place_aside", "places_aside", "write"]
 
 _AT_ONCE: Final = 32
 _PREFIX: Final = "kept-"

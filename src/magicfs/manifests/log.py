@@ -25,20 +25,6 @@ from magicfs.runtime.parallel import in_order
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 
-__all__ = [
-    "Past",
-    "above",
-    "is_published",
-    "job_at",
-    "job_of_run",
-    "job_of_run_by",
-    "logged",
-    "newest_first",
-    "past_of",
-    "publications",
-    "read_past",
-]
-
 _T = TypeVar("_T")
 
 

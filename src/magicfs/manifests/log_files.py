@@ -22,39 +22,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
-from magicfs.formats.log import (
-    LOG_SIZE_LIMIT,
-    Log,
-    LogFile,
-    LoggedJob,
-    LoggedNames,
-    LoggedPart,
-    LogNames,
-    LogPart,
-)
+from magicfs.formats.limits import LOG_SIZE_LIMIT
+from magicfs.formats.log import Log, LogFile, LoggedJob, LoggedNames, LoggedPart, LogNames, LogPart
 from magicfs.protocol import ids, paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Store
-
-__all__ = [
-    "AT_ONCE",
-    "NAMED_BY",
-    "At",
-    "Names",
-    "checked_job",
-    "file_of_names",
-    "is_job",
-    "job_of_run",
-    "key_of",
-    "named_twice",
-    "number_of",
-    "read_log",
-    "read_names",
-    "read_part",
-    "read_set",
-    "whose",
-]
 
 AT_ONCE: Final = 16
 """How many files of a log are read or written at once."""

@@ -19,25 +19,14 @@ from itertools import islice
 
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.fields import LONG_MAX
-from magicfs.formats.gate import Place, admit
+from magicfs.formats.gate import admit
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT
 from magicfs.formats.manifest import FILES_IN_PART, FilesPart, Manifest, ManifestFile, ManifestFiles
+from magicfs.formats.rows import Place
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import in_order
 from magicfs.stores.port import Store
-
-__all__ = [
-    "FILES_IN_MANIFEST",
-    "delete_others",
-    "key_of_part",
-    "named_part",
-    "part_of",
-    "read_lists",
-    "with_files",
-    "write",
-    "write_lists",
-]
 
 FILES_IN_MANIFEST = 50_000
 """Most files that a manifest lists itself."""

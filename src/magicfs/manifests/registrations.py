@@ -22,8 +22,6 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
 
-__all__ = ["all_registrations", "path_of", "remove", "write"]
-
 _DIRECTORY: Final = ".catalogs"
 
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from magicfs.formats.gate import Place, admit
+from magicfs.formats.gate import admit
+from magicfs.formats.rows import Place
 from magicfs.formats.tag import Tag
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
-
-__all__ = ["NUMBERED", "TAGS", "can_be_a_name", "read_entry", "read_tag", "register_of"]
 
 TAGS: Final = ".tags"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")

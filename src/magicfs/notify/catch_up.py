@@ -16,8 +16,6 @@ from magicfs.notify.notifiers import Notifier, notifiers
 from magicfs.report import Report
 from magicfs.stores import resolve
 
-__all__ = ["Notified", "catch_up"]
-
 
 @dataclass(frozen=True, slots=True)
 class Notified(Report):

@@ -30,8 +30,6 @@ from typing import Final
 from magicfs.errors import UsageError
 from magicfs.notify.notifiers import Function, Notifier, OpenLineage, Webhook, notifiers
 
-__all__ = ["configured"]
-
 _SIZE_MAX: Final = 1 << 20
 
 

@@ -10,8 +10,6 @@ from uuid import UUID, uuid5
 from magicfs.notify.published import Published
 from magicfs.version import __version__
 
-__all__ = ["TYPE", "cloud_event", "lineage_event"]
-
 TYPE: Final = "magicfs.published"
 """The type of the CloudEvents."""
 

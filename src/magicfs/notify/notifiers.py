@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from magicfs.report import JobReport
 
-__all__ = ["Function", "Notifier", "OpenLineage", "Webhook", "notifiers"]
-
 _NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _LINEAGE: Final = "/api/v1/lineage"
 

@@ -17,8 +17,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from magicfs.catalogs.deadline import within
 from magicfs.errors import StoreError, Unavailable, UsageError
 
-__all__ = ["check_address", "post", "shown"]
-
 ATTEMPTS: Final = 4
 PAUSE_S = 0.2
 TIMEOUT_S: Final = 10.0

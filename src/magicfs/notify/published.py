@@ -14,8 +14,6 @@ from magicfs.past.as_of import moment
 from magicfs.protocol.paths import Location
 from magicfs.report import Report
 
-__all__ = ["Published", "published"]
-
 
 @dataclass(frozen=True, slots=True)
 class Published(Report):

@@ -36,8 +36,6 @@ from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 from magicfs.transaction.others import find_unfinished_jobs, is_kept_by_magicfs
 
-__all__ = ["AdoptReport", "adopt", "adopt_files", "listed_files", "refuse_unfinished"]
-
 _LOGGER = logging.getLogger("magicfs")
 
 

@@ -49,8 +49,6 @@ from magicfs.version import __version__
 if TYPE_CHECKING:
     from magicfs.stores.port import VersionStore
 
-__all__ = ["DoctorReport", "Finding", "Verdict", "doctor"]
-
 Verdict = Literal["ok", "look", "wrong"]
 """``ok``: nothing to do. ``look``: somebody should decide. ``wrong``: a job cannot work like this."""
 

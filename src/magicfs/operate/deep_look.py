@@ -27,8 +27,6 @@ from magicfs.stores import checksums
 from magicfs.stores.checksums import RunningChecksum
 from magicfs.stores.port import ObjectInfo
 
-__all__ = ["DeepLook", "look_into"]
-
 _AT_ONCE: Final = 8
 _RANGE: Final = 8 * 2**20
 _ETAG: Final = re.compile(r'"?([0-9a-f]{32})(-1)?"?')

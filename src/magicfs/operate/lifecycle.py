@@ -12,8 +12,6 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_age
 from magicfs.stores.port import Rule
 
-__all__ = ["Judgement", "days_for", "judge", "rule_commands", "rule_document"]
-
 _DAYS: Final = 7
 _DAY_S: Final = 86_400.0
 _SOON_S: Final = 3 * _DAY_S

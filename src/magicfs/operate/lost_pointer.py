@@ -11,9 +11,10 @@ from typing import Final
 from uuid import uuid4
 
 from magicfs.errors import FormatError, MagicError, ObjectExists, ObjectNotFound, PreconditionFailed
+from magicfs.formats.limits import SUCCESS_SIZE_LIMIT
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pointer import RUNS_KEPT, Keeping, Pointer
-from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.success import SUCCESS_FILE, SuccessData
 from magicfs.manifests import chain
 from magicfs.manifests.kept import kept_of
 from magicfs.protocol import paths
@@ -23,8 +24,6 @@ from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
-
-__all__ = ["LostPointer", "lost_pointer", "newest_of", "point_to", "problem_of", "restore"]
 
 _KEPT_LIST: Final = re.compile(r"([^/]+)/kept-[0-9]{5,}-[0-9a-f]{16}\.json")
 _FILE: Final = re.compile(r"(?P<job>.+?)(?:\.[0-9]{5,9})?\.json")

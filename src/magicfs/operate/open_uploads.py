@@ -20,8 +20,9 @@ from typing import Final
 from magicfs.datasets.finders import finders
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, StoreError
-from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.limits import PENDING_SIZE_LIMIT, PENDINGSET_SIZE_LIMIT
+from magicfs.formats.pending import Pending
+from magicfs.formats.pendingset import PendingSet
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import LABEL, UUID, is_named_by, job_named
 from magicfs.protocol.ids import JobId
@@ -31,8 +32,6 @@ from magicfs.protocol.paths import Location
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo, UploadInfo
 from magicfs.transaction.others import OtherJob, unfinished_among
-
-__all__ = ["OpenUpload", "Owner", "Owners", "ends"]
 
 _SILENT_S: Final = 3600.0
 _JOB: Final = "job-"

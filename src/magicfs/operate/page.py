@@ -14,8 +14,6 @@ from magicfs.operate.status import BucketStatus, DatasetStatus, Partition, Step
 from magicfs.protocol.period import human_age, human_time
 from magicfs.report import human_bytes
 
-__all__ = ["page_of"]
-
 _PARTITIONS_MAX: Final = 120
 _AGES: Final = ((86_400.0, "a day"), (7 * 86_400.0, "a week"), (30 * 86_400.0, "a month"))
 _STYLE: Final = """

@@ -8,8 +8,6 @@ from typing import Final
 
 from magicfs.errors import UsageError
 
-__all__ = ["PRICES_OF", "Price", "price_of"]
-
 PRICES_OF: Final = "2025-06"
 """The month of the price lists that the table is from."""
 _GIB: Final = 2**30

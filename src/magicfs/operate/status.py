@@ -34,17 +34,6 @@ from magicfs.report import Report, html_table, human_bytes
 from magicfs.runtime.parallel import drained
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 
-__all__ = [
-    "BucketStatus",
-    "DatasetStatus",
-    "Destination",
-    "Partition",
-    "Step",
-    "UnfinishedJob",
-    "is_empty",
-    "status",
-]
-
 _SILENT_S: Final = 3600.0
 _STEPS_MAX: Final = 60
 _KEEPERS_MAX: Final = 100

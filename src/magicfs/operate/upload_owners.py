@@ -14,8 +14,6 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.period import human_time
 from magicfs.report import human_bytes
 
-__all__ = ["Share", "shares_of"]
-
 _REQUESTS_MAX: Final = 100
 _SHOWN: Final = 3
 

@@ -25,8 +25,6 @@ from magicfs.report import Report
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Upkeep, upkeep_of
 
-__all__ = ["MIN_AGE_S", "Aborting", "Group", "UploadsReport", "survey"]
-
 MIN_AGE_S: Final = 86_400
 """Uploads that are younger are never ended."""
 _SHOWN_MAX: Final = 1000

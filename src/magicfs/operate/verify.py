@@ -18,8 +18,6 @@ from magicfs.protocol.paths import Location
 from magicfs.report import VerifyReport
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["verify", "verify_files"]
-
 
 def verify(url: str | PathLike[str], *, deep: bool = False, **way: Unpack[Way]) -> VerifyReport:
     """See ``magicfs.Dataset.verify``."""

@@ -13,8 +13,6 @@ from magicfs.manifests.tags import read_tag
 from magicfs.protocol.as_of import AsOf, is_moment, parse_as_of, parse_moment
 from magicfs.protocol.paths import Location
 
-__all__ = ["job_as_of", "moment", "view_at"]
-
 
 async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -> str:
     """The publication that somebody means.

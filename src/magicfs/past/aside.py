@@ -30,8 +30,6 @@ from magicfs.stores.s3.copy import ONE_REQUEST_MAX, PART_SIZE
 if TYPE_CHECKING:
     from magicfs.transaction.extension import Settling
 
-__all__ = ["Cost", "copy_all", "cost_of", "count_cost", "delete", "marked", "refusal", "staying"]
-
 _LOGGER = logging.getLogger("magicfs")
 _KEY_BYTES_MAX: Final = 1024
 """Of the longest key that S3, Google Cloud Storage and Azure take."""

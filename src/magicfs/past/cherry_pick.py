@@ -30,8 +30,6 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["cherry_pick"]
-
 
 async def cherry_pick(
     engine: Engine, location: Location, *, which: str, dry_run: bool, run_id: str | None, job: ids.JobId

@@ -14,8 +14,6 @@ from magicfs.past.row_condition import Condition, Values
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 
-__all__ = ["partitions_where"]
-
 
 async def partitions_where(
     engine: Engine, location: Location, to: str | datetime, condition: Condition

@@ -21,8 +21,9 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 from magicfs.datasets.connection import Way, on_destination
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, ObjectNotFound, Unavailable, UsageError
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT
 from magicfs.formats.log import LoggedJob
-from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
+from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain as manifests
 from magicfs.manifests import footers, parts
 from magicfs.manifests.chain import COMPACT, READING, Seen
@@ -34,8 +35,6 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import Report
 from magicfs.stores.conditions import conditions_of
-
-__all__ = ["CompactReport", "compact", "compact_chain"]
 
 _TRIES: Final = 100
 _MERGING_TRIES: Final = 3

@@ -39,8 +39,6 @@ from magicfs.transaction.attempt_output import StoreSets
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["copied_files", "copy_what_is_gone"]
-
 _TASK_FILES: Final = 1000
 """Most files of what counts as one task."""
 _PART: Final = 512 * 2**20

@@ -21,8 +21,6 @@ from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import Report
 
-__all__ = ["DiffReport", "difference", "originals"]
-
 _NAMED_MAX: Final = 100
 
 

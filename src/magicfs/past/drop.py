@@ -37,8 +37,6 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import naming
 from magicfs.transaction.taken_back import run_in_effect
 
-__all__ = ["DropReport", "Order", "Where", "choose", "drop_files"]
-
 Where = str | Callable[[PublishedFile], bool]
 """Which files: a condition that all of their rows meet, or a function of what the manifests know of one."""
 

@@ -20,8 +20,6 @@ from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.runtime.parallel import gathered
 
-__all__ = ["files_as_of", "lying_where_they_are", "without_any"]
-
 
 async def files_as_of(
     engine: Engine, location: Location, as_of: str | datetime

@@ -30,8 +30,6 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import Choice, Look, look, naming
 from magicfs.transaction.record import JobRecord
 
-__all__ = ["NO_FILES", "Effects", "Files", "log_effects", "of_drop", "of_rollback", "partition_names"]
-
 
 def partition_names(partitions: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """The directories, without slashes at their ends, sorted and none twice; None for none given.

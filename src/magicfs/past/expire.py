@@ -54,8 +54,6 @@ from magicfs.stores.register import Register
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.record import Silence
 
-__all__ = ["ExpireReport", "expire", "expire_kept"]
-
 _LOOKS_AT_ONCE: Final = 32
 _TICK_MS: Final = 999
 """A store names whole seconds, so it may be as much later."""

@@ -34,8 +34,6 @@ from magicfs.transaction.extension import Extension, Prepared, Settling
 from magicfs.transaction.planning import Look, Overwrite, as_old
 from magicfs.transaction.record import new_token
 
-__all__ = ["Past", "Rollback", "files_gone", "restored_files", "versions_of"]
-
 _LOGGER = logging.getLogger("magicfs")
 
 

@@ -14,8 +14,6 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.past.row_condition import Values
 from magicfs.protocol.paths import Location, join
 
-__all__ = ["PublishedFile", "columns_of", "partition_values", "published_file"]
-
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 

@@ -16,8 +16,6 @@ from magicfs.past.as_of import job_as_of, view_at
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 
-__all__ = ["footers_at", "footers_of_view"]
-
 
 async def footers_at(
     engine: Engine, location: Location, *, last: bool = False, as_of: str | datetime | None = None

@@ -49,8 +49,6 @@ from magicfs.stores.port import Store
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["Staying", "going", "held", "hold", "is_kept", "remove_lists", "rule_of"]
-
 _TAG: Final = "tag-"
 
 _GRACE_MS: Final = 3_600_000

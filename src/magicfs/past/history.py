@@ -20,8 +20,6 @@ from magicfs.past.named import all_tags
 from magicfs.protocol.paths import Location
 from magicfs.report import Report, html_table, human_bytes, text_table
 
-__all__ = ["History", "Publication", "as_publication", "history", "history_of", "publications"]
-
 
 @dataclass(frozen=True, slots=True)
 class Publication(Report):

@@ -16,8 +16,6 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 
-__all__ = ["TRIES", "change_keeping", "pause"]
-
 TRIES: Final = 100
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0

@@ -19,8 +19,6 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Store, VersionStore
 from magicfs.stores.retrying import checked_again
 
-__all__ = ["delete", "delete_markers", "has_version"]
-
 
 async def delete(engine: Engine, objects: Sequence[OldObject], check: Callable[[], Awaitable[None]]) -> None:
     """Delete the versions of those objects that are kept as such. A second call does nothing.

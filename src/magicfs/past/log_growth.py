@@ -36,17 +36,6 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Store
 
-__all__ = [
-    "JOBS_IN_PART",
-    "LAST_KEPT",
-    "PARTS_IN_PART",
-    "Before",
-    "LogWriter",
-    "News",
-    "delete_outdated",
-    "write",
-]
-
 JOBS_IN_PART: Final = 100
 """How many jobs a part lists."""
 

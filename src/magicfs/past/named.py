@@ -14,8 +14,6 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 
-__all__ = ["all_tags", "check_name", "remove_tag", "set_tag"]
-
 _TRIES: Final = 20
 
 

@@ -14,8 +14,6 @@ from magicfs.protocol.modes import delta_mark
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import NotSaid
 
-__all__ = ["keep_of"]
-
 _WEEK_MS: Final = 7 * 86_400_000
 
 

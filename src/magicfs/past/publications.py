@@ -17,8 +17,6 @@ from magicfs.manifests.log import is_published, job_of_run
 from magicfs.protocol import ids
 from magicfs.protocol.paths import Location
 
-__all__ = ["NOTHING", "head_of", "job_named", "published_since"]
-
 NOTHING: Final = ""
 """Where a chain begins: before the first job."""
 

@@ -13,8 +13,6 @@ from magicfs.errors import UsageError
 from magicfs.formats.log import LoggedJob
 from magicfs.protocol.period import parse_period, period_text
 
-__all__ = ["Keep", "in_order"]
-
 _COUNT_MAX: Final = 100_000
 _BUCKETS: Final[Mapping[str, Callable[[datetime], object]]] = {
     "hourly": lambda one: (one.date(), one.hour),

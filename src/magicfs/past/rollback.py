@@ -28,8 +28,6 @@ from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.taken_back import run_in_effect
 
-__all__ = ["RollbackReport", "look_and_roll_back", "roll_back"]
-
 _ADVICE: Final = "give partitions= to roll back only some directories"
 
 

@@ -18,8 +18,6 @@ from typing import Any, Final, Literal
 
 from magicfs.errors import UsageError
 
-__all__ = ["Answer", "Condition", "Literals", "Values", "parse_condition"]
-
 Answer = Literal["all", "none", "unknown"]
 """Whether the rows of a file meet a condition."""
 

@@ -19,8 +19,6 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions, conditions_of
 
-__all__ = ["set_tag", "tag", "untag"]
-
 
 def tag(
     url: str | PathLike[str],

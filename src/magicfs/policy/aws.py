@@ -11,8 +11,6 @@ from magicfs.errors import UsageError
 from magicfs.policy.places import RESERVED, Destination, Document
 from magicfs.policy.uses import USES, USES_OF_VERSIONS
 
-__all__ = ["ACTIONS", "policy"]
-
 ACTIONS: Final[Mapping[str, str]] = {
     "AbortMultipartUpload": "s3:AbortMultipartUpload",
     "CompleteMultipartUpload": "s3:PutObject",

@@ -10,8 +10,6 @@ from magicfs.errors import UsageError
 from magicfs.policy.places import Destination, Document
 from magicfs.policy.uses import USES
 
-__all__ = ["policy"]
-
 _BLOBS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 _LIST: Final = "ListObjectsV2"
 _ACTIONS: Final = {

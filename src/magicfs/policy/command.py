@@ -7,8 +7,6 @@ import json
 
 from magicfs.cli.printing import print_json, write_line
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "print the least permissions of a worker, driver, reader or operator, as JSON"
 PLACE = ("look", 9)
 

@@ -11,8 +11,6 @@ from magicfs.errors import UsageError
 from magicfs.policy.places import Destination, Document
 from magicfs.policy.uses import USES
 
-__all__ = ["policy"]
-
 _OBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "AbortMultipartUpload": ("storage.multipartUploads.abort",),
     "CompleteMultipartUpload": ("storage.multipartUploads.create", "storage.objects.create"),

@@ -9,8 +9,6 @@ from typing import Final
 
 from magicfs.protocol import paths
 
-__all__ = ["RESERVED", "Destination", "Document", "place_of"]
-
 Document = dict[str, object]
 """What is printed as JSON."""
 

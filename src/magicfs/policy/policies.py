@@ -8,8 +8,6 @@ from magicfs.policy.places import Destination, Document
 from magicfs.policy.uses import USES
 from magicfs.protocol.paths import parse_url
 
-__all__ = ["policy"]
-
 
 def policy(
     url: str, role: str, *, kms: str | None = None, versions: bool = False, partition: str = "aws"

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["USES", "USES_OF_VERSIONS"]
-
 USES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "worker": {
         "AbortMultipartUpload": ("data",),

@@ -8,8 +8,6 @@ from typing import Final, Literal
 
 from magicfs.errors import UsageError
 
-__all__ = ["AsOf", "is_moment", "parse_as_of", "parse_moment"]
-
 Kind = Literal["any", "job", "run", "tag", "time"]
 _KINDS: Final[tuple[Literal["job", "run", "tag"], ...]] = ("job", "run", "tag")
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from magicfs.errors import UsageError
 
-__all__ = ["CONTENT_TYPE", "DESCRIPTION", "METADATA", "check", "joined_metadata", "of_writer"]
-
 METADATA = "Metadata"
 """The user metadata: names and texts."""
 CONTENT_TYPE = "ContentType"

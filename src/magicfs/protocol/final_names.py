@@ -20,18 +20,6 @@ from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.magic import MagicPath
 
-__all__ = [
-    "LABEL",
-    "UUID",
-    "before_job",
-    "copied_by",
-    "copied_key",
-    "final_key",
-    "is_named_by",
-    "job_named",
-    "unique_name",
-]
-
 _COPIED: Final = "copied"
 _UUID_TEXT: Final = r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}"
 UUID: Final = re.compile(_UUID_TEXT, re.IGNORECASE)

@@ -13,8 +13,6 @@ from typing import Final, Literal
 
 from magicfs.errors import UsageError
 
-__all__ = ["CHECKSUMS", "HadoopRelease"]
-
 CHECKSUMS: Final = frozenset({"CRC32", "CRC32C", "SHA1", "SHA256"})
 """Algorithms of part checksums that Hadoop repeats when it completes an upload; it drops all others."""
 

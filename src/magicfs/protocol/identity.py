@@ -13,8 +13,6 @@ from enum import Enum
 
 from magicfs.protocol.ids import TaskId
 
-__all__ = ["CommittedFile", "Purpose", "etag_and_version", "may_delete", "object_id", "unpublished"]
-
 
 @dataclass(frozen=True, slots=True)
 class CommittedFile:

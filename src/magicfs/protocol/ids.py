@@ -11,20 +11,6 @@ from typing import NewType
 
 from magicfs.errors import UsageError
 
-__all__ = [
-    "AttemptId",
-    "JobId",
-    "TaskId",
-    "attempt_id",
-    "check_attempt",
-    "is_attempt_of_ours",
-    "is_job_id",
-    "is_random",
-    "job_id",
-    "task_id",
-    "task_of_attempt",
-]
-
 JobId = NewType("JobId", str)
 TaskId = NewType("TaskId", str)
 AttemptId = NewType("AttemptId", str)

@@ -15,25 +15,6 @@ from typing import Final, Literal
 
 from magicfs.errors import ProtocolViolation
 
-__all__ = [
-    "BEFORE_COMMIT",
-    "CHANGES_FILES",
-    "ENDS",
-    "MEANING",
-    "NEXT",
-    "PUBLISHES",
-    "SHOWS_NOTHING",
-    "Decision",
-    "End",
-    "JobState",
-    "Wish",
-    "check_move",
-    "decide",
-    "diagram",
-    "end_of",
-    "no_way_back",
-]
-
 
 class JobState(StrEnum):
     """What the job object says."""

@@ -34,16 +34,6 @@ from magicfs.protocol.magic import (
     element_to,
 )
 
-__all__ = [
-    "FACTS",
-    "JOB_LOCATION",
-    "JOB_OBJECT",
-    "SUCCESS",
-    "LayoutName",
-    "WorkLayout",
-    "bundle_in",
-]
-
 SUCCESS = "_SUCCESS"
 JOB_OBJECT = "job.json"
 JOB_LOCATION = "job-location.json"

@@ -21,20 +21,6 @@ from magicfs.errors import UsageError
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
-__all__ = [
-    "BASE",
-    "MAGIC",
-    "MAGIC_JOB",
-    "PENDING",
-    "PENDING_SET",
-    "Dialect",
-    "MagicPath",
-    "PathOwner",
-    "directory_of",
-    "element_to",
-    "locate",
-]
-
 MAGIC = "__magic"
 MAGIC_JOB = "__magic_job-"
 BASE = "__base"

@@ -12,29 +12,6 @@ from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.temporary import TEMPORARY
 
-__all__ = [
-    "MANIFESTS",
-    "REMOVALS",
-    "TABLE_DIRECTORIES",
-    "WORK",
-    "WRITE_MODES",
-    "Mode",
-    "WriteMode",
-    "delta_mark",
-    "is_by_partition",
-    "is_data",
-    "is_hidden_output",
-    "is_replaced",
-    "is_reserved",
-    "is_work",
-    "lies_in",
-    "overlap",
-    "partition_of",
-    "partitions_to_check",
-    "table_format_of",
-    "touched_partitions",
-]
-
 WriteMode = Literal["error", "append", "overwrite", "overwrite_partitions"]
 WRITE_MODES: Final = ("error", "append", "overwrite", "overwrite_partitions")
 

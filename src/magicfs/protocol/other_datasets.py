@@ -13,20 +13,6 @@ from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.protocol.modes import MANIFESTS, delta_mark, overlap, table_format_of
 from magicfs.protocol.temporary import TEMPORARY
 
-__all__ = [
-    "Kind",
-    "Other",
-    "Others",
-    "ancestors",
-    "concerns",
-    "directories_between",
-    "layout_of",
-    "may_be_others",
-    "other_of",
-    "reaches",
-    "table_of",
-]
-
 Kind = Literal["dataset", "table", "job", "visitor", "work"]
 """``visitor``: an unfinished job, of which the directory is an extra destination. ``work``: that of a job
 without a job object."""

@@ -12,17 +12,6 @@ from dataclasses import dataclass
 
 from magicfs.errors import StoreError, UsageError
 
-__all__ = [
-    "DEFAULT_PART_SIZE",
-    "PartLimits",
-    "check_number",
-    "check_order",
-    "even_part_size",
-    "part_size",
-    "part_size_early",
-    "part_size_min",
-]
-
 # A stream holds a few parts in memory and users open many files; S3 gains little from larger parts.
 DEFAULT_PART_SIZE = 8 * 2**20
 _STEPS = 10

@@ -14,28 +14,6 @@ from typing import Final
 
 from magicfs.errors import UsageError
 
-__all__ = [
-    "KEY_BYTES_MAX",
-    "SIGNED",
-    "Location",
-    "can_be_a_file",
-    "check_length",
-    "elements",
-    "has_password",
-    "is_hidden",
-    "is_under",
-    "is_visible",
-    "join",
-    "overlap",
-    "parents",
-    "parse_path",
-    "parse_url",
-    "prefix_of",
-    "redacted",
-    "relative_to",
-    "which_holds",
-]
-
 KEY_BYTES_MAX: Final = 1024
 """The longest key of S3 and its relatives, in UTF-8."""
 

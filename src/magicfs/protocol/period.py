@@ -9,18 +9,6 @@ from typing import Final, Protocol, TypeAlias
 
 from magicfs.errors import UsageError
 
-__all__ = [
-    "NOT_SAID",
-    "PERIOD_MAX_MS",
-    "NotSaid",
-    "Period",
-    "human_age",
-    "human_time",
-    "kept_for",
-    "parse_period",
-    "period_text",
-]
-
 
 class Retention(Protocol):
     """How long replaced files stay by rules of a guest: ``magicfs.Keep``."""

@@ -16,17 +16,6 @@ from enum import Enum
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
 
-__all__ = [
-    "WRITE_ID",
-    "Found",
-    "Outcome",
-    "etag_of_parts",
-    "etag_of_upload",
-    "is_renamed",
-    "resolve",
-    "write_id_shown",
-]
-
 WRITE_ID = "magicfs-write-id"
 """Name of the user metadata that carries the write id."""
 

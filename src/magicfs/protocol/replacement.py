@@ -11,8 +11,6 @@ from urllib.parse import unquote
 from magicfs.protocol import modes, paths
 from magicfs.protocol.other_datasets import Others, may_be_others
 
-__all__ = ["OldFile", "Partitions", "Replacement", "Scope", "lost_partitions", "partitions_of"]
-
 Partitions = tuple[str, ...] | None
 """Directories relative to the destination; None for all of it."""
 

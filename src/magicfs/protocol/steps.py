@@ -10,8 +10,6 @@ from collections.abc import AsyncIterable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Abort", "Batch", "Complete", "Delete", "Publication", "Put", "Rename", "Step"]
-
 
 class Complete(NamedTuple):
     """Make a pending upload visible at its key. Made by the million, so a tuple."""

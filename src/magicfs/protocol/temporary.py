@@ -18,8 +18,6 @@ from typing import Final
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
-__all__ = ["RENAMING", "TEMPORARY", "TemporaryLayout"]
-
 TEMPORARY: Final = "_temporary"
 
 RENAMING: Final = frozenset({"manifest", "file"})

@@ -12,8 +12,6 @@ from magicfs.errors import CommitFailed, ProtocolViolation
 from magicfs.protocol import modes, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
-__all__ = ["Attempt", "KeyCheck", "StoredSet", "check_attempts", "last_committed"]
-
 _ARRAYS = 256
 # Few keys have an element that begins so: these alone are looked at more closely.
 _ODD = re.compile(r"(?:^|/)(?:[._/]|$)|\0")

@@ -25,8 +25,6 @@ from magicfs.reading.named_reads import NamedReads
 from magicfs.reading.published_file import open_published
 from magicfs.runtime.process_end import shared_with_threads
 
-__all__ = ["PublishedFiles", "one_file"]
-
 _LOOKED_AT = 1000
 
 

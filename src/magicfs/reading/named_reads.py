@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from magicfs.protocol.paths import Location
     from magicfs.stores.port import Store, VersionStore
 
-__all__ = ["NamedReads"]
-
 _T = TypeVar("_T")
 
 

@@ -11,8 +11,6 @@ from magicfs.manifests.comparison import Named
 from magicfs.reading.named_reads import NamedReads
 from magicfs.runtime.process_end import begun, shared_with_threads
 
-__all__ = ["PublishedFile", "open_published"]
-
 _BLOCK = 2**20
 """Smaller reads, such as those of CSV and Arrow's own formats, are made so large."""
 _BLOCK_MAX = 2**24

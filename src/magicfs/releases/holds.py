@@ -43,8 +43,6 @@ from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.register import Register
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["Held", "begun_ms", "hold", "holds_at", "let_go", "manifest_digest"]
-
 _LISTS_OF_ONE: Final = 16
 """Lists of one entry of a pointer, which names no more of them: what has more is several entries."""
 _LISTS_MAX: Final = 10_000

@@ -40,18 +40,6 @@ from magicfs.releases.record import Member, Record, Released, key_of
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.register import Entry, Register
 
-__all__ = [
-    "Wanted",
-    "change",
-    "end_holds",
-    "expired",
-    "published",
-    "restored",
-    "stray_holds",
-    "tagged",
-    "untagged",
-]
-
 _AT_WORK_MS: Final = 3_600_000
 """A hold that no release names may be of a driver at work, which would have to write it again."""
 _Change: TypeAlias = Callable[[Record], Record]

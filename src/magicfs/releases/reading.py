@@ -23,8 +23,6 @@ from magicfs.releases.record import Member, Record, Released, key_of, malformed
 from magicfs.stores import resolve
 from magicfs.stores.register import Entry, Register
 
-__all__ = ["Pinned", "as_released", "job_in", "read_record", "refuse_foreign", "same_place"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pinned:

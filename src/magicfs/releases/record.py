@@ -26,8 +26,6 @@ from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 
-__all__ = ["NAME", "RELEASE_FORMAT", "ROWS", "Member", "Record", "Released", "check_name", "key_of"]
-
 RELEASE_FORMAT: Final = "magicfs.release/1"
 NAME: Final = ".release"
 RELEASE_SIZE_LIMIT: Final = 16 * 1024**2

@@ -14,8 +14,6 @@ from magicfs.formats.document import parse
 from magicfs.seal.keys import SealingKey, from_environment, from_file
 from magicfs.seal.store import use
 
-__all__ = ["connect"]
-
 _LIMIT: Final = 64 * 1024
 _VARIABLE: Final = "env:"
 

@@ -10,8 +10,6 @@ from magicfs.seal.store import SealedStore, has_keys, ring_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import Extension, Prepared
 
-__all__ = ["Sealed"]
-
 _GIVE: Final = (
     "call magicfs.seal.use with the URL and the key before the job is made; a command takes them from "
     "MAGICFS_CONNECT_SEAL"

@@ -13,8 +13,6 @@ from typing import Final, NoReturn, Protocol
 from magicfs.errors import UsageError
 from magicfs.seal.signing import BEGIN, from_pem
 
-__all__ = ["KEY_MIN", "Key", "SealingKey", "from_environment", "from_file"]
-
 KEY_MIN: Final = 32
 """Bytes of the shortest key."""
 _KEY_MAX: Final = 4096

@@ -19,8 +19,6 @@ from magicfs.errors import SealBroken
 from magicfs.formats import limits
 from magicfs.seal.keys import SealingKey
 
-__all__ = ["FIELD", "SEAL_MAX", "Opened", "Place", "kind_of"]
-
 SEAL_MAX: Final = 512
 """Most bytes that a seal adds to a record."""
 FIELD: Final = "seal"

@@ -11,8 +11,6 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["BEGIN", "PublicKey", "SigningKey", "from_pem"]
-
 BEGIN: Final = b"-----BEGIN "
 """How files with keys of this kind begin."""
 _ADVICE: Final = "make one with: openssl genpkey -algorithm ed25519 -out sales.pem"

@@ -24,8 +24,6 @@ from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Body, ObjectInfo, PutMode, Update
 from magicfs.stores.register import DIGEST
 
-__all__ = ["Ring", "SealedStore", "forget", "has_keys", "ring_of", "use"]
-
 _T = TypeVar("_T")
 _LOOKS: Final = 10
 _SEEN_MAX: Final = 100_000

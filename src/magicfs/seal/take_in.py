@@ -27,8 +27,6 @@ from magicfs.stores.conditions import conditions_of
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["SealReport", "seal"]
-
 _AT_ONCE: Final = 16
 
 

@@ -21,7 +21,7 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.checks import RUN_ID_MAX
 from magicfs.job.job import Job
-from magicfs.job.spec import JobSpec, location_of
+from magicfs.job.spec import JobSpec
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.log import job_of_run_by
@@ -34,22 +34,11 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.parallel import raise_first
+from magicfs.stores.resolve import location_of
 from magicfs.transaction import output
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.sweep import plan_sweep
-
-__all__ = [
-    "abort_batch",
-    "batch_of",
-    "check_sink",
-    "commit_batch",
-    "job_id_of",
-    "log_report",
-    "published_batch",
-    "run_of",
-    "settled_batch",
-]
 
 
 def log_report(report: JobReport) -> None:

@@ -11,8 +11,6 @@ from importlib import import_module
 
 import pyspark.daemon
 
-__all__ = ["preload"]
-
 _OF_TASKS = (
     *("magicfs.spark.datasource", "magicfs.tables.partition_writer", "magicfs.spark.schema"),
     *(

@@ -24,8 +24,6 @@ from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.writing import COMMIT_TRIES, check_rows, job_of, write_partition
 from magicfs.stores.conditions import assume, remembered
 
-__all__ = ["COMMIT_TRIES", "MagicWriter", "TaskMessage", "job_of", "make_writer"]
-
 _LOG = logging.getLogger(__name__)
 
 

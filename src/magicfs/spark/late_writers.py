@@ -18,8 +18,6 @@ from magicfs.job.job import Job
 from magicfs.runtime.interrupt import run_on
 from magicfs.spark.options import LateWriters
 
-__all__ = ["LATE_WRITERS_SECONDS", "sweep_late"]
-
 LATE_WRITERS_SECONDS = 4.5
 """How long after the end of a job an attempt may still upload."""
 

@@ -16,20 +16,6 @@ from magicfs.errors import UsageError
 from magicfs.protocol.modes import WRITE_MODES, WriteMode
 from magicfs.tables.formats import FORMATS
 
-__all__ = [
-    "OPTIONS",
-    "LateWriters",
-    "WriteOptions",
-    "build",
-    "columns_of",
-    "mapping_of",
-    "name_of",
-    "number_of",
-    "parse",
-    "text_of",
-    "word_of",
-]
-
 LateWriters: TypeAlias = Literal["wait", "background", "leave"]
 _Tracking = Literal["store", "memory"]
 _T = TypeVar("_T")

@@ -16,8 +16,6 @@ from magicfs.spark.published import exact_files, options, snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read"]
-
 _LOG = logging.getLogger(__name__)
 
 

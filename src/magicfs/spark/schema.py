@@ -11,16 +11,6 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringT
 
 from magicfs.errors import UsageError
 
-__all__ = [
-    "ROW_METADATA",
-    "SPARK_VERSION",
-    "arrow_schema",
-    "check",
-    "converter",
-    "month_columns",
-    "row_metadata",
-]
-
 ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 """Where Spark keeps its own schema in a Parquet file: comments, varchar lengths, user types."""
 SPARK_VERSION = "org.apache.spark.version"

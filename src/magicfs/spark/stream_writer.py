@@ -24,8 +24,6 @@ from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.options import WriteOptions
 from magicfs.spark.writing import check_rows, job_of, write_partition
 
-__all__ = ["MagicStreamWriter", "make_stream_writer"]
-
 _BATCH = "streaming.sql.batchId"
 
 

@@ -23,16 +23,14 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
-from magicfs.job.spec import location_of
 from magicfs.manifests.chain import READING
 from magicfs.manifests.log import publications
 from magicfs.protocol.paths import Location
 from magicfs.spark.batch_jobs import batch_of, check_sink, log_report, run_of, settled_batch
+from magicfs.stores.resolve import location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["Batch", "batches", "sink"]
 
 _LOG = logging.getLogger(__name__)
 

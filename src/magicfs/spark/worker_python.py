@@ -19,8 +19,6 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["check_worker_python"]
-
 _SECONDS: Final = 30
 _LOOK: Final = (
     "import sys, importlib.util as i; print(*sys.version_info[:2], int(i.find_spec('magicfs') is not None))"

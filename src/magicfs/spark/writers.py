@@ -30,8 +30,9 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
 from magicfs.job.spec import JobSpec
+from magicfs.job.task import Task
 from magicfs.protocol import ids
 from magicfs.spark.exiting import ExitSignals
 
@@ -39,20 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-__all__ = [
-    "COMMIT_SCHEMA",
-    "INLINE_LIMIT",
-    "arrow_function",
-    "batch_of",
-    "collect_commits",
-    "commit_batch",
-    "commit_row",
-    "commit_text",
-    "current_task",
-    "group_function",
-    "pandas_function",
-]
 
 COMMIT_SCHEMA = (
     "job_id string, task_id string, attempt_id string, files bigint, bytes bigint, "

@@ -41,20 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from magicfs.tables.partition_writer import OutputFile, PartitionWriter
+    from magicfs.tables.output_files import OutputFile
+    from magicfs.tables.partition_writer import PartitionWriter
     from magicfs.tables.release import Release
-
-__all__ = [
-    "COMMIT_TRIES",
-    "Mode",
-    "check_rows",
-    "freeze_heap",
-    "job_of",
-    "raised_in_task",
-    "task_files",
-    "write",
-    "write_partition",
-]
 
 _ADVICE = (
     "cast the columns, or pass check_schema=False (option checkSchema='false') to write them as they are"
@@ -292,7 +281,8 @@ def task_files(chosen: WriteOptions, frame: StructType, task: Task, partition_id
     frame's partition.
     """
     from magicfs.spark import schema
-    from magicfs.tables.partition_writer import FileName, PartitionWriter
+    from magicfs.tables.output_files import FileName
+    from magicfs.tables.partition_writer import PartitionWriter
 
     filesystem, path = task.filesystem, task.path
 

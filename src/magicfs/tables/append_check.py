@@ -20,8 +20,6 @@ from magicfs.reading.arrow_files import one_file
 from magicfs.tables import partition_names
 from magicfs.tables.partition_names import Partitioning, Values
 
-__all__ = ["RowsThere", "check_rows_fit", "clashes", "rows_there"]
-
 _ENDING = ".parquet"
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d+)?Z?")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -16,8 +16,6 @@ from magicfs.protocol.final_names import job_named
 from magicfs.protocol.paths import prefix_of
 from magicfs.tables.partition_names import guessed_type
 
-__all__ = ["arrow_dataset", "of_each_job"]
-
 _LOOKED_AT = 16
 _TYPES = {"int": pa.int32(), "bigint": pa.int64()}
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from magicfs.errors import UsageError
 
-__all__ = ["ColumnTypes", "check_columns"]
-
 _Change = Callable[[Any], Any]
 
 

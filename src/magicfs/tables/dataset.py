@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from magicfs.report import RecoverReport, VerifyReport
     from magicfs.tables.rewrite import RewriteReport
 
-__all__ = ["Dataset"]
-
 _TARGET_SIZE: Final = 128 * 2**20
 
 

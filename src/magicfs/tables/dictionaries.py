@@ -13,8 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["columns_worth_a_dictionary"]
-
 _SAMPLE = 4096
 _REPEATED = 0.015
 """Of a sample: as of 140,000 distinct values, whose dictionary is larger than writers let one become."""

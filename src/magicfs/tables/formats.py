@@ -16,8 +16,6 @@ import pyarrow as pa
 
 from magicfs.errors import UsageError
 
-__all__ = ["FORMATS", "FileSettings", "FileWriter", "Format", "Sink", "open_writer"]
-
 # Text is made of so many bytes of rows at a time: it may take many times their memory.
 _TEXT_BYTES = 4 * 2**20
 _EPOCH = date(1970, 1, 1)

@@ -12,8 +12,6 @@ import pyarrow.dataset as ds
 
 from magicfs.errors import UsageError
 
-__all__ = ["INPUT_FORMATS", "find_files", "open_files"]
-
 INPUT_FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "parquet": ("parquet",),
     "csv": ("csv",),

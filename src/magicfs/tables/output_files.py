@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from magicfs.tables.formats import FileWriter
 
-__all__ = ["FileName", "Finishers", "OpenFile", "OutputFile"]
-
 
 class OutputFile(Protocol):
     """What the writer writes to: binary, sequential."""

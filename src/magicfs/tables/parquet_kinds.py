@@ -12,8 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ParquetKind", "codecs_of", "kind_of", "options_like"]
-
 _CODECS = {"UNCOMPRESSED": "NONE", "LZ4_RAW": "LZ4"}
 
 

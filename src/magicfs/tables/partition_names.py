@@ -15,19 +15,6 @@ from typing import Literal
 
 from magicfs.errors import UsageError
 
-__all__ = [
-    "HIVE_DEFAULT_PARTITION",
-    "PartitionValue",
-    "Partitioning",
-    "Values",
-    "directory",
-    "escape",
-    "guessed_type",
-    "is_number",
-    "text_of",
-    "unescape",
-]
-
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The value of a partition whose rows hold null, or empty text, in its column."""
 

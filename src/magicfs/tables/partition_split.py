@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from magicfs.errors import UsageError
 from magicfs.tables import partition_names
 
-__all__ = ["check_column", "split"]
-
 _NUMBERS_MAX = 2**16
 """More are numbered again: sorting takes longer where numbers are large."""
 

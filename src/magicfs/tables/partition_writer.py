@@ -15,8 +15,6 @@ from magicfs.tables.formats import FORMATS, FileSettings, FileWriter, open_write
 from magicfs.tables.output_files import FileName, Finishers, OpenFile, OutputFile
 from magicfs.tables.partition_names import Partitioning
 
-__all__ = ["BUFFER_BYTES", "FileName", "OutputFile", "PartitionWriter"]
-
 BUFFER_BYTES = 128 * 2**20
 """Rows are kept until so much has come together: small batches would make tiny row groups."""
 

@@ -31,8 +31,6 @@ from magicfs.tables.polars_stream import FrameStream, keys_of, popped
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PolarsFiles", "Written"]
-
 _CODECS = {"none": "uncompressed", "lz4": "lz4", "snappy": "snappy", "zstd": "zstd", "gzip": "gzip"}
 _FINISHERS = 4
 _OPEN_MAX = 64

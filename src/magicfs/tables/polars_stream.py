@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["FrameStream", "keys_of", "popped"]
-
 
 class FrameStream:
     """Hands frames out to one query, until they have too many partitions: the query then ends well.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Place: TypeAlias = str | PathLike[str] | Dataset
 
-__all__ = ["ExpiredReleases", "PublishedRelease", "Release", "Releases", "released_with"]
-
 _TRIES: Final = 10
 _KEEP: Final = "1d"
 _REPLACES: Final = ("overwrite", "overwrite_partitions")

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     from magicfs.tables.parquet_kinds import ParquetKind
 
-__all__ = ["RewriteReport", "begun", "committed", "rewrite", "the_same"]
-
 TARGET_SIZE: Final = 128 * 2**20
 _TASK: Final = 0
 _READERS: Final = 16

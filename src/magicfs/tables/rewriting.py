@@ -13,8 +13,6 @@ from itertools import groupby
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import JobId
 
-__all__ = ["Group", "groups_of"]
-
 _SMALL = 0.75
 """Of the target: a file of at least so much stays as it is."""
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from magicfs.tables.sources import Source
 
-__all__ = ["SharedStream", "Stopped"]
-
 _START_TIMEOUT_S = 1.0
 
 

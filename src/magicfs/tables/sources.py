@@ -19,8 +19,6 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import PurePath
 
-__all__ = ["Source", "fragment_batches", "source_of"]
-
 BATCH_ROWS = 2**17
 _BATCH_BYTES = 16 * 2**20
 

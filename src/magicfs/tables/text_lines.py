@@ -14,8 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["csv_values", "entries_type", "json_lines"]
-
 _MUST_BE_ESCAPED = r'["\\\x00-\x1f]'
 _UTC = pa.timestamp("us", "UTC")
 

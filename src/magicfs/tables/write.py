@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from magicfs.tables.release import Release
     from magicfs.tables.sources import Source
 
-__all__ = ["FileFormat", "write"]
-
 FileFormat = Literal["parquet", "csv", "json", "orc", "arrow"]
 _TASKS_MAX = 10_000
 

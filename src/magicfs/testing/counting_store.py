@@ -10,8 +10,6 @@ from typing import TypeVar
 from magicfs.stores.delegating import DelegatingStore, Steps
 from magicfs.stores.port import Store
 
-__all__ = ["CountingStore"]
-
 _T = TypeVar("_T")
 
 

@@ -15,8 +15,6 @@ from typing import Any, cast
 
 import pytest
 
-__all__ = ["ExamSummary", "pytest_configure"]
-
 pytest.register_assert_rewrite("magicfs.testing.store_exam")
 
 _PROPERTY = "magicfs-exam"

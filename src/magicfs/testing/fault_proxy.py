@@ -38,8 +38,6 @@ from yarl import URL
 from magicfs.testing.faults import Action, ArmedRule, RequestSeen, Rule
 from magicfs.testing.s3_operations import s3_operation
 
-__all__ = ["Action", "FaultProxy", "RequestSeen", "Rule"]
-
 _START_SECONDS = 10.0
 _LEAVE_SECONDS = 0.5
 # These belong to one connection, not to the request; Expect and Content-Length are made again.

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 
-__all__ = ["Action", "ArmedRule", "RequestSeen", "Rule"]
-
 
 class Action(StrEnum):
     """What happens to a request that a rule catches."""

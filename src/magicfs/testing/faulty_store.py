@@ -26,8 +26,6 @@ from magicfs.stores.tree_port import Entry, Folders, Renamed, Tree, rename_one_b
 from magicfs.stores.trees import tree_of
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 
-__all__ = ["FaultyFolders", "FaultyStore", "FaultyTree", "FaultyVersions", "Traffic", "faulty", "generate"]
-
 _T = TypeVar("_T")
 
 # Of a tree, which has none of its own.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["s3_operation"]
-
 # (method, query parameter) -> operation. The order matters where a request has several: ListParts
 # and UploadPart carry uploadId too.
 _ON_OBJECT = {

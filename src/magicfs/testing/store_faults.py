@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
-__all__ = ["Actor", "ArmedFault", "Crash", "Fault", "Kind", "Request"]
-
 _CHANGING = (
     *("create_", "put", "complete_", "abort_", "copy", "delete"),
     *("make_", "rename", "write"),

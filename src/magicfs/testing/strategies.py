@@ -6,17 +6,6 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-__all__ = [
-    "HOSTILE_KEYS",
-    "KEY_BYTES_MAX",
-    "bodies",
-    "elements",
-    "keys",
-    "leaves",
-    "metadata",
-    "sibling_keys",
-]
-
 KEY_BYTES_MAX = 1000
 """Bytes of the longest keys made here; S3 takes 1024, and a bucket's name may count."""
 

@@ -18,8 +18,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["Deadlock", "VirtualLoop", "deterministic", "replaced", "run"]
-
 _T = TypeVar("_T")
 
 

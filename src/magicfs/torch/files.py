@@ -12,8 +12,6 @@ from torch.distributed.checkpoint.filesystem import FileSystemBase
 
 from magicfs.torch.newest import METADATA, check_name
 
-__all__ = ["Files", "NoFiles"]
-
 _TEMPORARY = f"{METADATA}.tmp"
 
 

@@ -22,8 +22,6 @@ from magicfs.protocol.paths import Location
 from magicfs.reading.named_reads import NamedReads
 from magicfs.reading.published_file import open_published
 
-__all__ = ["METADATA", "Found", "check_name", "find", "latest"]
-
 METADATA: Final = ".metadata"
 """What torch calls the file that says what is in the others: the last one of a checkpoint."""
 _METADATA: Final = re.compile(r"\.metadata((-[0-9a-f]{16})?-([0-9]{6,}|copied)-[0-9a-f-]{36})?")

@@ -17,8 +17,6 @@ from magicfs.releases.reading import Pinned, job_in
 from magicfs.torch.files import Files, NoFiles
 from magicfs.torch.newest import find
 
-__all__ = ["StorageReader"]
-
 
 class StorageReader(FileSystemReader):
     """Reads checkpoints that a ``StorageWriter`` published, on any number of ranks.

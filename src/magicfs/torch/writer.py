@@ -25,8 +25,6 @@ from magicfs.protocol.final_names import unique_name
 from magicfs.report import JobReport
 from magicfs.torch.files import Files, NoFiles
 
-__all__ = ["StorageWriter"]
-
 
 @dataclasses.dataclass(frozen=True)
 class _Share:

@@ -25,8 +25,9 @@ from magicfs.errors import (
 from magicfs.filesystem.tracking import write_id_of
 from magicfs.formats.audit import Said, carried_by
 from magicfs.formats.footer import once_each
-from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.limits import PENDING_SIZE_LIMIT, PENDINGSET_SIZE_LIMIT
+from magicfs.formats.pending import Pending
+from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.rows import has_dots
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
@@ -39,29 +40,6 @@ from magicfs.protocol.winners import StoredSet, last_committed
 from magicfs.runtime.parallel import drained, in_order
 from magicfs.stores.port import ObjectInfo, PutMode
 from magicfs.transaction.context import ContentCheck, JobContext, StagedFile
-
-__all__ = [
-    "ATTEMPT",
-    "READ_AHEAD",
-    "Kept",
-    "StoreSets",
-    "TaskOutput",
-    "TaskSets",
-    "abort_uploads",
-    "delete_keys",
-    "foreign_set",
-    "load",
-    "look_at_content",
-    "merged",
-    "not_looked_at",
-    "problems_of",
-    "read_pending",
-    "read_some_ahead",
-    "recovered",
-    "refuse_others",
-    "run_all",
-    "with_said",
-]
 
 _TOLD_MAX = 1000
 """Characters of what one check may tell of one file."""

@@ -14,18 +14,6 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import REMOVALS, partition_of
 from magicfs.protocol.temporary import TemporaryLayout
 
-__all__ = [
-    "MANY_JOBS",
-    "ContentCheck",
-    "FoundJob",
-    "FoundUpload",
-    "JobContext",
-    "JobSetup",
-    "RenameSettings",
-    "StagedFile",
-    "crowded",
-]
-
 MANY_JOBS = 1000
 """More unfinished jobs than this at one destination are worth a word: each job reads the objects of all."""
 

@@ -56,8 +56,6 @@ from magicfs.transaction.record import (
 from magicfs.transaction.sweep import remove_work, sweep
 from magicfs.transaction.taken_back import run_in_effect
 
-__all__ = ["JobTransaction", "adopted_report", "ended_elsewhere", "published"]
-
 
 def published(context: JobContext, done: JobOutcome, started: float) -> JobReport:
     """Of a job that this process has published. Raises CommitUnfinished if readers may not see that."""

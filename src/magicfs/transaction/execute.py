@@ -51,8 +51,6 @@ from magicfs.transaction.visible import (
     must_be_absent,
 )
 
-__all__ = ["Executor"]
-
 
 class Executor:
     """Runs one job from any state after ``prepared`` to its end.

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from magicfs.transaction.planning import Look
     from magicfs.transaction.record import JobRecord, JobVersion
 
-__all__ = [
-    "EXTENSIONS",
-    "KEEPS",
-    "Accepted",
-    "Extension",
-    "Prepared",
-    "Settling",
-    "extensions_of",
-    "warnings_at_end",
-]
-
 EXTENSIONS: Final = "magicfs.extensions"
 """The group of entry points."""
 

@@ -16,13 +16,18 @@ from typing import TypeVar
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats import deletions, plain_set
-from magicfs.formats.deletions import DELETIONS_SIZE_LIMIT, OldObject
-from magicfs.formats.gate import Place, admit
+from magicfs.formats.deletions import OldObject
+from magicfs.formats.gate import admit
 from magicfs.formats.job_object import Chunk, JobObject, OldSuccess
-from magicfs.formats.manifest import FILES_IN_PART, MANIFEST_SIZE_LIMIT, ManifestFile, ManifestFiles
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT
+from magicfs.formats.limits import (
+    DELETIONS_SIZE_LIMIT,
+    MANIFEST_SIZE_LIMIT,
+    PENDINGSET_SIZE_LIMIT,
+    SUCCESS_SIZE_LIMIT,
+)
+from magicfs.formats.manifest import FILES_IN_PART, ManifestFile, ManifestFiles
+from magicfs.formats.rows import Place
 from magicfs.formats.statistics import Statistics
-from magicfs.formats.success import SUCCESS_SIZE_LIMIT
 from magicfs.protocol import paths
 from magicfs.protocol.steps import Complete, Publication
 from magicfs.runtime.parallel import drained
@@ -31,21 +36,6 @@ from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import READ_AHEAD, read_some_ahead
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
-
-__all__ = [
-    "CHUNK_LENGTH",
-    "Written",
-    "copy_success",
-    "read_deletions",
-    "read_old",
-    "read_output",
-    "read_restored",
-    "read_success",
-    "rights_of",
-    "write_deletions",
-    "write_output",
-    "write_restored",
-]
 
 CHUNK_LENGTH = 1000
 """Most files of one chunk."""

@@ -25,9 +25,10 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.filesystem.tracking import write_id_of
+from magicfs.formats.limits import SUCCESS_SIZE_LIMIT
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.formats.pendingset import PendingSet
-from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit, unpack
 from magicfs.manifests import chain
 from magicfs.protocol import modes, paths
@@ -43,18 +44,6 @@ from magicfs.transaction.attempt_output import TaskSets
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord
-
-__all__ = [
-    "Adopted",
-    "Committed",
-    "adopt_of_jvm",
-    "check",
-    "committed_files",
-    "compare",
-    "manifests_of",
-    "published_by_manifests",
-    "seen_of_jvm",
-]
 
 _NAMED = 5
 

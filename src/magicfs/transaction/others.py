@@ -21,7 +21,8 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats import gate
-from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.formats.job_object import JobObject
+from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT
 from magicfs.manifests import chain
 from magicfs.manifests.kept import kept_by
 from magicfs.protocol import modes, paths
@@ -47,22 +48,6 @@ from magicfs.stores.port import Store
 from magicfs.stores.register import Register, is_there
 from magicfs.transaction.context import FoundJob, JobContext
 from magicfs.transaction.record import location_at
-
-__all__ = [
-    "InTheWay",
-    "OtherJob",
-    "conflicting",
-    "described",
-    "find_unfinished_jobs",
-    "follow",
-    "is_kept_by_magicfs",
-    "look_again",
-    "of_run",
-    "read_unfinished",
-    "refuse_at_setup",
-    "unfinished_among",
-    "url_at",
-]
 
 
 async def is_kept_by_magicfs(store: Store, directory: str, key: str) -> bool:

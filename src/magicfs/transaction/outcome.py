@@ -21,24 +21,6 @@ from magicfs.protocol.job_state import JobState
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
-__all__ = [
-    "ENDED_ELSEWHERE",
-    "JobEnd",
-    "JobOutcome",
-    "ended",
-    "has_no_files",
-    "not_published",
-    "not_undone",
-    "published",
-    "published_by_jvm",
-    "refusal",
-    "run_is_published",
-    "stuck",
-    "undecided",
-    "undecided_file",
-    "unfinished",
-]
-
 ENDED_ELSEWHERE = "another process finished the job"
 """The warning of a driver that came late."""
 

@@ -33,19 +33,6 @@ from magicfs.transaction.task_manifests import TaskManifests
 if TYPE_CHECKING:
     from magicfs.transaction.planning import Look, Planner
 
-__all__ = [
-    "JobOutput",
-    "Taking",
-    "aborts",
-    "carried",
-    "checked",
-    "keys_that_may_be_taken",
-    "load",
-    "load_commits",
-    "load_listed",
-    "sets_of",
-]
-
 _Named = tuple[str, bytes]
 _Read = Callable[[str, bytes], SetFiles]
 _SUMMED_AT_ONCE = 1000

@@ -46,23 +46,6 @@ from magicfs.transaction.output import JobOutput, keys_that_may_be_taken
 from magicfs.transaction.record import JobRecord
 from magicfs.transaction.task_manifests import TaskManifests
 
-__all__ = [
-    "Choice",
-    "Look",
-    "Overwrite",
-    "Plan",
-    "Planner",
-    "as_old",
-    "look",
-    "naming",
-    "older_files_are_there",
-    "partitions",
-    "planner_of",
-    "refuse_data",
-    "seen_by",
-    "whole",
-]
-
 
 def _output_exists(context: JobContext, key: str) -> OutputExists:
     """The error for ``mode="error"`` where a key is data already."""

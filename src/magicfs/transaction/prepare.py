@@ -57,8 +57,6 @@ from magicfs.transaction.planning import Look, Plan, look, planner_of, seen_by
 from magicfs.transaction.record import JobRecord, JobVersion, new_token, now_ms
 from magicfs.transaction.visible import is_there
 
-__all__ = ["check_manifests", "check_success", "leave_landed", "listed", "prepare", "refuse_if_gone"]
-
 _OLD_MS = 12 * 3600 * 1000
 """Rules count whole days since an upload was begun; what is known is when it was closed."""
 _DAY_MS = 24 * 3600 * 1000

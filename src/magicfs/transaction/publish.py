@@ -24,9 +24,10 @@ from magicfs.formats.deletions import OldObject
 from magicfs.formats.document import iso_text
 from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_object import JobObject
+from magicfs.formats.limits import SUCCESS_SIZE_LIMIT
 from magicfs.formats.manifest import FilesPart, Footers, Hides, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
-from magicfs.formats.success import MANIFEST_COMMITTERS, SUCCESS_SIZE_LIMIT, SuccessData, manifest_success
+from magicfs.formats.success import MANIFEST_COMMITTERS, SuccessData, manifest_success
 from magicfs.manifests import chain, footers, parts
 from magicfs.protocol import paths
 from magicfs.protocol.identity import Purpose, etag_and_version, may_delete, object_id
@@ -41,21 +42,6 @@ from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
 from magicfs.transaction.spool import ETags
-
-__all__ = [
-    "Ahead",
-    "as_manifest_committer",
-    "delete_old",
-    "delete_parts_left",
-    "hide_success",
-    "job_statistics",
-    "look_ahead",
-    "publish_manifest",
-    "republish",
-    "seen_success",
-    "withdraw_late_success",
-    "write_success",
-]
 
 _LOOKS: Final = 3
 

@@ -14,10 +14,11 @@ from typing import Any, Final, get_args
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectExists, ObjectNotFound, PreconditionFailed
 from magicfs.formats import gate
-from magicfs.formats.gate import Place, admit
-from magicfs.formats.job_location import JOB_LOCATION_SIZE_LIMIT, JobLocation
+from magicfs.formats.gate import admit
+from magicfs.formats.job_location import JobLocation
 from magicfs.formats.job_object import JobObject
-from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
+from magicfs.formats.limits import JOB_LOCATION_SIZE_LIMIT, JOB_OBJECT_SIZE_LIMIT, ROOM, within
+from magicfs.formats.rows import Place
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, SHOWS_NOTHING, JobState, check_move
 from magicfs.protocol.layout import LayoutName, WorkLayout
@@ -29,26 +30,6 @@ from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
 from magicfs.transaction.context import JobContext
-
-__all__ = [
-    "IsCurrentDriver",
-    "JobMoved",
-    "JobRecord",
-    "JobVersion",
-    "Silence",
-    "believed",
-    "check_driver",
-    "location_at",
-    "location_keys",
-    "location_of",
-    "new_token",
-    "now_ms",
-    "opened",
-    "put_locations",
-    "read_record",
-    "require_current_driver",
-    "taking_over",
-]
 
 IsCurrentDriver = Callable[[], bool]
 """Tells whether the engine still wants this driver to end the job. May take a request; called in a thread."""

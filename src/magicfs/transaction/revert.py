@@ -41,8 +41,6 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import listed
 from magicfs.transaction.visible import comes_last
 
-__all__ = ["looked_at", "no_way_back", "remove_files", "revert_files"]
-
 
 async def looked_at(
     engine: Engine, context: JobContext, output: JobOutput, equal: Collection[str]

@@ -47,19 +47,6 @@ from magicfs.transaction.record import (
     taking_over,
 )
 
-__all__ = [
-    "check_destination",
-    "check_place",
-    "claim",
-    "is_published",
-    "look_around",
-    "pending_uploads",
-    "refuse_data_of_other_runs",
-    "refuse_published",
-    "run_again",
-    "withdraw",
-]
-
 _LOOKED_AT = 1000
 
 

@@ -23,23 +23,6 @@ from magicfs.formats.statistics import Statistics
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.protocol.steps import Complete, Publication, Put, Rename
 
-__all__ = [
-    "FILES_HELD",
-    "ETags",
-    "SetFiles",
-    "Spool",
-    "TakenFiles",
-    "of_set",
-    "pack_steps",
-    "pack_texts",
-    "plain_step",
-    "read",
-    "step_of",
-    "unpack_keys",
-    "unpack_steps",
-    "unpack_texts",
-]
-
 _BETWEEN: Final = "\n"
 """Stands in no JSON that is written in one line."""
 

@@ -18,8 +18,9 @@ from itertools import islice
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, PermissionDenied, StoreError, Unsupported
-from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.limits import PENDING_SIZE_LIMIT, PENDINGSET_SIZE_LIMIT
+from magicfs.formats.pending import Pending
+from magicfs.formats.pendingset import PendingSet
 from magicfs.protocol import ids, paths
 from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.layout import FACTS
@@ -43,23 +44,6 @@ from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, location_keys
 from magicfs.transaction.task_manifests import TaskManifests
-
-__all__ = [
-    "Looked",
-    "SweepPlan",
-    "Swept",
-    "delete_obstacles",
-    "delete_recorded_obstacles",
-    "delete_records",
-    "delete_sources",
-    "end_work",
-    "keep_manifests",
-    "look",
-    "plan_sweep",
-    "remove_work",
-    "sweep",
-    "tell_of_visible",
-]
 
 
 async def delete_sources(engine: Engine, steps: Iterable[object]) -> list[MagicError]:

@@ -24,8 +24,6 @@ from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 
-__all__ = ["run_in_effect"]
-
 _AT_ONCE = 8
 
 

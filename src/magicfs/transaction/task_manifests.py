@@ -21,17 +21,13 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.hadoop_uri import decode, encode
-from magicfs.formats.pending import Pending, Source
+from magicfs.formats.limits import TASK_MANIFEST_SIZE_LIMIT
+from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import Source
 from magicfs.formats.statistics import ROWS
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.formats.task_manifest import (
-    TASK_MANIFEST_SIZE_LIMIT,
-    TASK_MANIFEST_SUFFIX,
-    EntryStatus,
-    FileEntry,
-    TaskManifest,
-)
+from magicfs.formats.task_manifest import TASK_MANIFEST_SUFFIX, EntryStatus, FileEntry, TaskManifest
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.modes import is_reserved
@@ -41,8 +37,6 @@ from magicfs.stores.trees import tree_of
 from magicfs.transaction.attempt_output import ATTEMPT, TaskSets, foreign_set, read_some_ahead
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import read_record
-
-__all__ = ["Places", "TaskManifests"]
 
 
 @dataclass(frozen=True, slots=True)

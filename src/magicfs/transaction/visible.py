@@ -40,20 +40,6 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.spool import ETags
 
-__all__ = [
-    "Bundles",
-    "Pace",
-    "Wanted",
-    "comes_last",
-    "copy_files",
-    "is_there",
-    "lists_of",
-    "make_visible",
-    "must_be_absent",
-    "refuse_if_gone",
-    "rename_files",
-]
-
 _HELD_MAX: Final = 4 * BUNDLE_SIZE_LIMIT
 """Bytes of the bundles that are held at once: files are put bundle by bundle."""
 _NAMED: Final = 5

@@ -17,8 +17,6 @@ from magicfs.protocol.period import human_age
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.upkeep.signs import Clock, clock_of, silence_of
 
-__all__ = ["DeadJob", "Limits", "end_dead_jobs"]
-
 
 @dataclass(frozen=True, slots=True)
 class DeadJob:

@@ -18,8 +18,6 @@ from magicfs.stores.conditions import sweep_probes
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.upkeep.signs import clock_of
 
-__all__ = ["Leftover", "sweep_leftovers"]
-
 _JOB = "job-"
 
 

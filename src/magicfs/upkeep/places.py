@@ -16,8 +16,6 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.runtime.parallel import gathered
 
-__all__ = ["Found", "find_datasets"]
-
 _DIRECTORIES_MAX: Final = 50_000
 
 

@@ -19,8 +19,6 @@ from magicfs.errors import UsageError
 from magicfs.past.commands.settings import texts
 from magicfs.runtime import registered
 
-__all__ = ["POINTS", "Policy", "read_policy"]
-
 POINTS: Final = "magicfs.maintain"
 _SIZE_MAX: Final = 64 * 1024
 _EXCLUDE: Final = "exclude"

@@ -16,8 +16,6 @@ from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.stores.conditions import now_of
 from magicfs.transaction.others import OtherJob
 
-__all__ = ["Clock", "clock_of", "silence_of"]
-
 _SKEW_MAX_S: Final = 300.0
 
 

@@ -14,8 +14,6 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.commit import NoBar
 from magicfs.report import Progress, human_bytes
 
-__all__ = ["Bar"]
-
 _LINE_EVERY_S = 5.0
 _STAGES = {"tasks": "tasks committed", "complete": "files visible", "upload": "files uploaded"}
 

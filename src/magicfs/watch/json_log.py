@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-__all__ = ["JsonLines", "start"]
-
 _FACTS: Final = "magicfs"
 """The attribute of a record that has the facts of a step."""
 

@@ -36,8 +36,6 @@ from magicfs.protocol.paths import Location
 from magicfs.report import RecoverReport
 from magicfs.runtime.parallel import gathered
 
-__all__ = ["FORMAT", "ROWS", "Operation", "note", "operations"]
-
 FORMAT: Final = "magicfs.operation/1"
 OPERATION_SIZE_LIMIT: Final = 64 * 1024
 SHOWN_MAX: Final = 1000

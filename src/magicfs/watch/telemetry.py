@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
     from opentelemetry.trace import Span, TracerProvider
 
-__all__ = ["METRICS", "Instrumentor", "start", "stop"]
-
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., object])
 _Facts = Mapping[str, object]

@@ -16,7 +16,8 @@ from fsspec.core import url_to_fs
 
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
 from proofs.doubles.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 

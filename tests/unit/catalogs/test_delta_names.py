@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from magicfs.catalogs.delta_place import warn_of_names
-from magicfs.job.spec import location_of
+from magicfs.stores.resolve import location_of
 
 
 @pytest.mark.parametrize("value", ["x y", "ü", "a<b", "a>b", "a`b", "a}b", "2026-01-01 10%3A00%3A00"])

@@ -11,7 +11,8 @@ import pytest
 
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.job.job import Job, Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from magicfs.protocol.magic import locate
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.memory_scene import MemoryScene

@@ -4,8 +4,10 @@ import pytest
 
 from magicfs.errors import FormatError
 from magicfs.formats import deletions
-from magicfs.formats.deletions import CHUNK_LENGTH, DELETIONS_SIZE_LIMIT, OldObject
-from magicfs.formats.gate import Place, admit
+from magicfs.formats.deletions import CHUNK_LENGTH, OldObject
+from magicfs.formats.gate import admit
+from magicfs.formats.limits import DELETIONS_SIZE_LIMIT
+from magicfs.formats.rows import Place
 from magicfs.testing.strategies import KEY_BYTES_MAX
 
 PATH = "b/d/__magic_job-j/job-j/facts/n/deletions-00000.json"

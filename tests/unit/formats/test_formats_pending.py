@@ -11,7 +11,8 @@ from magicfs.errors import FormatError, UsageError
 from magicfs.formats import plain_pending
 from magicfs.formats.document import java_text
 from magicfs.formats.fields import LONG_MAX, Fields
-from magicfs.formats.pending import Pending, UploadedPart
+from magicfs.formats.pending import Pending
+from magicfs.formats.plain_pending import UploadedPart
 
 PATH = "b/d/__magic_job-j/x.pending"
 MINIMAL: dict[str, Any] = {

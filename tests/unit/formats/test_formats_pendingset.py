@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats.pending import Pending, UploadedPart
+from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import UploadedPart
 from magicfs.formats.statistics import Statistics
 
 PATH = "b/d/__magic_job-j/task_1.pendingset"

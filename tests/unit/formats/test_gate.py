@@ -16,8 +16,9 @@ from magicfs.classic.records import FileList
 from magicfs.errors import FormatError
 from magicfs.formats import deletions, gate, log, plain_pending
 from magicfs.formats.fields import Fields
-from magicfs.formats.gate import Place, old_problem
+from magicfs.formats.gate import old_problem
 from magicfs.formats.kinds import KINDS, detect, load
+from magicfs.formats.rows import Place
 from magicfs.releases import record as releases
 from magicfs.releases.record import Record
 from magicfs.watch import operations

@@ -66,8 +66,9 @@ from magicfs.formats.manifest import (
     ManifestFile,
     ManifestFiles,
 )
-from magicfs.formats.pending import Body, EtagFormat, Pending, Source, UploadedPart
+from magicfs.formats.pending import EtagFormat, Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_pending import Body, Source, UploadedPart
 from magicfs.formats.pointer import (
     Keeping,
     Pointer,

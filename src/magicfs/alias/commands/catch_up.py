@@ -7,8 +7,6 @@ import argparse
 from magicfs.cli.guests import Part
 from magicfs.cli.statuses import status_of
 
-__all__ = ["PLACE", "configure", "run"]
-
 PLACE = 7
 
 

@@ -8,8 +8,6 @@ from magicfs.cli.guests import Part
 from magicfs.cli.statuses import status_of
 from magicfs.past.commands.settings import texts
 
-__all__ = ["PLACE", "POLICY", "configure", "run"]
-
 PLACE = 4
 POLICY = {"metastores": ("metastore", texts)}
 

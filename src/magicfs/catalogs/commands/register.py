@@ -12,8 +12,6 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from magicfs.catalogs.port import Catalog
 
-__all__ = ["PLACE", "check", "configure", "run"]
-
 PLACE = 5
 
 

@@ -35,8 +35,6 @@ from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.task_manifests import TaskManifests
 
-__all__ = ["RenamingCommitter", "in_the_way"]
-
 _SAVING = "task_stage_save_task_manifest"
 _NAME_BYTES_MAX = 255
 _TRIES = 5

@@ -22,8 +22,6 @@ from magicfs.formats.task_manifest import TaskManifest
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.transaction.context import JobContext, RenameSettings
 
-__all__ = ["FileCommitter"]
-
 
 class FileCommitter(RenamingCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract.

@@ -26,8 +26,6 @@ from magicfs.transaction.context import JobContext, JobSetup, RenameSettings
 from magicfs.transaction.publish import as_manifest_committer
 from magicfs.transaction.record import now_ms
 
-__all__ = ["ManifestCommitter", "own_key", "save_summary", "summary_of"]
-
 
 class ManifestCommitter(RenamingCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract.

@@ -18,8 +18,6 @@ from magicfs.stores.tree_port import Entry, Tree
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.task_manifests import Places
 
-__all__ = ["NameCheck", "scan", "scan_objects"]
-
 
 @dataclass(slots=True)
 class NameCheck:

@@ -25,8 +25,6 @@ from magicfs.committers.work_places import local_directory
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.runtime import process_end
 
-__all__ = ["begin", "is_own", "remove", "remove_dead"]
-
 _LOCK = ".lock"
 _ENDED = ".ended"
 _LOCK_SIZE_MAX = 4096

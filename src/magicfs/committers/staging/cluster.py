@@ -20,8 +20,9 @@ from fsspec.core import url_to_fs
 from magicfs.committers.registry import StagingOptions
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, MagicError, StoreError, UsageError
+from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT
 from magicfs.formats.pending import Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
@@ -32,8 +33,6 @@ from magicfs.runtime.parallel import drained
 from magicfs.transaction import attempt_output
 from magicfs.transaction.attempt_output import Kept, TaskSets, foreign_set
 from magicfs.transaction.context import JobContext
-
-__all__ = ["ClusterFiles", "ClusterLayout", "ClusterSets"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,6 @@ from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import refuse_data
 
-__all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
-
 _LOGGER = logging.getLogger("magicfs")
 
 

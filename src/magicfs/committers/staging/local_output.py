@@ -13,8 +13,6 @@ from pathlib import Path
 from magicfs.committers.work_places import local_extra
 from magicfs.protocol import paths
 
-__all__ = ["LocalFile", "LocalOutput", "has_room", "open_for_writing", "read_all", "read_output"]
-
 _BLOCK = 4096
 _FLAGS = re.compile(r"^flags:\s*([0-7]+)$", re.MULTILINE)
 

@@ -25,8 +25,6 @@ from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Part, Store
 from magicfs.transaction.context import JobContext
 
-__all__ = ["Source", "Uploads", "open_source"]
-
 _Piece = tuple[int, int, int]
 
 

@@ -8,8 +8,6 @@ import os
 from magicfs.cli.guests import Part
 from magicfs.cli.statuses import status_of
 
-__all__ = ["PLACE", "configure", "run"]
-
 PLACE = 6
 
 

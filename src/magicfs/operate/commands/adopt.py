@@ -8,8 +8,6 @@ from magicfs.cli.printing import print_report, print_table, write_line
 from magicfs.cli.storage import add_destination, check_there
 from magicfs.report import human_bytes
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "add files that no job published, and rebuild missing manifests"
 PLACE = ("repair", 4)
 

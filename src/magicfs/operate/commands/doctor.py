@@ -8,8 +8,6 @@ from magicfs.cli.printing import print_json, printable, write_line
 from magicfs.cli.statuses import Status
 from magicfs.cli.storage import add_destination
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "check credentials, permissions, the store and leftovers, and suggest fixes"
 PLACE = ("look", 1)
 _SIGNS = {"ok": "ok   ", "look": "look ", "wrong": "WRONG"}

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from magicfs.formats.success import SuccessData
     from magicfs.formats.tag import Tag
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 _JOB_DIRECTORY = re.compile(
     r"(?P<destination>.+?)/(?:__magic_job-(?P<job>[^/]+)(?:/job-[^/]+)?|__magic/job-(?P<older>[^/]+)"
     r"|_temporary/(?P<renaming>[^/]+))/?"

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from magicfs.releases.record import Record
     from magicfs.watch.operations import Operation
 
-__all__ = ["kinds_of_guests", "show_operation", "show_release"]
-
 
 def kinds_of_guests() -> tuple[Kind, ...]:
     """Their kinds."""

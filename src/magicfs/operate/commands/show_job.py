@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from magicfs.formats.job_location import JobLocation
     from magicfs.formats.job_object import JobObject
 
-__all__ = [
-    "audit_fields",
-    "show_deletions",
-    "show_job",
-    "show_job_location",
-]
-
 
 def audit_fields(audit: Audit | None) -> list[Field]:
     """What an audit said, a line for each rule."""

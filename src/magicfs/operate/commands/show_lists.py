@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from magicfs.formats.footer import Column, FileFooters, Footer
     from magicfs.formats.log import Log, LoggedJob, LoggedNames, LoggedPart, LogPart
 
-__all__ = ["show_footers", "show_log", "show_log_names", "show_log_part"]
-
 
 def show_log(log: Log) -> Shown:
     """A log: what it covers, its last jobs, and where the others are."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from magicfs.formats.success import SuccessData
     from magicfs.formats.task_manifest import TaskManifest
 
-__all__ = ["show_manifest_success", "show_task_manifest"]
-
 
 def show_manifest_success(url: str, success: SuccessData) -> None:
     """Print ``_SUCCESS`` or the report of a job line by line as ``ManifestPrinter`` does, then its files.

@@ -12,8 +12,6 @@ from magicfs.cli.statuses import status_of
 from magicfs.cli.storage import add_destination, check_there
 from magicfs.errors import UsageError
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "show the newest publication and everything that is not done, on one screen"
 PLACE = ("look", 0)
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from magicfs.operate.open_uploads import OpenUpload
     from magicfs.operate.uploads import Aborting, Group, UploadsReport
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "count open uploads by owner and prefix, and end those that nobody needs"
 PLACE = ("look", 2)
 _ENDS_MAX: Final = 10

@@ -13,8 +13,6 @@ from magicfs.report import human_bytes
 if TYPE_CHECKING:
     from magicfs.report import VerifyReport
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "compare a dataset with its manifests: missing, altered and foreign files"
 PLACE = ("look", 5)
 

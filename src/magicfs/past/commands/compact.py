@@ -9,8 +9,6 @@ from magicfs.cli.statuses import status_of
 from magicfs.past.commands.settings import whole_number
 from magicfs.report import human_bytes
 
-__all__ = ["PLACE", "POLICY", "configure", "run"]
-
 PLACE = 3
 POLICY = {"above": ("compact_above", whole_number)}
 

@@ -10,8 +10,6 @@ from magicfs.cli.statuses import status_of
 from magicfs.past.retention import Keep
 from magicfs.report import human_bytes
 
-__all__ = ["PLACE", "POLICY", "configure", "run"]
-
 PLACE = 2
 POLICY = {"keep": ("expire_keep", Keep.of)}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-__all__ = ["add_asked_of_job", "add_keeping", "asked_of_job"]
-
 
 def asked_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
     """What a command that publishes a job passes on to its verb."""

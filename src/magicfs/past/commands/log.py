@@ -12,8 +12,6 @@ from magicfs.cli.storage import add_destination, check_there
 if TYPE_CHECKING:
     from magicfs.watch.operations import Operation
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "list what was published, newest first"
 PLACE = ("look", 4)
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from magicfs.errors import UsageError
 
-__all__ = ["size", "texts", "whole_number"]
-
 _SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 

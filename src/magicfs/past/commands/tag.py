@@ -9,8 +9,6 @@ from magicfs.cli.statuses import Status
 from magicfs.cli.storage import add_destination
 from magicfs.errors import UsageError
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "name a publication, to read it or roll back to it by this name"
 PLACE = ("past", 3)
 

@@ -7,8 +7,6 @@ import argparse
 from magicfs.cli.printing import print_report
 from magicfs.cli.storage import add_destination
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "seal the records of a dataset with the key of MAGICFS_CONNECT_SEAL"
 PLACE = ("maintain", 2)
 

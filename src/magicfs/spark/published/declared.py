@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from magicfs.errors import UsageError
 
-__all__ = ["fitted", "found_columns"]
-
 
 def found_columns(there: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
     """The file's name of each wanted column that it has. Raises UsageError if two names fit equally."""

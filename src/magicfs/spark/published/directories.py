@@ -16,8 +16,6 @@ from magicfs.errors import UsageError
 from magicfs.past.file_facts import partition_values
 from magicfs.tables.partition_names import Values
 
-__all__ = ["column_of", "is_needed", "values_of"]
-
 
 def values_of(keys: Iterable[str]) -> dict[str, Values]:
     """The values of each key. Raises UsageError if keys have different partition columns."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway, JavaObject, JVMView
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Unsuitable", "frame"]
-
 _CONNECTORS: Final = {"s3": "s3a", "s3a": "s3a", "gs": "gs", "gcs": "gs"} | dict.fromkeys(
     ("abfs", "abfss", "az"), "abfss"
 )

@@ -17,8 +17,6 @@ from magicfs.spark.published import text
 from magicfs.spark.published.declared import found_columns
 from magicfs.tables.formats import FORMATS
 
-__all__ = ["Piece", "Place", "batches", "columns_of", "format_of", "open_file"]
-
 _ROWS = 65_536
 """Most rows of a batch."""
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}

@@ -11,8 +11,6 @@ from magicfs.errors import UsageError
 from magicfs.spark import options as written
 from magicfs.tables.formats import FORMATS
 
-__all__ = ["OPTIONS", "ReadOptions", "parse"]
-
 _BYTES_PER_TASK = 128 * 2**20
 
 

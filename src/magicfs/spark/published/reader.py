@@ -20,8 +20,6 @@ from magicfs.spark.published import snapshot
 from magicfs.spark.published.options import ReadOptions, parse
 from magicfs.spark.published.snapshot import FilesOfTask
 
-__all__ = ["MagicReader", "PruningReader", "find_schema", "make_reader"]
-
 _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 
 

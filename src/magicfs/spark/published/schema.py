@@ -27,8 +27,6 @@ from magicfs.errors import UsageError
 from magicfs.spark.schema import ROW_METADATA
 from magicfs.tables.partition_names import Values, guessed_type
 
-__all__ = ["arrow_schema", "chosen", "of_dataset", "of_file"]
-
 _GUESSED: Mapping[str, type[DataType]] = {
     "int": IntegerType,
     "bigint": LongType,

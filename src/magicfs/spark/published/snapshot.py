@@ -31,18 +31,6 @@ from magicfs.spark.published.options import ReadOptions
 from magicfs.tables.arrow_dataset import of_each_job
 from magicfs.tables.partition_names import Values
 
-__all__ = [
-    "FilesOfTask",
-    "columns",
-    "connect",
-    "head",
-    "job_named",
-    "rows",
-    "schemas_of_jobs",
-    "share",
-    "snapshot",
-]
-
 _OPEN_COST = 4 * 2**20
 """What opening a file costs, in bytes that could be read meanwhile."""
 _TASKS_MIN = 8

@@ -29,8 +29,6 @@ try:
 except ImportError:  # before pyspark 4.2, which asks for no more than all there is
     SupportsTriggerAvailableNow = object
 
-__all__ = ["MagicStreamReader", "end_of_batch", "make_stream_reader", "new_files"]
-
 
 def make_stream_reader(given: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     """A reader of new publications. Raises UsageError if the options or the schema cannot be right."""

@@ -22,8 +22,6 @@ import pyarrow as pa
 from magicfs.errors import UsageError
 from magicfs.spark.published.declared import found_columns
 
-__all__ = ["csv_batches", "csv_columns", "guessed_columns", "json_batches"]
-
 _BLOCK = 2**24
 """No row of CSV may be longer."""
 _ROWS = 10_000

@@ -9,8 +9,6 @@ from magicfs.cli.storage import add_destination
 from magicfs.past.commands.keeping import add_asked_of_job, asked_of_job
 from magicfs.report import human_bytes
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "remove partitions or matching files, atomically, as a new job"
 PLACE = ("past", 2)
 

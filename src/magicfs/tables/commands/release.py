@@ -13,8 +13,6 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from magicfs.tables.release import PublishedRelease, Release
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "publish several datasets together, list the releases, roll back, tag, expire"
 PLACE = ("publish", 4)
 

@@ -16,8 +16,6 @@ from magicfs.report import human_bytes
 if TYPE_CHECKING:
     from magicfs.tables.rewrite import RewriteReport
 
-__all__ = ["PLACE", "POLICY", "check", "configure", "run"]
-
 PLACE = 1
 
 POLICY = {

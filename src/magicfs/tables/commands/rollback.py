@@ -10,8 +10,6 @@ from magicfs.cli.storage import add_destination
 from magicfs.errors import UsageError
 from magicfs.past.commands.keeping import add_asked_of_job, asked_of_job
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "publish an earlier state again, atomically, as a new job"
 PLACE = ("past", 1)
 

@@ -15,8 +15,6 @@ from magicfs.report import human_bytes
 if TYPE_CHECKING:
     import pyarrow.dataset
 
-__all__ = ["HELP", "PLACE", "configure", "run"]
-
 HELP = "publish files from this machine (Parquet, CSV, JSON lines, Arrow, ORC)"
 PLACE = ("publish", 1)
 _INPUTS = ("parquet", "csv", "json", "arrow", "orc")

@@ -10,16 +10,6 @@ from magicfs.errors import ObjectNotFound, PreconditionFailed, Unsupported
 from magicfs.stores.port import Part, Update
 from magicfs.testing.store_exam.base import Examined, collected, outcomes
 
-__all__ = [
-    "IgnoredConditionalCompletesExam",
-    "NoConditionalCompletes",
-    "NoConditionalCompletesExam",
-    "NoPutIfMatch",
-    "NoPutIfMatchExam",
-    "NoUploadsExam",
-    "RefusedPutIfMatchExam",
-]
-
 _KEY = "dataset1/part-0.parquet"
 
 

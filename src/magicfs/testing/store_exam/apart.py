@@ -11,8 +11,6 @@ from magicfs.stores.port import Part
 from magicfs.testing.store_exam.base import Examined
 from magicfs.testing.store_exam.conditional import CompleteIfAbsentExam
 
-__all__ = ["UploadsApartExam", "UploadsTogetherExam"]
-
 _KEY = "dataset1/day=2026-01-01/part 0.parquet"
 
 

@@ -17,8 +17,6 @@ from magicfs.errors import MagicError
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Part, Store
 
-__all__ = ["Deviation", "Examined", "Subject", "collected", "outcomes"]
-
 _T = TypeVar("_T")
 _Test = Callable[..., None]
 

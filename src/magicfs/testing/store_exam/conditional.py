@@ -12,8 +12,6 @@ from magicfs.stores import conditions
 from magicfs.stores.port import Update
 from magicfs.testing.store_exam.base import Examined
 
-__all__ = ["CompleteIfAbsentExam", "ConditionsExam", "PutIfMatchExam"]
-
 _KEY = "dataset1/_magicfs/current.json"
 _ANOTHER = '"0123456789abcdef0123456789abcdef"'
 _RACERS = 8

@@ -11,8 +11,6 @@ from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed
 from magicfs.stores.port import PutMode, Update
 from magicfs.testing.store_exam.base import Examined
 
-__all__ = ["CopyExam"]
-
 _KEY = "dataset1/_temporary/0/task 0/part-0.parquet"
 _COPY = "dataset1/day=2026-01-01/part-0.parquet"
 _AT_ONCE = 16

@@ -11,8 +11,6 @@ from magicfs.testing import strategies
 from magicfs.testing.store_exam.base import Examined
 from magicfs.testing.strategies import HOSTILE_KEYS, leaves
 
-__all__ = ["HostileExam", "HostileUploadsExam", "SiblingsExam", "examples"]
-
 # A server answers in milliseconds, or much later when the machine is busy.
 examples: settings = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -11,8 +11,6 @@ from magicfs.errors import ObjectNotFound
 from magicfs.testing.store_exam.base import Examined, collected
 from magicfs.testing.strategies import HOSTILE_KEYS
 
-__all__ = ["ListDirectoriesExam", "ListExam", "ListUploadsExam"]
-
 _MORE_THAN_A_PAGE = 1003
 _CLOCKS_APART_S = 300.0
 _AT_ONCE = 16

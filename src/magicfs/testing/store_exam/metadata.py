@@ -14,8 +14,6 @@ from magicfs.testing import strategies
 from magicfs.testing.store_exam.base import Examined
 from magicfs.testing.store_exam.hostile import examples
 
-__all__ = ["MetadataExam", "NoMetadataExam"]
-
 _KEY = "dataset1/_SUCCESS"
 _COPY = "dataset1/copy of it"
 

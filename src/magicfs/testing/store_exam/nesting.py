@@ -14,8 +14,6 @@ from magicfs.testing.store_exam.base import Examined, outcomes
 from magicfs.testing.store_exam.hostile import HostileExam, SiblingsExam
 from magicfs.testing.strategies import HOSTILE_KEYS
 
-__all__ = ["FileNamesExam", "FileUploadsExam", "NestedNamesExam"]
-
 
 class NestedNamesExam(SiblingsExam, HostileExam):
     """Any text is a key, and objects lie below objects."""

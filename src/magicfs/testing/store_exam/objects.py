@@ -12,8 +12,6 @@ from magicfs.stores import checksums
 from magicfs.stores.port import PutMode
 from magicfs.testing.store_exam.base import Examined
 
-__all__ = ["DeleteExam", "PutExam", "ReadExam"]
-
 _KEY = "dataset1/_SUCCESS"
 _CLOCKS_APART_S = 300.0
 _RACERS = 8

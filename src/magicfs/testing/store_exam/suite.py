@@ -32,16 +32,6 @@ from magicfs.testing.store_exam.uploads import (
     PartExam,
 )
 
-__all__ = [
-    "PARTS",
-    "BlockStoreExam",
-    "FileStoreExam",
-    "Part",
-    "PlainFileStoreExam",
-    "StoreExam",
-    "UnconditionalStoreExam",
-]
-
 
 class AnyUploadsExam(
     CreateExam,

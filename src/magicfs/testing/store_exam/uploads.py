@@ -10,8 +10,6 @@ from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
 from magicfs.stores.port import Part, PutMode
 from magicfs.testing.store_exam.base import Examined
 
-__all__ = ["AbortExam", "BesideUploadsExam", "CompleteExam", "CreateExam", "PartExam"]
-
 _KEY = "dataset1/day=2026-01-01/part 0.parquet"
 _NEVER_OPENED = "0123456789abcdef0123456789abcdef"
 

@@ -12,8 +12,6 @@ from magicfs.errors import MagicError, ObjectNotFound, StoreError
 from magicfs.stores.port import UNVERSIONED, ObjectInfo, PutMode, Version, Versions, VersionStore
 from magicfs.testing.store_exam.base import Examined, collected
 
-__all__ = ["VersionsExam"]
-
 _KEY = "dataset1/day=2026-01-01/part 0+%#ü.parquet"
 _COPY = "dataset1/day=2026-01-01/part 0 copy.parquet"
 

@@ -14,8 +14,6 @@ from magicfs.protocol.period import parse_period
 if TYPE_CHECKING:
     from magicfs.upkeep.dead_jobs import DeadJob
 
-__all__ = ["PLACE", "POLICY", "configure", "run", "seconds"]
-
 PLACE: Final = 0
 POLICY: Final = {
     "finish_after": ("finish_after_ms", parse_period, "10m"),

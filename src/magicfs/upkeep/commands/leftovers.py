@@ -15,8 +15,6 @@ from magicfs.upkeep.commands.dead_jobs import seconds
 if TYPE_CHECKING:
     from magicfs.upkeep.leftovers import Leftover
 
-__all__ = ["PLACE", "POLICY", "configure", "run"]
-
 PLACE: Final = 6
 POLICY: Final = {
     "older_than": ("sweep_after_ms", parse_period, "1d"),

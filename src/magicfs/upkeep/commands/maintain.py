@@ -19,8 +19,6 @@ from magicfs.upkeep.policy import POINTS, read_policy
 if TYPE_CHECKING:
     from magicfs.upkeep.places import Found
 
-__all__ = ["HELP", "PLACE", "POINTS", "configure", "run"]
-
 HELP = "delete expired files, compact manifests, bring catalogs up to date; safe at any time"
 PLACE = ("maintain", 1)
 
