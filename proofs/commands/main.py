@@ -62,12 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(trouble)
     runs = sum(cell.runs for cell in cells.values())
     mutants = played(("a",), checks=False)
-    hunted = {one.name: hunt_verb(one) for one in VERB_MUTANTS}
+    hunted = [hunt_verb(one) for one in VERB_MUTANTS]
     for line in mutants.lines():
         _say(line)
-    for name, (told, sound) in hunted.items():
-        _say(f"mutant, {name}: {told or 'not caught'}" + (f"; sound code, too: {sound}" if sound else ""))
-    caught = sum(bool(told) and not sound for told, sound in hunted.values())
+    for one in hunted:
+        _say(str(one))
+    caught = sum(one.caught for one in hunted)
     side = mutants.table()["a"] | {"settings": len(cells), "scenes": runs}
     refused = sum(not cell.requests for cell in cells.values())
     empty = (

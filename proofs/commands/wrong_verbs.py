@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from proofs.commands.pauses import meet
-from proofs.crash.patching import changed_functions, patched
+from proofs.mutants import Hunted, Mutant, Sound, hunt
 
 __all__ = ["VERB_MUTANTS", "VerbMutant", "hunt_verb"]
 
@@ -15,68 +16,56 @@ _MORE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class VerbMutant:
-    """One wrong line.
+class VerbMutant(Mutant):
+    """A wrong line, and its cell: place, the verb that stands still, and the one that runs meanwhile."""
 
-    Attributes:
-        name: What is wrong.
-        cell: Place, the verb that stands still, and the one that runs meanwhile.
-        module: Where.
-        line: What it says.
-        instead: What it says instead.
-    """
-
-    name: str
     cell: tuple[str, str, str]
-    module: str
-    line: str
-    instead: str
 
 
 VERB_MUTANTS: Final[tuple[VerbMutant, ...]] = (
     VerbMutant(
         "two calls publish one path at once",
-        ("no job", "publish_over", "publish"),
         "magicfs.datasets.own_paths",
         "await _end(engine, location, magic, job, Wish.ABORT if is_open else Wish.FINISH)",
         "pass",
+        ("no job", "publish_over", "publish"),
     ),
     VerbMutant(
         "files are expired that a rollback is showing again",
-        ("kept files", "rollback_oldest", "expire"),
         "magicfs.past.expire",
         "await _refuse_rollbacks(engine, location)",
         "pass",
+        ("kept files", "rollback_oldest", "expire"),
     ),
     VerbMutant(
         "a job that replaces does not look for one that was published meanwhile",
-        ("no job", "overwrite", "append"),
         "magicfs.transaction.prepare",
         "if not in_the_way and pointer != plan.pointer:",
         "if False:",
+        ("no job", "overwrite", "append"),
     ),
     VerbMutant(
         "a job that replaces does not look for one that is replacing the same",
-        ("no job", "overwrite", "overwrite"),
         "magicfs.transaction.prepare",
         "rivals = conflicting(others, context.job, partitions)",
         "rivals = []",
+        ("no job", "overwrite", "overwrite"),
     ),
     VerbMutant(
         "what earlier jobs keep is deleted by who replaces later",
-        ("kept files", "overwrite", "read"),
         "magicfs.past.extension",
         "_leave(look, plan, promises.held, shown)",
         "pass",
+        ("kept files", "overwrite", "read"),
     ),
 )
 
 
-def hunt_verb(mutant: VerbMutant, store: str = "s3") -> tuple[str, str]:
-    """What gave a mutant away, empty if nothing did; and what sound code does there, empty if all is well."""
-    changed_functions(mutant.module, mutant.line, mutant.instead)
-    place, first, second = mutant.cell
-    sound = meet(place, first, second, store=store).troubles
-    with patched(mutant.module, mutant.line, mutant.instead):
-        troubles = meet(place, first, second, more=_MORE, store=store).troubles
-    return "; ".join(troubles[:1]), "; ".join(sound)
+def hunt_verb(mutant: VerbMutant, store: str = "s3") -> Hunted[VerbMutant]:
+    """Run the mutant's cell with the wrong line, and with the right one, where nothing may be seen."""
+    sound = meet(*mutant.cell, store=store).troubles
+
+    def look(_: Sound) -> Iterator[str]:
+        yield from meet(*mutant.cell, more=_MORE, store=store).troubles
+
+    return hunt(mutant, look, lambda: "; ".join(sound))

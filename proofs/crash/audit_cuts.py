@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any, Final
 
 from magicfs.datasets.abort import abort_job
@@ -16,10 +17,10 @@ from proofs.crash.history import document_of
 from proofs.crash.past_cuts import MODELS, PastTally, cuts
 from proofs.crash.past_deeds import PLACE, D, own_files
 from proofs.crash.past_programs import publish
-from proofs.crash.patching import patched
 from proofs.crash.processes import Outcome, Process
 from proofs.crash.writing import DESTINATION
 from proofs.crash.wrong_audit import AUDIT_MUTANTS, Rival, WrongAudit
+from proofs.mutants import Hunted, Sound, hunt
 
 __all__ = ["MEETINGS", "audit_units", "beside_audit", "cut_audit", "hunt_audit", "work_audit"]
 
@@ -59,7 +60,7 @@ def work_audit(kind: str, *what: Any) -> PastTally:
         return cut_audit(model, step, every=every)
     if kind == "mutant":
         (wrong,) = what
-        return PastTally(mutants=1, missed=[] if hunt_audit(wrong) else [wrong.name])
+        return PastTally(mutants=1, missed=[] if hunt_audit(wrong).caught else [wrong.name])
     step, rival, seeds = what
     begun = AuditScene.before("full", step)
     found = [one for seed in range(seeds) for one in beside_audit(begun, rival, seed)]
@@ -181,23 +182,20 @@ def _published_runs(scene: AuditScene) -> list[str]:
     return sorted({one["jobId"] for one in said if one.get("runId") == RUN})
 
 
-def hunt_audit(wrong: WrongAudit, seeds: int = 100) -> list[str]:
-    """What is seen with one line made wrong, at the first place where anything is.
+def hunt_audit(wrong: WrongAudit) -> Hunted[WrongAudit]:
+    """Look everywhere with a wrong line. The world before is made by sound code, as by another process."""
+    return hunt(wrong, partial(_seen, wrong))
 
-    The world before is made by sound code, as that of another process.
-    """
-    with patched(wrong.module, wrong.line, wrong.instead) as sound:
-        for step in wrong.steps:
-            tally = PastTally()
-            with nullcontext() if wrong.before else sound():
-                whole = AuditScene.before("full", step)
-            for _ in cuts(tally, whole, 1, pairs=True):
-                if tally.findings:
-                    return tally.findings
-        for step, rival in wrong.beside:
-            with sound():
-                whole = AuditScene.before("full", step)
-            for seed in range(seeds):
-                if found := beside_audit(whole, rival, seed):
-                    return found
-    return []
+
+def _seen(wrong: WrongAudit, sound: Sound) -> Iterator[str]:
+    for step in wrong.steps:
+        tally = PastTally()
+        with nullcontext() if wrong.before else sound():
+            whole = AuditScene.before("full", step)
+        for _ in cuts(tally, whole, 1, pairs=True):
+            yield from tally.findings
+    for step, rival in wrong.beside:
+        with sound():
+            whole = AuditScene.before("full", step)
+        for seed in range(100):
+            yield from beside_audit(whole, rival, seed)

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from proofs.crash.classic import Tally
 from proofs.crash.grid import Finding, Grid
-from proofs.crash.mutants import Caught
 from proofs.crash.past_cuts import PastTally
 from proofs.crash.settings import BY_TASKS, Setting
 from proofs.crash.simulation import Result
+from proofs.crash.wrong_lines import CrashMutant
+from proofs.mutants import Hunted
 from proofs.sides.checks import Played
-from proofs.sides.mutants import Hunted
 from proofs.sides.table import SIDE_OF_COMPANY, Sides
 
 __all__ = ["ACCEPTED", "Figures", "Targets", "say", "tell"]
@@ -84,7 +84,7 @@ class Figures:
     pair_worlds: int = 0
     without_swap_violations: int = 0
     findings: list[Finding] = field(default_factory=list)
-    caught: list[Caught] = field(default_factory=list)
+    hunted: list[Hunted[CrashMutant]] = field(default_factory=list)
     rows: list[tuple[str, Grid]] = field(default_factory=list)
     simulated: Result = field(default_factory=Result)
     model: dict[str, Any] = field(default_factory=dict)
@@ -120,8 +120,8 @@ class Figures:
                 self.sides.add_check(unit[1][0], result)
             case "side mutant", Hunted():
                 self.sides.add_hunted(result)
-            case "mutant", Caught():
-                self.caught.append(result)
+            case "mutant", Hunted():
+                self.hunted.append(result)
                 self.sides.add_far(result)
             case "model", dict():
                 self.model = result
@@ -170,7 +170,7 @@ class Figures:
         """The figures, ready for JSON."""
         classic = sum(one.cuts for tallies in self.classic.values() for one in tallies)
         totals: Counter[str] = sum(self.driven.values(), Counter())
-        caught = sum(one.caught for one in self.caught)
+        caught = sum(one.caught for one in self.hunted)
         figures = {
             "store": self.store,
             "single_cuts": totals["single_cuts"] + classic,
@@ -183,7 +183,7 @@ class Figures:
             "sides": self.sides.table(),
             "past": self.past.to_dict(),
             "audits": self.audits.to_dict(),
-            "mutants": len(self.caught),
+            "mutants": len(self.hunted),
             "mutants_caught": caught,
             "model_states": self.model.get("states", 0),
             "model_replays": self.model.get("replayed", 0),
@@ -193,7 +193,7 @@ class Figures:
             "seconds": round(seconds, 1),
         }
         is_whole = self.sides.whole or "magic" not in self.driven
-        ok = not self.violations and caught == len(self.caught) == targets.mutants and self._reaches(targets)
+        ok = not self.violations and caught == len(self.hunted) == targets.mutants and self._reaches(targets)
         return figures | {"ok": ok and is_whole and self.past.ok and self.audits.ok}
 
     def _committers(self) -> dict[str, dict[str, Any]]:
@@ -254,10 +254,8 @@ def tell(figures: Figures) -> None:
             say(f"{kind:14}" + "".join(f"{met[kind, state]:12}" for state in states))
     _tell_promises([one for _, tallies in sorted(figures.classic.items()) for one in tallies])
     say("")
-    for caught in sorted(figures.caught, key=lambda one: one.mutant):
-        how = str(caught.finding or caught.problem or f"NOT CAUGHT in {caught.runs} runs")
-        how += f", BUT ALSO {caught.elsewhere}" if caught.elsewhere else ""
-        say(f"mutant {caught.mutant}: {how} ({caught.seconds:.1f} s)")
+    for hunted in sorted(figures.hunted, key=lambda one: one.mutant.name):
+        say(str(hunted))
     for line in figures.sides.lines():
         say(line)
     kinds = Counter(f"({one.violation.letter})" for one in figures.findings)

@@ -25,8 +25,8 @@ from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Crash, Fault, Kind, Request
-from proofs.crash.patching import patched
 from proofs.crash.wrong_log import WrongLog
+from proofs.mutants import Hunted, hunt
 from proofs.scenes.job_scene import JobScene
 
 __all__ = ["TRIALS", "hunt_log", "play_log"]
@@ -279,10 +279,6 @@ def play_log(trial: str) -> list[str]:
         return [f"log, {trial}: {one}" for one in TRIALS[trial]()]
 
 
-def hunt_log(wrong: WrongLog) -> list[str]:
-    """What is seen with one line made wrong, at the first place where anything is."""
-    with _small(), patched(wrong.module, wrong.line, wrong.instead):
-        for trial in wrong.trials:
-            for found in TRIALS[trial]():
-                return [f"log, {trial}: {found}"]
-    return []
+def hunt_log(wrong: WrongLog) -> Hunted[WrongLog]:
+    """Try everything with one line made wrong."""
+    return hunt(wrong, lambda _: (seen for trial in wrong.trials for seen in play_log(trial)))

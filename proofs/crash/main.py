@@ -20,13 +20,13 @@ from proofs.crash.disk import move_to, room
 from proofs.crash.drawing import DRIVEN
 from proofs.crash.figures import Figures, Targets, say, tell
 from proofs.crash.grid import PLANS, STAGED_PLANS, Plan
-from proofs.crash.mutants import ALL_MUTANTS, hunt, reproduced, without_swap
+from proofs.crash.mutants import ALL_MUTANTS, hunt_crash, reproduced, without_swap
 from proofs.crash.other_stores import seeds_of
 from proofs.crash.past_cuts import past_units, work_past
 from proofs.crash.settings import BY_TASKS, Setting, all_settings
 from proofs.crash.simulation import Result, simulate
 from proofs.crash.store_models import KINDS
-from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
+from proofs.crash.wrong_lines import WITHOUT_SWAP, CrashMutant
 from proofs.job_model import run as run_model
 from proofs.sides.checks import CHECKS
 from proofs.sides.mutants import hunt_side
@@ -95,7 +95,7 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
         case "pairs":
             return unit, grid.pairs_of(*what)
         case "mutant":
-            return unit, hunt(what)
+            return unit, hunt_crash(what)
         case "without swap":
             return unit, without_swap(what)
         case "model":
@@ -184,7 +184,7 @@ def _units_on_wire(first: int, seeds: int) -> Iterator[_Unit]:
     yield from seeds_of("simulated", ("magic", "wire@"), first, seeds // 5)
 
 
-def mutants_of(committers: Collection[str]) -> list[Mutant]:
+def mutants_of(committers: Collection[str]) -> list[CrashMutant]:
     """The mutants that some committers can show."""
     return [one for one in ALL_MUTANTS if any(job.committer in committers for job in one.jobs)]
 

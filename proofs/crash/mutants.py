@@ -1,14 +1,10 @@
-"""The shipped code, made wrong on purpose: each mutant must be noticed by its invariant.
-
-A mutant that only makes programs die of an exception has not been caught: the violation of its invariant must
-be seen in the store, and must be gone when the line is right again.
-"""
+"""Each wrong line of a commit is noticed by its invariant, which holds again when the line is right."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -16,57 +12,27 @@ from proofs.crash import dropped, grid
 from proofs.crash.elsewhere import Elsewhere
 from proofs.crash.grid import Finding
 from proofs.crash.past import before_of
-from proofs.crash.patching import changed_functions, patched
 from proofs.crash.settings import Setting
 from proofs.crash.simulation import Simulation
 from proofs.crash.store_models import KINDS
 from proofs.crash.watched import Watched
 from proofs.crash.wrong_bundles import BUNDLE_MUTANTS
 from proofs.crash.wrong_company import COMPANY_MUTANTS
-from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
+from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, CrashMutant
 from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.crash.wrong_renames import RENAME_MUTANTS
 from proofs.crash.wrong_staging import STAGED_MUTANTS
 from proofs.crash.wrong_stores import STORE_MUTANTS
+from proofs.mutants import Hunted, Sound, hunt
 
 __all__ = [
     "ALL_MUTANTS",
-    "Caught",
-    "hunt",
+    "hunt_crash",
     "prepare_the_beaten_path",
     "reproduced",
     "seen_on_the_beaten_path",
     "without_swap",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Caught:
-    """How a mutant ended.
-
-    Attributes:
-        mutant: Its name.
-        finding: What gave it away; None if nothing did.
-        seconds: How long that took.
-        runs: How many worlds were tried.
-        problem: Why the mutant could not be made; empty if it could.
-        way: How it was hunted.
-        elsewhere: Of a mutant that only hostile names or a second destination can catch: what gave it away
-            without them.
-    """
-
-    mutant: str
-    finding: Finding | None
-    seconds: float
-    runs: int
-    problem: str = ""
-    way: str = ""
-    elsewhere: str = ""
-
-    @property
-    def caught(self) -> bool:
-        """Whether it was noticed by what is there to notice it."""
-        return self.finding is not None and not self.elsewhere
 
 
 ALL_MUTANTS: Final = (
@@ -91,32 +57,24 @@ _BEATEN_SEEDS: Final = tuple(
 )
 
 
-def hunt(mutant: Mutant) -> Caught:
+def hunt_crash(mutant: CrashMutant) -> Hunted[CrashMutant]:
     """Look for a violation of the mutant's invariant that sound code does not have, until one is found."""
-    begun, runs = time.perf_counter(), 0
-    try:
-        changed_functions(mutant.module, mutant.line, mutant.instead)
-    except ValueError as error:
-        return Caught(mutant.name, None, 0.0, 0, str(error))
     kind = _kind_of(mutant)
     prepare_the_beaten_path(kind)
     for job in mutant.jobs:
         before_of(job)  # made by sound code, and kept
-    with patched(mutant.module, mutant.line, mutant.instead) as sound:
-        for finding in _findings(mutant):
-            runs += 1
-            if finding is None or finding.violation.letter != mutant.letter:
-                continue
+    elsewhere = partial(seen_on_the_beaten_path, kind) if mutant.way in _FAR else str
+    return hunt(mutant, partial(_seen, mutant), elsewhere)
+
+
+def _seen(mutant: CrashMutant, sound: Sound) -> Iterator[str]:
+    for finding in _findings(mutant):
+        seen = finding if finding is not None and finding.violation.letter == mutant.letter else None
+        if seen is not None:
             with sound():
-                innocent = mutant.letter in {
-                    one.letter for one in reproduced(finding.reproduction).violations
-                }
-            if not innocent:
-                named = Finding(finding.violation, f"{mutant.name}|{finding.reproduction}")
-                elsewhere = seen_on_the_beaten_path(kind) if mutant.way in _FAR else ""
-                seconds = time.perf_counter() - begun
-                return Caught(mutant.name, named, seconds, runs, way=mutant.way, elsewhere=elsewhere)
-    return Caught(mutant.name, None, time.perf_counter() - begun, runs)
+                if mutant.letter in {one.letter for one in reproduced(seen.reproduction).violations}:
+                    seen = None
+        yield str(Finding(seen.violation, f"{mutant.name}|{seen.reproduction}")) if seen else ""
 
 
 def prepare_the_beaten_path(kind: str = "s3") -> None:
@@ -160,7 +118,7 @@ def reproduced(text: str) -> Watched:
             raise ValueError(f"no mutant {name!r}; there are: {', '.join(one.name for one in every)}")
         for job in mutant.jobs:
             before_of(job)
-        with patched(mutant.module, mutant.line, mutant.instead):
+        with mutant.wrong():
             return reproduced(rest)
     if text.startswith("simulated:"):
         simulation = Simulation.of(text.removeprefix("simulated:"))
@@ -175,12 +133,12 @@ def reproduced(text: str) -> Watched:
     return grid.reproduce(text)
 
 
-def _kind_of(mutant: Mutant) -> str:
+def _kind_of(mutant: CrashMutant) -> str:
     """The kind of store that a mutant is hunted on."""
     return next(kind for kind, models in KINDS.items() if mutant.jobs[0].store in models)
 
 
-def _findings(mutant: Mutant) -> Iterator[Finding | None]:
+def _findings(mutant: CrashMutant) -> Iterator[Finding | None]:
     """What is found, one by one; None for each world in which nothing is."""
     for job in mutant.jobs:
         match mutant.way:
@@ -211,5 +169,5 @@ def _findings(mutant: Mutant) -> Iterator[Finding | None]:
 def without_swap(job: Setting) -> int:
     """How many violations the loop of single cuts reports of a job without its commit point."""
     before_of(job)
-    with patched(WITHOUT_SWAP.module, WITHOUT_SWAP.line, WITHOUT_SWAP.instead):
+    with WITHOUT_SWAP.wrong():
         return len([one for one in grid.singles_of(job).findings if one.violation.letter != "x"])

@@ -14,7 +14,7 @@ from proofs.crash.grid import STAGED_PLANS
 from proofs.crash.mutants import ALL_MUTANTS
 from proofs.crash.settings import BY_TASKS, Setting, all_settings
 from proofs.crash.store_models import KINDS, MODELS, is_numbered
-from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
+from proofs.crash.wrong_lines import WITHOUT_SWAP, CrashMutant
 from proofs.crash.wrong_stores import STORE_MUTANTS
 from proofs.sides.checks import CHECKS
 from proofs.sides.wrong_sides import SIDE_MUTANTS
@@ -97,7 +97,7 @@ def seeds_of(work: str, what: tuple[str, ...], first: int, seeds: int) -> Iterat
         yield work, (*what, start, min(start + _SEEDS_A_UNIT, last))
 
 
-def mutants_on(kind: str, committers: Collection[str]) -> list[Mutant]:
+def mutants_on(kind: str, committers: Collection[str]) -> list[CrashMutant]:
     """The mutants that a kind of store can show: those of S3 moved there, and its own."""
     known = [one for one in ALL_MUTANTS if not (is_numbered(KINDS[kind][0]) and one.name in _OF_SWAPS)]
     moved = [_mutant_on(kind, one) for one in known]
@@ -105,7 +105,7 @@ def mutants_on(kind: str, committers: Collection[str]) -> list[Mutant]:
     return [one for one in every if any(job.committer in committers for job in one.jobs)]
 
 
-def _mutant_on(kind: str, mutant: Mutant) -> Mutant | None:
+def _mutant_on(kind: str, mutant: CrashMutant) -> CrashMutant | None:
     jobs = tuple(job for one in mutant.jobs if (job := _moved(one, kind)) is not None)
     return replace(mutant, jobs=jobs) if jobs else None
 

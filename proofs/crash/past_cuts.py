@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import permutations
 from typing import Any, Final, get_args
 
@@ -14,10 +15,10 @@ from proofs.crash.log_cuts import TRIALS, hunt_log, play_log
 from proofs.crash.past_deeds import A_AND_B, DEEDS, IN_PLACE, C, D, Deed, outcome_of, own_files
 from proofs.crash.past_programs import publish
 from proofs.crash.past_scene import PastScene
-from proofs.crash.patching import patched
 from proofs.crash.processes import Outcome
 from proofs.crash.wrong_log import LOG_MUTANTS
 from proofs.crash.wrong_past import PAST_MUTANTS, Meeting, Other, WrongPast
+from proofs.mutants import Hunted, Sound, hunt
 
 __all__ = [
     "MEETINGS_OF_VERSIONS",
@@ -130,12 +131,12 @@ def work_past(kind: str, *what: Any) -> PastTally:
         return cut_past(model, deed, step=step)
     if kind == "mutant":
         (wrong,) = what
-        return PastTally(mutants=1, missed=[] if hunt_past(wrong) else [wrong.name])
+        return PastTally(mutants=1, missed=[] if hunt_past(wrong).caught else [wrong.name])
     if kind == "log":
         return PastTally(findings=play_log(*what))
     if kind == "log mutant":
         (wrong,) = what
-        return PastTally(mutants=1, missed=[] if hunt_log(wrong) else [wrong.name])
+        return PastTally(mutants=1, missed=[] if hunt_log(wrong).caught else [wrong.name])
     deed, other, seeds, *model = what
     begun = PastScene.begin(model[0] if model else "full", deed)
     found = [one for seed in range(seeds) for one in beside(begun, other, seed)]
@@ -274,23 +275,20 @@ def _after(deed: Deed | Other, job: JobId, shown: frozenset[str]) -> frozenset[s
     return A_AND_B
 
 
-def hunt_past(wrong: WrongPast, seeds: int = 400) -> list[str]:
-    """What is seen with one line made wrong, at the first place where anything is.
+def hunt_past(wrong: WrongPast) -> Hunted[WrongPast]:
+    """Look everywhere with a wrong line. The world before is made by sound code, as by another process."""
+    return hunt(wrong, partial(_seen, wrong))
 
-    The world before is made by sound code, as that of another process.
-    """
-    with patched(wrong.module, wrong.line, wrong.instead) as sound:
-        for deed in wrong.deeds:
-            tally = PastTally()
-            with sound():
-                whole = PastScene.begin(wrong.model, deed)
-            for _ in cuts(tally, whole, 1, pairs=True):
-                if tally.findings:
-                    return tally.findings
-        for deed, other in wrong.beside:
-            with sound():
-                whole = PastScene.begin("full", deed)
-            for seed in range(seeds):
-                if found := beside(whole, other, seed):
-                    return found
-    return []
+
+def _seen(wrong: WrongPast, sound: Sound) -> Iterator[str]:
+    for deed in wrong.deeds:
+        tally = PastTally()
+        with sound():
+            whole = PastScene.begin(wrong.model, deed)
+        for _ in cuts(tally, whole, 1, pairs=True):
+            yield from tally.findings
+    for deed, other in wrong.beside:
+        with sound():
+            whole = PastScene.begin("full", deed)
+        for seed in range(400):
+            yield from beside(whole, other, seed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from proofs.crash.audit_scene import Step
+from proofs.mutants import Mutant
 
 __all__ = ["AUDIT_MUTANTS", "Rival", "WrongAudit"]
 
@@ -18,23 +19,15 @@ _COMMIT: Final = "magicfs.datasets.commit"
 
 
 @dataclass(frozen=True, slots=True)
-class WrongAudit:
-    """One wrong line.
+class WrongAudit(Mutant):
+    """A wrong line of the quarantine.
 
     Attributes:
-        name: What is wrong.
-        module: Where.
-        line: What it says.
-        instead: What it says instead.
         steps: What is cut to notice it.
         beside: Who is beside whom to notice it.
         before: Whether the world before is made by the wrong line, too.
     """
 
-    name: str
-    module: str
-    line: str
-    instead: str
     steps: tuple[Step, ...] = ()
     beside: tuple[tuple[Step, Rival], ...] = ()
     before: bool = False

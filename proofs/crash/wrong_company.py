@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from proofs.crash.settings import Setting
-from proofs.crash.wrong_lines import Mutant
+from proofs.crash.wrong_lines import CrashMutant
 
 __all__ = ["COMPANY_MUTANTS"]
 
@@ -13,39 +13,39 @@ _JOBS: Final = (Setting(mode="overwrite", shape="two"),)
 _COMPACT: Final = "magicfs.past.compact"
 
 COMPANY_MUTANTS: Final = (
-    Mutant(
+    CrashMutant(
         "a compaction removes the sum that it has linked",
-        "f",
         _COMPACT,
         'if dash and keep.get(f"{stem}-", job) != job:',
         "if dash:",
+        "f",
         _JOBS,
         "maintenance",
     ),
-    Mutant(
+    CrashMutant(
         "a sum forgets the files of older manifests",
-        "b",
         _COMPACT,
         "files=tuple(view.files.values()),",
         "files=known[newest].files,",
+        "b",
         _JOBS,
         "maintenance",
     ),
-    Mutant(
+    CrashMutant(
         "an interruption stops a driver after its commit point",
-        "b",
         "magicfs.runtime.interrupt",
         "if self.is_running and not self._holds and not self._stopped and self.task is not None:",
         "if self.is_running and not self._stopped and self.task is not None:",
+        "b",
         _JOBS,
         "interrupts",
     ),
-    Mutant(
+    CrashMutant(
         "nobody asks whether the manifest can be read",
-        "b",
         "magicfs.transaction.prepare",
         "if size > MANIFEST_SIZE_LIMIT:",
         "if False:",
+        "b",
         _JOBS,
         "limits",
     ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from proofs.mutants import Mutant
+
 __all__ = ["LOG_MUTANTS", "WrongLog"]
 
 _LOG: Final = "magicfs.manifests.log"
@@ -14,21 +16,9 @@ _ADOPT: Final = "magicfs.operate.adopt"
 
 
 @dataclass(frozen=True, slots=True)
-class WrongLog:
-    """One wrong line.
+class WrongLog(Mutant):
+    """A wrong line of the log, and what is tried to notice it."""
 
-    Attributes:
-        name: What is wrong.
-        module: Where.
-        line: What it says.
-        instead: What it says instead.
-        trials: What is tried to notice it.
-    """
-
-    name: str
-    module: str
-    line: str
-    instead: str
     trials: tuple[str, ...] = ("grown",)
 
 

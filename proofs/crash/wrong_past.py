@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from proofs.crash.past_deeds import Deed
+from proofs.mutants import Mutant
 
 Other = Literal["expire", "append", "overwrite", "rollback", "drop", "rewrite", "compact", "tag", "recover"]
 """Who meets a rollback that leads to files whose time is over, a drop, or a rewrite."""
@@ -20,23 +21,15 @@ _ROLLBACK: Final = "magicfs.past.rollback"
 
 
 @dataclass(frozen=True, slots=True)
-class WrongPast:
-    """One wrong line.
+class WrongPast(Mutant):
+    """A wrong line of maintenance.
 
     Attributes:
-        name: What is wrong.
-        module: Where.
-        line: What it says.
-        instead: What it says instead.
         deeds: What is cut to notice it.
         beside: Who is beside whom to notice it.
         model: On which store it is cut.
     """
 
-    name: str
-    module: str
-    line: str
-    instead: str
     deeds: tuple[Deed, ...] = ()
     beside: tuple[Meeting, ...] = ()
     model: str = "full"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from proofs.crash.settings import Setting
-from proofs.crash.wrong_lines import Mutant
+from proofs.crash.wrong_lines import CrashMutant
 
 __all__ = ["RENAME_MUTANTS"]
 
@@ -20,62 +20,62 @@ _TASKS: Final = Setting(committer="file-v2", store="local")
 _TASKS_COPY: Final = Setting(committer="file-v2", shape="three")
 _LISTED: Final = Setting(committer="file-v2", store="local", shape="three", winners="listed")
 
-RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
-    Mutant(
+RENAME_MUTANTS: Final[tuple[CrashMutant, ...]] = (
+    CrashMutant(
         "a job is taken back and its files can still be renamed",
-        "b",
         "magicfs.transaction.revert",
         "problems += await sweep.delete_sources(engine, output.steps())",
         "pass",
+        "b",
         (_TWO,),
         "manifest.races",
     ),
-    Mutant(
+    CrashMutant(
         "the work of tasks is left",
-        "d",
         _WORK_FILES,
         "if context.options.committer not in RENAMING or not context.renames.removes_work:",
         "if context.options.committer in RENAMING or not context.renames.removes_work:",
+        "d",
         (_LOSERS,),
     ),
-    Mutant(
+    CrashMutant(
         "a job of copies is taken back",
-        "b",
         "magicfs.protocol.job_state",
         "if not write_ids:",
         "if False:",
+        "b",
         (_COPIES,),
     ),
-    Mutant(
+    CrashMutant(
         "a copy is not made",
-        "b",
         "magicfs.transaction.visible",
         "await store.copy(step.source, step.key)",
         "pass",
+        "b",
         (_COPIES,),
     ),
-    Mutant(
+    CrashMutant(
         "a file is not renamed",
-        "b",
         "magicfs.transaction.visible",
         'renames = cast("Iterator[Rename]", steps())',
         'renames = cast("Iterator[Rename]", iter([*steps()][1:]))',
+        "b",
         (_REPLACE, _FILE),
     ),
-    Mutant(
+    CrashMutant(
         "a task publishes before it has claimed",
-        "a",
         "magicfs.classic.algorithm2",
         "claim = await self._manifests.claim(new)",
         "await self._publish(new); claim = await self._manifests.claim(new)",
+        "a",
         (_TASKS, _TASKS_COPY),
     ),
-    Mutant(
+    CrashMutant(
         "what a dead task has left is not moved",
-        "b",
         "magicfs.transaction.visible",
         'renames = cast("Iterator[Rename]", steps())',
         'renames = cast("Iterator[Rename]", iter([] if looks_first else [*steps()]))',
+        "b",
         (_LISTED,),
     ),
 )

@@ -16,7 +16,7 @@ from magicfs.past.row_condition import Values, parse_condition
 from magicfs.transaction import spool
 from proofs.hostile.expected import SECONDS, measured, refused, returns
 from proofs.hostile.mutations import nested
-from proofs.hostile.part import Mutant
+from proofs.hostile.part import WrongLine
 
 __all__ = ["ATTACKS", "MUTANTS", "bomb"]
 
@@ -134,67 +134,67 @@ ATTACKS: Sequence[Callable[[], list[str]]] = (
 
 _FORMATS, _CONDITION = "magicfs.formats", "magicfs.past.row_condition"
 
-MUTANTS: Sequence[Mutant] = (
-    Mutant(
+MUTANTS: Sequence[WrongLine] = (
+    WrongLine(
         "values are not counted before they are parsed",
         f"{_FORMATS}.document",
         "if has_more_values(raw, value_limit):",
         "if False:",
         _many_values,
     ),
-    Mutant(
+    WrongLine(
         "values are not counted before they are written",
         f"{_FORMATS}.limits",
         "if has_more_values(raw, value_limit):",
         "if False:",
         _many_values_written,
     ),
-    Mutant(
+    WrongLine(
         "commas inside of texts count",
         f"{_FORMATS}.limits",
         "values -= _values(raw, *text.span())",
         "pass",
         _commas_in_text,
     ),
-    Mutant(
+    WrongLine(
         "what Python raises comes out",
         f"{_FORMATS}.document",
         "except UNREADABLE as error:",
         "except KeyboardInterrupt as error:",
         _deep_document,
     ),
-    Mutant(
+    WrongLine(
         "unknown fields have no size", f"{_FORMATS}.document", "if room < 0:", "if False:", _unknown_fields
     ),
-    Mutant(
+    WrongLine(
         "unknown fields have no depth",
         f"{_FORMATS}.document",
         "if depth > UNKNOWN_DEPTH_LIMIT:",
         "if False:",
         _unknown_fields,
     ),
-    Mutant(
+    WrongLine(
         "unknown fields are not measured when they are written",
         f"{_FORMATS}.document",
         "if (problem := too_large(unknown)) is not None:",
         "if (problem := None) is not None:",
         _unknown_fields_written,
     ),
-    Mutant(
+    WrongLine(
         "partitions that are no numbers are compared",
         _CONDITION,
         "return number if number.is_finite() else None  # such as NaN, which each reader orders otherwise",
         "return number",
         _partitions,
     ),
-    Mutant(
+    WrongLine(
         "numbers of a condition have any size",
         _CONDITION,
         "if len(word) > _DIGITS_MAX or not found.is_finite():",
         "if False:",
         _literals,
     ),
-    Mutant(
+    WrongLine(
         "sizes have any number of digits",
         "magicfs.hadoop.options",
         "if match is None or len(value) > _DIGITS_MAX:",

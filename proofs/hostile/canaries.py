@@ -13,7 +13,7 @@ from proofs.doubles.adls_server import AdlsDouble
 from proofs.doubles.gcs_server import GcsDouble
 from proofs.doubles.servers import Ministack
 from proofs.hostile import leaks
-from proofs.hostile.part import Found, Mutant
+from proofs.hostile.part import Found, WrongLine
 from proofs.hostile.searching import Outputs, canary, in_url
 
 __all__ = ["MUTANTS", "NAME", "fixed", "fuzz"]
@@ -97,77 +97,77 @@ def _by(attack: Callable[[], Found]) -> Callable[[], Sequence[str]]:
 
 _BACKENDS: Final = "magicfs.stores.backends"
 MUTANTS: Final = (
-    Mutant(
+    WrongLine(
         "options are secret by their names alone",
         _BACKENDS,
         "return _carries_secret(value)",
         "return False",
         _by(leaks.objects_of_python),
     ),
-    Mutant(
+    WrongLine(
         "a pickle keeps a URL whole",
         _BACKENDS,
         "return redacted(value)",
         "return value",
         _by(leaks.objects_of_python),
     ),
-    Mutant(
+    WrongLine(
         "lists of options are not looked into",
         _BACKENDS,
         "return any(_carries_secret(one) or _has_secret(one) for one in value)",
         "return False",
         lambda: fuzz(time.monotonic() + 0.5, 0).violations,
     ),
-    Mutant(
+    WrongLine(
         "secrets by position are pickled",
         "magicfs.job.spec",
         "if self.filesystem is not None and (found := resolve.secrets_of(options_of(self.filesystem))):",
         "if self.filesystem is not None and (found := resolve.secrets_of(self.filesystem.storage_options)):",
         _by(leaks.by_position),
     ),
-    Mutant(
+    WrongLine(
         "a command takes secrets",
         "magicfs.cli.storage",
         "if secrets := sorted(resolve.secrets_of(options)):",
         "if secrets := []:",
         _by(leaks.command_line),
     ),
-    Mutant(
+    WrongLine(
         "options are quoted whole",
         "magicfs.stores.s3.client",
         "shown = redacted(endpoint)",
         "shown = endpoint",
         _by(leaks.messages),
     ),
-    Mutant(
+    WrongLine(
         "a destination with a password is quoted",
         "magicfs.stores.resolve",
         "if paths.has_password(plain):",
         "if False:",
         _by(leaks.messages),
     ),
-    Mutant(
+    WrongLine(
         "botocore gets the endpoint's password",
         "magicfs.stores.s3.client",
         "made[name] = redacted(value)",
         "made[name] = value",
         _by(leaks.logs_of_botocore),
     ),
-    Mutant(
+    WrongLine(
         "a metastore's address is taken with a password",
         "magicfs.catalogs.recorded",
         'if "@" in at.netloc or urlunsplit(at._replace(scheme="", netloc="")) not in {"", "/"}:',
         "if False:",
         _by(leaks.messages),
     ),
-    Mutant(
+    WrongLine(
         "a report quotes a catalog's library",
         "magicfs.catalogs.in_jobs",
         'problem = f"job {report.job_id} yet: {resolve.redacted(str(error))}"',
         'problem = f"job {report.job_id} yet: {error}"',
         _by(leaks.catalogs),
     ),
-    Mutant(
+    WrongLine(
         "recover quotes a catalog's library",
         "magicfs.catalogs.catch_up",
         'problem = f"{type(error).__name__}: {resolve.redacted(str(error))}; {_as_recorded(one)}"',

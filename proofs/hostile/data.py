@@ -21,7 +21,7 @@ from magicfs.formats.document import render
 from magicfs.formats.footer import FOOTER, SCHEMA
 from proofs.hostile import bounds, data_bounds
 from proofs.hostile.mutations import HOSTILE_TEXTS, nested
-from proofs.hostile.part import Found, Mutant
+from proofs.hostile.part import Found, WrongLine
 from proofs.hostile.thrift_bytes import column, footer, leaf, of_file
 from proofs.scenes.job_scene import JobScene
 
@@ -261,4 +261,4 @@ def _quiet() -> Iterator[None]:
         logger.disabled = before
 
 
-MUTANTS: Sequence[Mutant] = data_bounds.MUTANTS
+MUTANTS: Sequence[WrongLine] = data_bounds.MUTANTS

@@ -24,7 +24,7 @@ from magicfs.stores.port import Store
 from magicfs.transaction import attempt_output, context, prepare, record
 from magicfs.transaction.output import JobOutput, Taking
 from magicfs.transaction.spool import TakenFiles
-from proofs.hostile.part import Mutant
+from proofs.hostile.part import WrongLine
 from proofs.scenes.job_scene import JobScene
 
 __all__ = ["ATTACKS", "MUTANTS"]
@@ -257,11 +257,11 @@ ATTACKS: Sequence[Callable[[], list[str]]] = (
 _TRANSACTION, _MANIFESTS = "magicfs.transaction", "magicfs.manifests"
 
 
-def _mutant(name: str, module: str, line: str, instead: str, attack: Callable[[], list[str]]) -> Mutant:
-    return Mutant(name, module, line, instead, attack)
+def _mutant(name: str, module: str, line: str, instead: str, attack: Callable[[], list[str]]) -> WrongLine:
+    return WrongLine(name, module, line, instead, attack)
 
 
-MUTANTS: Sequence[Mutant] = (
+MUTANTS: Sequence[WrongLine] = (
     _mutant(
         "bytes of a job have no bound",
         f"{_TRANSACTION}.output",

@@ -23,7 +23,7 @@ from proofs.hostile.endpoint_clients import PREFIX, Client, clients
 from proofs.hostile.endpoint_lies import DRIPS, LIES, PAGES, Lie, is_applicable, mixed
 from proofs.hostile.endpoint_mutants import ROWS
 from proofs.hostile.endpoint_server import Asked, Reply, Sending, written
-from proofs.hostile.part import Found, Mutant
+from proofs.hostile.part import Found, WrongLine
 
 __all__ = ["MUTANTS", "NAME", "fixed", "fuzz"]
 
@@ -248,14 +248,15 @@ def _long_names() -> Sequence[str]:
     return [f"a name of {size} bytes is kept" for size in long]
 
 
-def _mutant(name: str, where: tuple[str, str, str], who: str, operation: str, lie: str) -> Mutant:
+def _mutant(name: str, where: tuple[str, str, str], who: str, operation: str, lie: str) -> WrongLine:
     module, line, instead = where
-    return Mutant(name, f"magicfs.stores.{module}", line, instead, partial(attack, [who], [operation], [lie]))
+    lies = partial(attack, [who], [operation], [lie])
+    return WrongLine(name, f"magicfs.stores.{module}", line, instead, lies)
 
 
-MUTANTS: Sequence[Mutant] = (
+MUTANTS: Sequence[WrongLine] = (
     *(_mutant(name, where, *what) for name, where, *what in ROWS),
-    Mutant(
+    WrongLine(
         "names of headers of any length are kept",
         "magicfs.stores.s3.http.answer",
         "if len(_NAMES) < _NAMES_MAX and len(name) <= _NAME_BYTES_MAX:",

@@ -11,7 +11,7 @@ from magicfs.formats.parquet import read_footer
 from magicfs.formats.thrift import ThriftError, read_struct
 from proofs.hostile.expected import SECONDS, measured, refused, returns
 from proofs.hostile.mutations import nested
-from proofs.hostile.part import Mutant
+from proofs.hostile.part import WrongLine
 from proofs.hostile.thrift_bytes import column, footer, leaf, of_file, struct_bytes
 
 __all__ = ["ATTACKS", "MUTANTS"]
@@ -128,44 +128,44 @@ ATTACKS: Sequence[Callable[[], list[str]]] = (
 _FORMATS, _FOOTERS = "magicfs.formats", "magicfs.formats.footer"
 _PARQUET = "magicfs.formats.parquet"
 
-MUTANTS: Sequence[Mutant] = (
-    Mutant("trees of names have no end", _PARQUET, "_require(room >= 0)", "pass", _names),
-    Mutant(
+MUTANTS: Sequence[WrongLine] = (
+    WrongLine("trees of names have no end", _PARQUET, "_require(room >= 0)", "pass", _names),
+    WrongLine(
         "any text is a fingerprint",
         _FOOTERS,
         "if schema is not None and not _IS_FINGERPRINT.fullmatch(schema):",
         "if False:",
         _footers_after_the_commit_point,
     ),
-    Mutant(
+    WrongLine(
         "texts of footers have no size",
         f"{_FORMATS}.footer",
         "if len(said) > most:",
         "if False:",
         _carried,
     ),
-    Mutant(
+    WrongLine(
         "Thrift's numbers have any size",
         f"{_FORMATS}.thrift",
         "if found > _NUMBER_MAX:",
         "if False:",
         _many_rows,
     ),
-    Mutant(
+    WrongLine(
         "decimals have any length",
         _PARQUET,
         'return int.from_bytes(raw, "big", signed=True) if 0 < len(raw) <= _DECIMAL_MAX else None',
         'return int.from_bytes(raw, "big", signed=True) if raw else None',
         _decimals,
     ),
-    Mutant(
+    WrongLine(
         "decimals have any scale",
         _PARQUET,
         "_require(type(precision) is type(scale) is int and 0 <= scale <= precision <= _DIGITS_MAX)",
         "pass",
         _scales,
     ),
-    Mutant(
+    WrongLine(
         "a file has any number of nulls",
         _PARQUET,
         "_require(total.nulls is None or total.nulls <= LONG_MAX)",

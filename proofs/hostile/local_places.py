@@ -42,7 +42,7 @@ from proofs.hostile.local_world import (
     snapshot,
     world,
 )
-from proofs.hostile.part import Found, Mutant
+from proofs.hostile.part import Found, WrongLine
 
 __all__ = ["MUTANTS", "NAME", "fixed", "fuzz"]
 
@@ -142,106 +142,106 @@ _HELD: Final = "magicfs.stores.local.held"
 _PLACES: Final = "magicfs.stores.local.places"
 _FILES: Final = "magicfs.stores.local.files"
 
-MUTANTS: Sequence[Mutant] = (
-    Mutant(
+MUTANTS: Sequence[WrongLine] = (
+    WrongLine(
         "a link in the place of a directory of uploads is followed",
         _HELD,
         "descriptor = os.open(path, DIRECTORY | NO_LINK, dir_fd=above)",
         "descriptor = os.open(path, DIRECTORY, dir_fd=above)",
         partial(attack, "sales/.magicfs-uploads", "moved away and linked", "the run again"),
     ),
-    Mutant(
+    WrongLine(
         "a link in the place of an upload is followed",
         _HELD,
         "descriptor = os.open(name, DIRECTORY | NO_LINK, dir_fd=place)",
         "descriptor = os.open(name, DIRECTORY, dir_fd=place)",
         partial(attack, UPLOAD, "link to a private directory", "a replacing job"),
     ),
-    Mutant(
+    WrongLine(
         "any name in an upload is removed",
         _HELD,
         "for name in filter(MADE.fullmatch, os.listdir(self.descriptor)):",
         "for name in os.listdir(self.descriptor):",
         attack_names_in_uploads,
     ),
-    Mutant(
+    WrongLine(
         "a listing of uploads removes some",
         "magicfs.stores.local.uploads",
         "_, is_open = find(root, key, upload_id)",
         "is_open = abort(root, key, upload_id)",
         partial(attack, "sales/__magic", "directory"),
     ),
-    Mutant(
+    WrongLine(
         "a part is written into a file with a second name",
         "magicfs.stores.local.parts",
         "if os.fstat(descriptor).st_nlink > 1:",
         "if False:",
         attack_second_name,
     ),
-    Mutant(
+    WrongLine(
         "links below a name of ours are followed at once",
         _PLACES,
         'quick = _opened_at_once(descriptor, "/".join(names))',
         'quick = None if make else os.open("/".join(names), DIRECTORY, dir_fd=descriptor)',
         partial(attack_directory, at_once=True),
     ),
-    Mutant(
+    WrongLine(
         "links below a name of ours are followed one by one",
         _PLACES,
         "return os.open(name, DIRECTORY | NO_LINK, dir_fd=above)",
         "return os.open(name, DIRECTORY, dir_fd=above)",
         partial(attack_directory, at_once=False),
     ),
-    Mutant(
+    WrongLine(
         "a record that is a link is read",
         _FILES,
         "descriptor = os.open(name, os.O_RDONLY | REGULAR, dir_fd=directory)",
         "descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=directory)",
         attack_records,
     ),
-    Mutant(
+    WrongLine(
         "a pipe is taken for a record",
         _FILES,
         "_check_record(found, root, key)",
         "pass",
         attack_records,
     ),
-    Mutant(
+    WrongLine(
         "a directory in the place of a record is taken for nothing",
         _FILES,
         "if directory is not None and (_is_record(key) or not stat.S_ISDIR(found.st_mode)):",
         "if directory is not None and not stat.S_ISDIR(found.st_mode):",
         attack_records,
     ),
-    Mutant(
+    WrongLine(
         "a copy is readable by all",
         _FILES,
         "os.fchmod(descriptor, mode)",
         "os.fchmod(descriptor, 0o644)",
         attack_private_success,
     ),
-    Mutant(
+    WrongLine(
         "the copy of the old _SUCCESS does not keep its mode",
         "magicfs.transaction.facts",
         "await store.put(copy.key, raw, metadata=rights_of(engine, key))",
         "await store.put(copy.key, raw)",
         attack_private_success,
     ),
-    Mutant(
+    WrongLine(
         "the old _SUCCESS that is restored does not keep its mode",
         "magicfs.transaction.revert",
         "rights = facts.rights_of(engine, old.key)",
         "rights = None",
         attack_private_success,
     ),
-    Mutant(
+    WrongLine(
         "a directory for temporary files of somebody else is used",
         "magicfs.committers.staging.attempts",
         "if is_own(str(parent)):  # raises for somebody else's, in a directory where everybody may make one",
         "if True:",
         attack_staging,
     ),
-    Mutant(
+    WrongLine(
         "a hidden link is left out or published by a task",
         "magicfs.cli.task_files",
         "if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):",
@@ -252,14 +252,14 @@ MUTANTS: Sequence[Mutant] = (
 if os.geteuid() == 0:  # only root can make what belongs to another user
     MUTANTS = (
         *MUTANTS,
-        Mutant(
+        WrongLine(
             "a directory of uploads of another user is used",
             _HELD,
             "if found.st_uid != os.geteuid():",
             "if False:",
             partial(attack, "sales/.magicfs-uploads", "somebody else's", "the run again"),
         ),
-        Mutant(
+        WrongLine(
             "an upload of another user is ended",
             _HELD,
             "if found.st_uid == os.geteuid() or is_trusted(found, os.fstat(place)):",
@@ -268,7 +268,7 @@ if os.geteuid() == 0:  # only root can make what belongs to another user
                 attack, "sales/.magicfs-uploads/0123456789abcdef.new", "somebody else's", "a replacing job"
             ),
         ),
-        Mutant(
+        WrongLine(
             "uploads are looked for above directories of others",
             "magicfs.stores.local.uploads",
             "if found != owner:",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from proofs.hostile.ground import impatient
-from proofs.hostile.part import Found, Part, is_caught
+from proofs.hostile.part import Found, Part, hunt_attack
 
 __all__ = ["PARTS", "main"]
 
@@ -49,11 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.add(_reported(part.NAME, "drawn", part.fuzz(until, seed)))
         for part in parts.values():
             for mutant in part.MUTANTS:
-                if is_caught(mutant):
-                    caught += 1
-                else:
-                    missed.append(f"{part.NAME}: {mutant.name}")
+                if not (hunted := hunt_attack(mutant)).caught:
+                    missed.append(f"{part.NAME}: {hunted}")
                     _say(f"not noticed: {missed[-1]}")
+                else:
+                    caught += 1
     for line in found.violations[:_SHOWN_MAX]:
         _say(f"VIOLATION {line}")
     document = {

@@ -29,7 +29,7 @@ from magicfs.operate.commands import show
 from magicfs.past.row_condition import Values, parse_condition
 from magicfs.transaction import spool
 from proofs.hostile import bounds, footer_bounds, mutations
-from proofs.hostile.part import Found, Mutant
+from proofs.hostile.part import Found, WrongLine
 from proofs.hostile.thrift_bytes import column, footer, leaf, of_file
 
 __all__ = ["MUTANTS", "NAME", "fixed", "fuzz"]
@@ -317,4 +317,4 @@ def _read_storage_options(raw: bytes) -> Any:
     return storage.parse_storage_options(_text(raw))
 
 
-MUTANTS: Sequence[Mutant] = (*bounds.MUTANTS, *footer_bounds.MUTANTS)
+MUTANTS: Sequence[WrongLine] = (*bounds.MUTANTS, *footer_bounds.MUTANTS)

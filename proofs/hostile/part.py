@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
-from proofs.crash.patching import patched
+from proofs.mutants import Hunted, Mutant, Wrong, hunt
 
-__all__ = ["Found", "Mutant", "Part", "Wrong", "is_caught"]
+__all__ = ["Attacked", "Found", "Part", "WrongLine", "hunt_attack"]
 
 _TRIES: Final = 3
 
@@ -37,52 +36,26 @@ class Found:
         self.violations.extend(other.violations)
 
 
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One line of the shipped code that protects, made wrong.
-
-    Attributes:
-        name: What is missing with it, such as "extra destinations are believed".
-        module: Full name of the module.
-        line: The line without its indentation, as it stands there exactly once.
-        instead: The line in its place.
-        attack: The attack that must notice: it returns violations, none with sound code.
-    """
-
-    name: str
-    module: str
-    line: str
-    instead: str
-    attack: Callable[[], Sequence[str]]
-
-    def wrong(self) -> AbstractContextManager[object]:
-        """Within it the line reads otherwise."""
-        return patched(self.module, self.line, self.instead)
-
-
-class Wrong(Protocol):
-    """Something that protects, made wrong."""
-
-    @property
-    def name(self) -> str:
-        """What is missing."""
-        ...
+class Attacked(Wrong, Protocol):
+    """Something that protects, made wrong, and the attack that must notice: nothing is seen of sound code."""
 
     @property
     def attack(self) -> Callable[[], Sequence[str]]:
-        """The attack that must notice."""
-        ...
+        """Returns violations."""
 
-    def wrong(self) -> AbstractContextManager[object]:
-        """Within it the protection is missing."""
-        ...
+
+@dataclass(frozen=True, slots=True)
+class WrongLine(Mutant):
+    """A wrong line of what protects, and the attack that must notice."""
+
+    attack: Callable[[], Sequence[str]]
 
 
 class Part(Protocol):
     """A module of this package that attacks one kind of input."""
 
     NAME: str
-    MUTANTS: Sequence[Wrong]
+    MUTANTS: Sequence[Attacked]
 
     def fixed(self) -> Found:
         """The attacks of every run, the same each time, within seconds."""
@@ -93,11 +66,13 @@ class Part(Protocol):
         ...
 
 
-def is_caught(mutant: Wrong) -> bool:
-    """Whether the attack of a mutant reports a violation with the wrong line. An exception is not enough.
+_A = TypeVar("_A", bound=Attacked)
+
+
+def hunt_attack(mutant: _A) -> Hunted[_A]:
+    """Attack with the wrong line.
 
     Clients that wait for 0.2 s may give up on a busy machine before they do what the wrong line lets them do.
     So an attack that shows nothing is made again.
     """
-    with mutant.wrong():
-        return any(mutant.attack() for _ in range(_TRIES))
+    return hunt(mutant, lambda _: (seen for _ in range(_TRIES) for seen in mutant.attack()))

@@ -31,14 +31,14 @@ from proofs.hostile.ground import (
     built,
     impatient,
 )
-from proofs.hostile.part import Found, Wrong
+from proofs.hostile.part import Attacked, Found
 from proofs.hostile.wrong_lines import LINE_MUTANTS
 from proofs.hostile.wrong_rows import ROW_MUTANTS
 
 __all__ = ["MUTANTS", "NAME", "fixed", "fuzz", "tried"]
 
 NAME: Final = "records"
-MUTANTS: Final[tuple[Wrong, ...]] = (*ROW_MUTANTS, *LINE_MUTANTS)
+MUTANTS: Final[tuple[Attacked, ...]] = (*ROW_MUTANTS, *LINE_MUTANTS)
 _SEED: Final = 36
 """Draws what the default suite tries."""
 _LATER_MS: Final = 10**13

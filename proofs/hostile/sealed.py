@@ -34,7 +34,7 @@ from magicfs.stores.delegating import DelegatingStore
 from proofs.crash.snapshots import BUCKET
 from proofs.hostile.forgery import forgeries, lay
 from proofs.hostile.ground import SCENES, MemoryGround, Objects, built, impatient
-from proofs.hostile.part import Found, Mutant
+from proofs.hostile.part import Found, WrongLine
 from proofs.hostile.records import COMMANDS
 from proofs.scenes.unfinished import died_in
 
@@ -395,8 +395,10 @@ def _public_key() -> list[str]:
     return _altered(ground)
 
 
-def _mutant(name: str, module: str, line: str, instead: str, attack: Callable[[], Sequence[str]]) -> Mutant:
-    return Mutant(name, f"magicfs.seal.{module}", line, instead, attack)
+def _mutant(
+    name: str, module: str, line: str, instead: str, attack: Callable[[], Sequence[str]]
+) -> WrongLine:
+    return WrongLine(name, f"magicfs.seal.{module}", line, instead, attack)
 
 
 _READ: Final = partial(_all_of, "published", "read", "log", "recover all")

@@ -19,7 +19,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.runtime.interrupt import run_on
 from magicfs.stores import resolve
 from proofs.hostile.ground import Ground, LocalGround, built, impatient
-from proofs.hostile.part import Mutant
+from proofs.hostile.part import WrongLine
 from proofs.hostile.renamed import forged_rename
 from proofs.hostile.wrong_rows import ground_of, record_of, recovered
 
@@ -119,28 +119,28 @@ def _obstacle() -> list[str]:
 _BUNDLE: Final = "sales/__magic_job-JOB/job-JOB/00/bundles/x"
 _STOLEN: Final = {"destinationKey": _ELSEWHERE}
 LINE_MUTANTS: Final = (
-    Mutant(
+    WrongLine(
         "extra destinations need confirm nothing",
         "magicfs.transaction.record",
         "if await location_at(engine, there) == theirs.layout.destination:",
         "if theirs.layout.destination:",
         partial(_chunk_with, {"extra": ["finance"]}, _STOLEN),
     ),
-    Mutant(
+    WrongLine(
         "files may lie outside the destination",
         "magicfs.protocol.winners",
         "if bucket != own or not key.startswith(prefixes) or key in prefixes:",
         "if bucket != own:",
         partial(_chunk_with, {}, _STOLEN),
     ),
-    Mutant(
+    WrongLine(
         "files may be records",
         "magicfs.protocol.winners",
         "if paths.can_be_a_file(key) and not modes.is_reserved(paths.relative_to(key, directory)):",
         "if key:",
         partial(_chunk_with, {}, {"destinationKey": "sales/_magicfs/current.json"}),
     ),
-    Mutant(
+    WrongLine(
         "every committer carries bodies",
         "magicfs.transaction.output",
         "carries = context.options.committer not in RENAMING and context.options.small_files is not None",
@@ -152,42 +152,42 @@ LINE_MUTANTS: Final = (
             body=True,
         ),
     ),
-    Mutant(
+    WrongLine(
         "an ACL of a record is obeyed",
         "magicfs.stores.object_settings",
         'return name.startswith("Grant") or (name == "ACL" and value not in _OWNERS_ACLS)',
         "return False",
         partial(_settings, {"ACL": "public-read"}),
     ),
-    Mutant(
+    WrongLine(
         "a key of another account is obeyed",
         "magicfs.stores.object_settings",
         'return value.startswith("arn:")',
         "return False",
         partial(_settings, {"SSEKMSKeyId": "arn:aws:kms:us-east-1:666666666666:key/evil"}),
     ),
-    Mutant(
+    WrongLine(
         "a location is believed without its job",
         "magicfs.transaction.others",
         "if one is None or (one.job is not None and layout.destination not in one.job.destinations):",
         "if one is None:",
         _visitor,
     ),
-    Mutant(
+    WrongLine(
         "a sweep aborts what records name, wherever",
         "magicfs.transaction.sweep",
         "and paths.which_holds(upload.destination_key, context.destinations) is not None",
         "and upload.destination_key",
         partial(_upload_elsewhere, _abort),
     ),
-    Mutant(
+    WrongLine(
         "rm aborts what a record names, wherever",
         "magicfs.filesystem.listing",
         "if pending.bucket != store.bucket or pending.destination_key not in means:",
         "if pending.bucket != store.bucket:",
         partial(_upload_elsewhere, _remove),
     ),
-    Mutant(
+    WrongLine(
         "whatever a job names is in its way",
         "magicfs.transaction.sweep",
         "if stray := obstacles - directories:",

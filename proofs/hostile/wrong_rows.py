@@ -18,6 +18,7 @@ from magicfs.formats.manifest import ManifestFiles
 from magicfs.past.expire import expire_kept
 from proofs.hostile.forgery import Forgery, lay
 from proofs.hostile.ground import Ground, MemoryGround, built
+from proofs.mutants import Sound
 from proofs.scenes.manifests import published_manifest
 
 __all__ = ["ROW_MUTANTS", "ground_of", "record_of", "recovered"]
@@ -61,14 +62,15 @@ class RowMutant:
         return f"{self.kind} {self.field} is believed"
 
     @contextmanager
-    def wrong(self) -> Iterator[None]:
+    def wrong(self) -> Iterator[Sound]:
         """Within it the row is blind."""
+        sound = gate.ROWS
         blind = tuple(
-            row._replace(problem=None) if row.field == self.field else row for row in gate.ROWS[self.kind]
+            row._replace(problem=None) if row.field == self.field else row for row in sound[self.kind]
         )
-        assert blind != gate.ROWS[self.kind]
-        with patch.object(gate, "ROWS", {**gate.ROWS, self.kind: blind}):
-            yield
+        assert blind != sound[self.kind]
+        with patch.object(gate, "ROWS", {**sound, self.kind: blind}):
+            yield lambda: patch.object(gate, "ROWS", sound)
 
 
 def _believed(

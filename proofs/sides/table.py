@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from proofs.crash.company import LIMITS, MAINTENANCE
-from proofs.crash.mutants import Caught
 from proofs.crash.names import FORMS
 from proofs.crash.simulation import Result
+from proofs.crash.wrong_lines import CrashMutant
+from proofs.mutants import Hunted
 from proofs.sides.checks import CHECKS, Played
-from proofs.sides.mutants import Hunted
+from proofs.sides.wrong_sides import SideMutant
 
 __all__ = ["COLUMNS", "SIDES", "SIDE_OF_COMPANY", "Sides"]
 
@@ -60,8 +61,8 @@ class Sides:
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
     relations: set[str] = field(default_factory=set)
     companies: set[str] = field(default_factory=set)
-    hunted: list[Hunted] = field(default_factory=list)
-    far: list[Caught] = field(default_factory=list)
+    hunted: list[Hunted[SideMutant]] = field(default_factory=list)
+    far: list[Hunted[CrashMutant]] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
     def add_check(self, name: str, played: Played) -> None:
@@ -72,16 +73,16 @@ class Sides:
         if played.trouble or not played.scenes:
             self.troubles.append(f"{name}: {played.trouble or 'no scene was played'}")
 
-    def add_hunted(self, hunted: Hunted) -> None:
+    def add_hunted(self, hunted: Hunted[SideMutant]) -> None:
         """Add a mutant of ``a``, ``d`` or ``e``."""
         self.hunted.append(hunted)
-        self._add_mutant(hunted.side, caught=hunted.caught)
+        self._add_mutant(_side_of(hunted), caught=hunted.caught)
 
-    def add_far(self, caught: Caught) -> None:
+    def add_far(self, hunted: Hunted[CrashMutant]) -> None:
         """Add a mutant that the simulations hunt; others than those of ``ways`` do not count here."""
-        if (side := self.ways.get(caught.way)) is not None:
-            self.far.append(caught)
-            self._add_mutant(side, caught=caught.caught)
+        if (side := self.ways.get(hunted.mutant.way)) is not None:
+            self.far.append(hunted)
+            self._add_mutant(side, caught=hunted.caught)
 
     def _add_mutant(self, side: str, *, caught: bool) -> None:
         self.cells[side, "mutants"] += 1
@@ -121,13 +122,15 @@ class Sides:
         yield "side" + "".join(f"{name:>10}" for name in COLUMNS)
         for side, of in self.table().items():
             yield f"{side:4}" + "".join(f"{cell or 'EMPTY':>10}" for cell in of.values())
-        for one in sorted(self.hunted, key=lambda one: (one.side, one.mutant)):
-            how = one.problem or one.trouble[:200] or "NOT CAUGHT"
-            how += f", BUT ALSO {one.elsewhere}" if one.elsewhere else ""
-            yield f"mutant of side {one.side}, {one.mutant}: {how} ({one.seconds:.1f} s)"
+        for one in sorted(self.hunted, key=lambda one: (_side_of(one), one.mutant.name)):
+            yield f"side {_side_of(one)}: {one}"
         yield from self.troubles
 
     def document(self) -> dict[str, Any]:
         """All figures, ready for JSON."""
         found = {"sides": self.table(), "empty": self.empty, "violations": len(self.troubles)}
         return found | {"ok": self.whole}
+
+
+def _side_of(hunted: Hunted[SideMutant]) -> str:
+    return CHECKS[hunted.mutant.check].side

@@ -65,7 +65,8 @@ def test_the_scene_comes_to_every_end() -> None:
 @pytest.mark.sample(most=5)
 @pytest.mark.parametrize("wrong", AUDIT_MUTANTS, ids=lambda one: one.name)
 def test_a_wrong_line_is_noticed(wrong: WrongAudit) -> None:
-    assert hunt_audit(wrong)
+    hunted = hunt_audit(wrong)
+    assert hunted.caught, str(hunted)
 
 
 def test_all_of_it_is_part_of_the_crash_loops() -> None:

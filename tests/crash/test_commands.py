@@ -34,8 +34,8 @@ def test_a_command_that_stands_still_beside_another_breaks_nothing(place: str) -
 @pytest.mark.sample(most=1)
 @pytest.mark.parametrize("mutant", VERB_MUTANTS, ids=lambda one: one.name)
 def test_a_wrong_line_that_two_verbs_show_is_noticed(mutant: VerbMutant) -> None:
-    told, sound = hunt_verb(mutant)
-    assert (bool(told), sound) == (True, "")
+    hunted = hunt_verb(mutant)
+    assert hunted.caught, str(hunted)
 
 
 def test_a_job_that_replaces_while_files_are_adopted_leaves_no_manifest_of_files_that_are_gone() -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from proofs.crash import days, dropped
 from proofs.crash.days import HOURS, complaint, is_going
-from proofs.crash.mutants import hunt, reproduced
+from proofs.crash.mutants import hunt_crash, reproduced
 from proofs.crash.past import before_of
-from proofs.crash.patching import patched
 from proofs.crash.settings import Setting, all_settings
 from proofs.crash.simulation import Simulation
 from proofs.crash.store_models import KINDS
-from proofs.crash.wrong_lines import Mutant
+from proofs.crash.wrong_lines import CrashMutant
 from proofs.crash.wrong_stores import STORE_MUTANTS
 
 EQUAL = Setting(mode="overwrite", names="equal", store="azure")
@@ -20,7 +21,7 @@ UNIQUE = Setting(shape="three", store="azure")
 EVERY = [(kind, mutant) for kind, mutants in STORE_MUTANTS.items() for mutant in mutants]
 
 
-def mutant_named(name: str) -> Mutant:
+def mutant_named(name: str) -> CrashMutant:
     [found] = (one for _, one in EVERY if one.name == name)
     return found
 
@@ -71,19 +72,18 @@ def test_on_s3_equal_bytes_are_one_object() -> None:
 
 @pytest.mark.sample(most=4)
 @pytest.mark.parametrize(("kind", "mutant"), EVERY, ids=lambda one: getattr(one, "name", one))
-def test_a_mutant_of_a_store_is_caught_there_and_reproduced(kind: str, mutant: Mutant) -> None:
+def test_a_mutant_of_a_store_is_caught_there_and_reproduced(kind: str, mutant: CrashMutant) -> None:
     assert {job.store for job in mutant.jobs} == {kind}
-    caught = hunt(mutant)
-    assert caught.caught, caught
-    assert caught.finding is not None
-    letters = {one.letter for one in reproduced(caught.finding.reproduction).violations}
+    hunted = hunt_crash(mutant)
+    assert hunted.caught, str(hunted)
+    letters = {one.letter for one in reproduced(shlex.split(hunted.seen)[-1]).violations}
     assert mutant.letter in letters
 
 
 def test_without_half_a_day_to_spare_a_commit_loses_its_uploads() -> None:
     mutant = mutant_named("a job is taken until its uploads go")
     before_of(EQUAL)
-    with patched(mutant.module, mutant.line, mutant.instead):
+    with mutant.wrong():
         findings = dropped.waited_of(EQUAL).findings
     lost = [one for one in findings if one.reproduction.startswith("later:")]
     assert any("neither old nor new" in one.violation.text for one in lost)
@@ -100,7 +100,7 @@ def test_simulated_jobs_that_wait_notice_it() -> None:
         return [one.text for simulation in simulations for one in simulation.violations]
 
     assert noticed() == []
-    with patched(mutant.module, mutant.line, mutant.instead):
+    with mutant.wrong():
         assert any("hours after its tasks" in text for text in noticed())
 
 

@@ -16,7 +16,6 @@ from magicfs.transaction import execute, facts, publish, revert, visible
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion
 from proofs import job_model
-from proofs.crash.patching import patched
 from proofs.job_model import main as figures_of
 from proofs.job_model.checker import Result, check
 from proofs.job_model.jobs import Way
@@ -26,6 +25,7 @@ from proofs.job_model.replay import Played, Replayer
 from proofs.job_model.rules import Rules
 from proofs.job_model.scenes import QUICK, SCENES
 from proofs.job_model.walks import walk
+from proofs.mutants import patched
 from tests.sample import Some
 
 WRONG = {

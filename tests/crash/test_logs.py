@@ -18,7 +18,8 @@ def test_all_that_was_published_is_told_and_nothing_is_left(trial: str) -> None:
 @pytest.mark.sample(most=4)
 @pytest.mark.parametrize("wrong", LOG_MUTANTS, ids=lambda one: one.name)
 def test_a_wrong_line_is_noticed(wrong: WrongLog) -> None:
-    assert hunt_log(wrong)
+    hunted = hunt_log(wrong)
+    assert hunted.caught, str(hunted)
 
 
 @pytest.mark.nightly
@@ -28,7 +29,6 @@ def test_the_crash_loops_do_both_and_tell_of_a_mutant_that_nobody_notices() -> N
     harmless = WrongLog(
         "nothing is wrong", "magicfs.manifests.log", "if past is None:", "if past == None:  # noqa: E711"
     )
-    with pytest.raises(ValueError, match="correct the mutant"):
-        hunt_log(harmless)
+    assert "correct the mutant" in hunt_log(harmless).problem
     other = WrongLog("also nothing", "magicfs.past.log_growth", "if len(news):", "if len(news) > 0:")
     assert work_past("log mutant", other).missed == ["also nothing"]

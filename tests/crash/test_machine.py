@@ -25,7 +25,6 @@ from magicfs.protocol import ids
 from magicfs.protocol.paths import Location
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.crash.past import before_of
-from proofs.crash.patching import patched
 from proofs.crash.scene import Scene
 from proofs.crash.settings import Setting
 from proofs.crash.snapshots import BUCKET
@@ -160,7 +159,7 @@ def test_the_machine_would_notice() -> None:
     before_of(Setting(mode="append"))
     thorough = settings(max_examples=500, database=None, deadline=None, phases=[Phase.generate])
     with (
-        patched(wrong.module, wrong.line, wrong.instead),
+        wrong.wrong(),
         pytest.raises(AssertionError, match="never committing"),
     ):
         run_state_machine_as_test(OneJob, settings=thorough)

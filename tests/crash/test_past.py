@@ -78,7 +78,8 @@ def test_two_at_once_come_to_what_one_after_the_other_comes_to(deed: Deed, other
 @pytest.mark.sample(most=5)
 @pytest.mark.parametrize("wrong", PAST_MUTANTS, ids=lambda one: one.name)
 def test_a_wrong_line_is_noticed(wrong: WrongPast) -> None:
-    assert hunt_past(wrong)
+    hunted = hunt_past(wrong)
+    assert hunted.caught, str(hunted)
 
 
 def test_all_of_it_is_part_of_the_crash_loops() -> None:

@@ -16,15 +16,15 @@ from proofs.crash.figures import Targets
 from proofs.crash.grid import PLANS
 from proofs.crash.main import COMMITTERS, main, mutants_of, units
 from proofs.crash.mutants import ALL_MUTANTS
-from proofs.crash.patching import changed_functions, patched
 from proofs.crash.settings import BY_TASKS, Setting, all_settings
 from proofs.crash.simulation import Simulation
 from proofs.crash.wrong_bundles import BUNDLE_MUTANTS
 from proofs.crash.wrong_company import COMPANY_MUTANTS
-from proofs.crash.wrong_lines import MUTANTS, Mutant
+from proofs.crash.wrong_lines import MUTANTS, CrashMutant
 from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.crash.wrong_renames import RENAME_MUTANTS
 from proofs.guarantees.main import declared
+from proofs.mutants import changed_functions, patched
 from proofs.sides.table import SIDES
 from proofs.sides.wrong_sides import SIDE_MUTANTS
 from tests.sample import Some
@@ -213,10 +213,10 @@ def test_what_reproduces_nothing_is_refused(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("mutant", ALL_MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_mutant_can_be_made_and_unmade(mutant: Mutant) -> None:
+def test_every_mutant_can_be_made_and_unmade(mutant: CrashMutant) -> None:
     functions = [f for f, _ in changed_functions(mutant.module, mutant.line, mutant.instead)]
     before = [function.__code__ for function in functions]
-    with patched(mutant.module, mutant.line, mutant.instead) as sound:
+    with mutant.wrong() as sound:
         assert [function.__code__ for function in functions] != before
         with sound():
             assert [function.__code__ for function in functions] == before

@@ -11,17 +11,18 @@ import pytest
 
 from magicfs.stores.conditions import conditions_of
 from proofs.crash.company import LIMITS
-from proofs.crash.mutants import Caught, prepare_the_beaten_path, seen_on_the_beaten_path
+from proofs.crash.mutants import prepare_the_beaten_path, seen_on_the_beaten_path
 from proofs.crash.names import FORMS
-from proofs.crash.patching import changed_functions, patched
 from proofs.crash.simulation import Result
 from proofs.crash.store_models import KINDS, MODELS, world_of
+from proofs.crash.wrong_lines import CrashMutant
 from proofs.crash.wrong_stores import STORE_MUTANTS
+from proofs.mutants import Hunted, changed_functions
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.trouble import Trouble
 from proofs.sides import checks, main, mutants, table
 from proofs.sides.checks import CHECKS, Check, Played
-from proofs.sides.mutants import Hunted, hunt_side
+from proofs.sides.mutants import hunt_side
 from proofs.sides.table import SIDE_OF_COMPANY, SIDES, Sides
 from proofs.sides.wrong_sides import SIDE_MUTANTS, SideMutant
 
@@ -96,7 +97,7 @@ def test_the_beaten_path_is_that_of_the_store() -> None:
     [mutant] = (one for one in STORE_MUTANTS["gcs"] if one.letter == "f")
     for store in ("s3", "gcs"):
         prepare_the_beaten_path(store)
-    with patched(mutant.module, mutant.line, mutant.instead):
+    with mutant.wrong():
         assert seen_on_the_beaten_path("gcs")
         assert not seen_on_the_beaten_path("s3")
 
@@ -110,10 +111,10 @@ def test_sound_code_holds_on_the_beaten_path(store: str) -> None:
 def test_a_mutant_that_one_job_and_its_rivals_notice_is_not_of_a_side() -> None:
     everybodys = SideMutant(
         "replace sees the first page only",
-        "not_committed",
         "magicfs.transaction.planning",
         "async for info in engine.store.list(paths.prefix_of(directory)):",
         "async for info in engine.store.list(paths.prefix_of(directory), limit=1):",
+        "not_committed",
     )
     hunted = hunt_side(everybodys)
     assert hunted.elsewhere
@@ -131,7 +132,7 @@ def test_a_mutant_of_which_code_dies_is_not_caught(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_line_that_is_not_there_makes_no_mutant() -> None:
-    hunted = hunt_side(SideMutant("nothing", "late", "magicfs.job.job", "no such line", "pass"))
+    hunted = hunt_side(SideMutant("nothing", "magicfs.job.job", "no such line", "pass", "late"))
     assert "correct the mutant" in hunted.problem
     assert not hunted.caught
 
@@ -147,15 +148,23 @@ def test_each_of_these_sides_has_checks_and_mutants() -> None:
 # -- the table -----------------------------------------------------------------------------------------
 
 
+def side(check: str, **how: str) -> Hunted[SideMutant]:
+    return Hunted(SideMutant("one", "module", "line", "instead", check), **how)  # type: ignore[arg-type]
+
+
+def far(way: str, **how: str) -> Hunted[CrashMutant]:
+    return Hunted(CrashMutant("one", "module", "line", "instead", "a", (), way), **how)  # type: ignore[arg-type]
+
+
 def full() -> Sides:
     found = Sides()
     for name in ("late", "parts", "no job: compact beside compact"):
         found.add_check(name, Played(2))
-        found.add_hunted(Hunted("one", CHECKS[name].side, "noticed"))
+        found.add_hunted(side(name, seen="noticed"))
     found.add_destinations(Result(jobs=2, endings=Counter({"parent, published": 1, "extra, published": 1})))
     found.add_company("names", Result(jobs=3))
     for way in ("elsewhere", "names", "singles"):
-        found.add_far(Caught("one", object(), 1.0, 1, way=way))  # type: ignore[arg-type]
+        found.add_far(far(way, seen="noticed"))
     return found
 
 
@@ -190,15 +199,15 @@ def test_what_is_broken_or_not_caught_or_caught_by_others_fails() -> None:
         found.add_check(name, played)
         assert not found.whole
     for hunted in (
-        Hunted("m", "d"),
-        Hunted("m", "d", "x", problem="p"),
-        Hunted("m", "d", "x", elsewhere="y"),
+        side("late"),
+        side("late", seen="x", problem="p"),
+        side("late", seen="x", elsewhere="y"),
     ):
         found = full()
         found.add_hunted(hunted)
         assert not found.whole
     found = full()
-    found.add_far(Caught("one", object(), 1.0, 1, way="names", elsewhere="seen"))  # type: ignore[arg-type]
+    found.add_far(far("names", seen="noticed", elsewhere="also"))
     assert not found.whole
 
 
@@ -230,6 +239,6 @@ def test_a_check_ends_with_the_first_trouble() -> None:
 
 def test_patched_code_is_sound_again_after_a_hunt() -> None:
     [mutant] = (one for one in SIDE_MUTANTS if one.check == "parts")
-    with patched(mutant.module, mutant.line, mutant.instead):
+    with mutant.wrong():
         assert CHECKS[mutant.check].play().trouble
     assert not CHECKS[mutant.check].play().trouble

@@ -15,7 +15,6 @@ from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, UploadInfo, Uploads
 from magicfs.testing.store_exam import Deviation
 from magicfs.testing.store_exam.suite import PARTS, PlainFileStoreExam
-from proofs.crash.patching import patched
 from proofs.doubles.deviations import DEVIATIONS
 from proofs.scenes.store_subjects import LocalStoreExam, MemoryStoreExam
 from proofs.sides.wrong_sides import SIDE_MUTANTS
@@ -401,7 +400,7 @@ def test_local_files_that_dead_writers_hide_fail_the_exam(tmp_path: Path, test: 
         if name == "sound":
             asked()
             continue
-        with patched(mutant.module, mutant.line, mutant.instead), pytest.raises(AssertionError):
+        with mutant.wrong(), pytest.raises(AssertionError):
             asked()
 
 

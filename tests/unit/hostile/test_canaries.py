@@ -7,7 +7,7 @@ import time
 import pytest
 
 from proofs.hostile import canaries
-from proofs.hostile.part import Mutant, is_caught
+from proofs.hostile.part import WrongLine, hunt_attack
 from proofs.hostile.searching import Outputs, canary, spellings
 
 pytestmark = pytest.mark.process
@@ -28,8 +28,8 @@ def test_no_password_is_missed_in_random_options() -> None:
 
 @pytest.mark.sample(most=4)
 @pytest.mark.parametrize("mutant", canaries.MUTANTS, ids=lambda mutant: mutant.name)
-def test_each_protection_is_missed(mutant: Mutant) -> None:
-    assert is_caught(mutant)
+def test_each_protection_is_missed(mutant: WrongLine) -> None:
+    assert hunt_attack(mutant).caught
 
 
 def test_a_canary_is_found_in_every_spelling() -> None:

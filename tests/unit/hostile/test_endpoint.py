@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proofs.hostile import endpoint
-from proofs.hostile.part import Mutant, is_caught
+from proofs.hostile.part import WrongLine, hunt_attack
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -18,5 +18,5 @@ def test_no_lie_of_an_endpoint_comes_to_harm() -> None:
 
 @pytest.mark.sample(most=4)
 @pytest.mark.parametrize("mutant", endpoint.MUTANTS, ids=lambda mutant: mutant.name)
-def test_each_protection_is_missed(mutant: Mutant) -> None:
-    assert is_caught(mutant)
+def test_each_protection_is_missed(mutant: WrongLine) -> None:
+    assert hunt_attack(mutant).caught

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proofs.hostile import local_places
-from proofs.hostile.part import Mutant, is_caught
+from proofs.hostile.part import WrongLine, hunt_attack
 
 
 # In the gate the attacks that each notice a mutant are made on sound code, too.
@@ -19,6 +19,6 @@ def test_nothing_that_lies_in_the_way_is_followed_waited_for_or_obeyed() -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", local_places.MUTANTS, ids=lambda mutant: mutant.name)
-def test_each_protection_is_missed(mutant: Mutant) -> None:
+def test_each_protection_is_missed(mutant: WrongLine) -> None:
     assert list(mutant.attack()) == []
-    assert is_caught(mutant)
+    assert hunt_attack(mutant).caught

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proofs.hostile import records
-from proofs.hostile.part import Wrong, is_caught
+from proofs.hostile.part import Attacked, hunt_attack
 
 
 @pytest.mark.slow
@@ -17,6 +17,6 @@ def test_no_forged_record_is_obeyed() -> None:
 
 @pytest.mark.sample(most=4)
 @pytest.mark.parametrize("mutant", records.MUTANTS, ids=lambda one: one.name)
-def test_each_comparison_is_needed(mutant: Wrong) -> None:
+def test_each_comparison_is_needed(mutant: Attacked) -> None:
     assert list(mutant.attack()) == []
-    assert is_caught(mutant)
+    assert hunt_attack(mutant).caught

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from proofs.hostile import sealed
-from proofs.hostile.part import Mutant, is_caught
+from proofs.hostile.part import WrongLine, hunt_attack
 
 
 @pytest.mark.slow
@@ -23,6 +23,6 @@ def test_attacks_are_drawn_until_a_moment() -> None:
 
 @pytest.mark.sample(most=4)
 @pytest.mark.parametrize("mutant", sealed.MUTANTS, ids=lambda mutant: mutant.name)
-def test_each_check_is_missed_when_it_is_gone(mutant: Mutant) -> None:
+def test_each_check_is_missed_when_it_is_gone(mutant: WrongLine) -> None:
     assert not mutant.attack()
-    assert is_caught(mutant)
+    assert hunt_attack(mutant).caught
