@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from examples.flights.main import STORES, run
-from magicfs.cli.main import exit_code
 from magicfs.cli.printing import print_fields, print_json, print_table, write_line
+from magicfs.cli.statuses import exit_code
 from magicfs.errors import MagicError
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from magicfs.datasets.connection import on_destination
 from magicfs.errors import FormatError, MagicError
 from magicfs.formats import gate
 from magicfs.formats.manifest import ManifestFiles
+from magicfs.formats.rows import Place
 from magicfs.past.expire import expire_kept
 from proofs.hostile.forgery import Forgery, lay
 from proofs.hostile.ground import Ground, MemoryGround, built
@@ -181,7 +182,7 @@ def _kept() -> list[str]:
 
 def _listed() -> list[str]:
     """A part of a manifest that another job has written."""
-    place = gate.Place("bucket/part", "bucket", "sales", "one")
+    place = Place("bucket/part", "bucket", "sales", "one")
     with suppress(FormatError):
         gate.admit("manifest files", ManifestFiles(job_id="another", files=()), place)
         return ["a list of another job was believed"]

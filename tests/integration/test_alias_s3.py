@@ -88,8 +88,8 @@ def test_it_follows_publications_rollbacks_and_drops(server: SeaweedFS, fs: s3fs
 def test_a_large_file_is_copied_in_parts(
     server: SeaweedFS, fs: s3fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_copy, "ONE_REQUEST_MAX", 5 * 2**20)
-    monkeypatch.setattr(s3_copy, "PART_SIZE", 5 * 2**20)
+    monkeypatch.setattr(s3_copy, "COPY_MAX", 5 * 2**20)
+    monkeypatch.setattr(s3_copy, "COPY_PART", 5 * 2**20)
     for letter in (b"a", b"b"):
         body = letter * (11 * 2**20)
         publish(server, body)

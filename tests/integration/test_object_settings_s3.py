@@ -438,7 +438,7 @@ def test_job_beside_one_whose_key_it_lacks_is_refused_and_leaves_nothing(wire: W
 
 
 def test_copy_in_parts_bears_what_was_told(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_copy, "ONE_REQUEST_MAX", 0)
+    monkeypatch.setattr(s3_copy, "COPY_MAX", 0)
     for told in (TOLD, CUSTOMERS):
         filesystem = resolve.filesystem("s3", wire.options(told))
         store = resolve.open_store(filesystem, wire.bucket)

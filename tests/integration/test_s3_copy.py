@@ -58,8 +58,8 @@ def store(ministack: Server, proxy: FaultProxy, bucket: str) -> Store:
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is low enough for a test."""
-    monkeypatch.setattr(s3_copy, "ONE_REQUEST_MAX", 5 * MEBIBYTE)
-    monkeypatch.setattr(s3_copy, "PART_SIZE", 5 * MEBIBYTE)
+    monkeypatch.setattr(s3_copy, "COPY_MAX", 5 * MEBIBYTE)
+    monkeypatch.setattr(s3_copy, "COPY_PART", 5 * MEBIBYTE)
 
 
 def filesystem_of(server: Server, **options: Any) -> S3FileSystem:
@@ -129,7 +129,7 @@ def test_sizes_around_the_limit_and_around_whole_parts_are_copied_whole(
 def test_parts_are_larger_where_there_would_be_too_many(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_copy, "PART_SIZE", 1)
+    monkeypatch.setattr(s3_copy, "COPY_PART", 1)
     inner: Any = store.inner  # type: ignore[attr-defined]
     few = replace(inner.capabilities, parts=replace(inner.capabilities.parts, count_max=2))
     monkeypatch.setattr(inner, "capabilities", few)

@@ -7,7 +7,7 @@ move it where a process died before it did.
 
 from typing import TYPE_CHECKING, Final
 
-from magicfs.runtime.lazy_names import lazy_names
+from magicfs.runtime.registered import lazy_names
 
 if TYPE_CHECKING:
     from magicfs.alias.catch_up import AliasReport as AliasReport

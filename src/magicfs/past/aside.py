@@ -21,11 +21,11 @@ from magicfs.manifests.kept import place_aside
 from magicfs.protocol import paths
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.modes import is_data
+from magicfs.protocol.parts import COPY_MAX, COPY_PART
 from magicfs.report import human_bytes
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import checked_again
-from magicfs.stores.s3.copy import ONE_REQUEST_MAX, PART_SIZE
 
 if TYPE_CHECKING:
     from magicfs.transaction.extension import Settling
@@ -121,7 +121,7 @@ def cost_of(store: Store, sizes: Iterable[int]) -> Cost:
     if store.capabilities.prefers_rename:
         return Cost(len(found), 0, 0)
     # A HEAD and a copy, of which Google needs one only; S3 copies large files in parts of an upload.
-    parts = sum(1 - size // -PART_SIZE for size in found if size > ONE_REQUEST_MAX)
+    parts = sum(1 - size // -COPY_PART for size in found if size > COPY_MAX)
     return Cost(len(found), sum(found), 2 * len(found) + parts)
 
 

@@ -14,6 +14,11 @@ from magicfs.errors import StoreError, UsageError
 
 # A stream holds a few parts in memory and users open many files; S3 gains little from larger parts.
 DEFAULT_PART_SIZE = 8 * 2**20
+COPY_MAX = 5 * 2**30
+"""Bytes of the largest object that CopyObject takes (Amazon S3 API reference, "CopyObject")."""
+
+COPY_PART = 512 * 2**20
+"""Bytes of a part of a larger object; more where there would be too many of them."""
 _STEPS = 10
 
 

@@ -12,15 +12,10 @@ from typing import Any, Protocol, TypeAlias
 
 from magicfs.errors import MagicError, PreconditionFailed, Unavailable, UploadNotFound
 from magicfs.protocol.file_options import DESCRIPTION
+from magicfs.protocol.parts import COPY_MAX, COPY_PART
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.port import Capabilities, Part, PutMode, Update
 from magicfs.stores.s3 import checksums
-
-ONE_REQUEST_MAX = 5 * 2**30
-"""Bytes of the largest object that CopyObject takes (Amazon S3 API reference, "CopyObject")."""
-
-PART_SIZE = 512 * 2**20
-"""Bytes of a part of a larger object; more where there would be too many of them."""
 
 _Members: TypeAlias = Mapping[str, Any]
 _CONCURRENCY = 8
@@ -44,7 +39,7 @@ async def copy(
 ) -> int:
     """Copy an object; see ``Store.copy``.
 
-    One HEAD, and one CopyObject. Above ``ONE_REQUEST_MAX`` a multipart upload of copied parts, which is
+    One HEAD, and one CopyObject. Above ``COPY_MAX`` a multipart upload of copied parts, which is
     aborted if it fails; until then it is listed under the destination. ``defaults`` is what the store sends
     with every request.
     """
@@ -62,7 +57,7 @@ async def copy(
     }
     condition = condition_of(mode)
     try:
-        if size <= ONE_REQUEST_MAX:
+        if size <= COPY_MAX:
             answer = await store.call("copy_object", "copy", destination, **origin, **condition)
             believed(store, answer.get("CopyObjectResult"), destination)
         else:
@@ -82,7 +77,7 @@ async def _in_parts(
     store: Requests, head: _Members, destination: str, origin: _Members, condition: _Members
 ) -> None:
     size = int(head["ContentLength"])
-    step = max(PART_SIZE, -(-size // store.capabilities.parts.count_max))
+    step = max(COPY_PART, -(-size // store.capabilities.parts.count_max))
     described = {name: head[name] for name in DESCRIPTION if name in head}
     metadata = head.get("Metadata", {})
     opened = await store.call("create_multipart_upload", "copy", destination, Metadata=metadata, **described)
