@@ -39,6 +39,7 @@ class Publication:
     looks: int  # how often the destination was looked at before the job commit
     visible_before_commit: int  # the most keys that a look saw then
     pending_before_commit: int  # the most pending uploads that a look saw then
+    saw_all: bool  # whether one looked after the last task had ended
     pending_after: int
 
     @classmethod
@@ -53,6 +54,7 @@ class Publication:
             looks=watcher.looks,
             visible_before_commit=watcher.visible_before_commit,
             pending_before_commit=watcher.pending_before_commit,
+            saw_all=watcher.saw_all,
             pending_after=pending_after,
         )
 
@@ -80,7 +82,7 @@ class Publication:
             yield f"{self.how}: {self.found.content} were read, and {self.expected} were written"
         if self.visible_before_commit:
             yield f"{self.how}: {self.visible_before_commit} files were visible before the job commit"
-        if self.pending_before_commit < self.found.files:
+        if self.pending_before_commit < (self.found.files if self.saw_all else 1):
             yield (
                 f"{self.how}: {self.pending_before_commit} uploads were pending before the job commit, "
                 f"fewer than the {self.found.files} files"

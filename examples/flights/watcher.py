@@ -23,6 +23,7 @@ class Look:
     visible: int  # keys that readers take for data
     pending: int  # pending uploads, listed before the keys were
     before_commit: bool  # whether the job commit had not begun when the listings were complete
+    whole: bool  # whether every task had ended before it began
 
 
 class Watcher:
@@ -66,12 +67,19 @@ class Watcher:
         """The most pending uploads of a look that saw no key at all, so that none was published yet."""
         return max((look.pending for look in self._looks if look.visible == 0), default=0)
 
+    @property
+    def saw_all(self) -> bool:
+        """Whether a look fell between the last task and the first file. A server on a busy machine may be too
+        slow for one.
+        """
+        return any(look.whole and look.pending and not look.visible for look in self._looks)
+
     def last_look(self) -> None:
         """Look once more, here and now; the caller is about to commit the job.
 
         Raises what a look failed with.
         """
-        self._look()
+        self._look(whole=True)
         self._committing = True
         self._raise()
 
@@ -95,12 +103,13 @@ class Watcher:
         except Exception as error:  # noqa: BLE001 - raised in the thread that waits
             self._error = error
 
-    def _look(self) -> None:
+    def _look(self, *, whole: bool = False) -> None:
         with self._looking:
+            whole = whole or not self._before_commit()
             # In this order: what is visible after the uploads were listed was not among them.
             pending = len(self._bucket.pending(self._directory))
             visible = len(self._bucket.visible(self._directory))
-            look = Look(visible, pending, self._before_commit())
+            look = Look(visible, pending, self._before_commit(), whole)
             self._looks.append(look)
         if self._on_look is not None:
             self._on_look(look)

@@ -211,8 +211,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a drop forgets its run",
         "magicfs.past.drop",
-        'options=JobOptions(committer="magic", mode="drop", run_id=run_id, keep=keep),',
-        'options=JobOptions(committer="magic", mode="drop", keep=keep),',
+        'options=JobOptions(committer="magic", mode="drop", run_id=run_id, keep=keep, alias=alias),',
+        'options=JobOptions(committer="magic", mode="drop", keep=keep, alias=alias),',
         ("drop",),
     ),
     WrongPast(

@@ -18,6 +18,7 @@ MAIN = Publication(
     looks=20,
     visible_before_commit=0,
     pending_before_commit=185,
+    saw_all=True,
     pending_after=0,
 )
 GOOD = Report(
@@ -41,6 +42,10 @@ def test_everything_proven_has_no_failures():
     assert GOOD.to_dict()["ok"] is True
 
 
+def test_files_that_no_look_could_see_are_no_failure():
+    assert with_main(pending_before_commit=184, saw_all=False).failures() == []
+
+
 def test_figures_are_plain_json():
     told = json.loads(json.dumps(GOOD.to_dict()))
     assert told["killed"] == {"task": 3, "attempt": 0, "pid": 42, "signal": 9, "uploads": 5}
@@ -54,6 +59,7 @@ def test_figures_are_plain_json():
     [
         (with_main(visible_before_commit=1), "1 files were visible before the job commit"),
         (with_main(pending_before_commit=184), "fewer than the 185 files"),
+        (with_main(pending_before_commit=0, saw_all=False), "fewer than the 185 files"),
         (with_main(pending_after=2), "2 uploads are still pending"),
         (with_main(found=PublishedDataset(Fingerprint(336_775, ROWS.checksum), 185)), "336775 rows"),
         (with_main(found=PublishedDataset(Fingerprint(ROWS.rows, 1), 185)), "checksum 0000000000000001"),
