@@ -39,21 +39,21 @@ SLACK: Final = 0.98
 
 CEILINGS: Final = {
     "modules on the spine of one file": 50,
-    "modules on the way of one file": 89,
-    "functions on the spine of one file": 665,
-    "lines of the core": 48_846,
-    "lines shipped": 84_335,
+    "modules on the way of one file": 88,
+    "functions on the spine of one file": 657,
+    "lines of the core": 46_863,
+    "lines shipped": 82_944,
     "arguments of Job": 14,
     "fields of the job object": 30,
     "fields of a job's context": 6,
     "capabilities of a store": 12,
     "public names": 11,
     "commands": 17,
-    "functions above complexity 10": 113,
+    "functions above complexity 10": 103,
     "functions above complexity 17": 0,
-    "lines with Any": 1022,
+    "lines with Any": 1020,
     "literal tuples that are unpacked where they stand": 58,
-    "lines with words of the budget": 385,
+    "lines with words of the budget": 372,
 }
 
 

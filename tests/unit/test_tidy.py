@@ -51,6 +51,13 @@ def test_functions_are_small_enough_to_see() -> None:
     ]
 
 
+def test_only_what_users_import_lists_its_names() -> None:
+    """Elsewhere what has no underscore is what others use, and nobody imports it from a third place."""
+    lists = {named(path) for path in SHIPPED if re.search(r"^__all__\b", path.read_text(), re.MULTILINE)}
+    others = {name for name in lists if not name.endswith("/__init__.py")}
+    assert others == {"src/magicfs/errors.py", "src/magicfs/filesystem/chained.py"}
+
+
 def test_no_room_is_called_after_nothing() -> None:
     assert not [path for path in MODULES if path.stem in {"utils", "util", "helpers", "common", "misc"}]
 

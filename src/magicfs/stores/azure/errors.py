@@ -30,15 +30,6 @@ from magicfs.stores.answer_rules import (
     words,
 )
 
-__all__ = [
-    "NO_CONTAINER",
-    "NO_CREDENTIALS",
-    "check_document",
-    "code_of",
-    "translate",
-    "translated",
-]
-
 NO_CONTAINER = frozenset(
     {"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled", "FilesystemNotFound"}
 )

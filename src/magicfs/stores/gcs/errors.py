@@ -24,19 +24,6 @@ from magicfs.errors import (
 )
 from magicfs.stores.answer_rules import NOT_READ, REACH, Malformed, kind_by, refusal, root_of, words
 
-__all__ = [
-    "Answer",
-    "check",
-    "document",
-    "is_about_credentials",
-    "is_about_the_bucket",
-    "not_deleted",
-    "reading",
-    "refused",
-    "renewing",
-    "translated",
-]
-
 _LIFECYCLE = "the store does not know the upload: it was aborted, expired by a lifecycle rule, or completed"
 _CREDENTIALS = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account, log in with gcloud, or run with a "

@@ -16,8 +16,6 @@ from magicfs.errors import (
 )
 from magicfs.stores.local.places import NotOursError
 
-__all__ = ["translate", "translated"]
-
 _OWNER = "check the owner and the mode of the file and of the directories above it"
 _SPACE = "free space on the filesystem, then run the job again"
 _MOUNT = "check the filesystem and its mount, then try again"

@@ -20,8 +20,6 @@ from magicfs.stores.answer_rules import REACH, check_span, kind_by, refusal, tra
 from magicfs.stores.object_settings import GIVE_CUSTOMER_KEY
 from magicfs.stores.s3.requests.answer import Refused
 
-__all__ = ["CONFLICT", "check_range", "code_of", "of_some", "translate", "translated"]
-
 CONFLICT = "ConditionalRequestConflict"
 """Two conditional requests met; S3 asks that the request be repeated."""
 
