@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from proofs.commands.pauses import meet
-from proofs.mutants import Hunted, Mutant, Sound, hunt
+from proofs.scenes.mutants import Hunted, Mutant, Sound, hunt
 
 __all__ = ["VERB_MUTANTS", "VerbMutant", "hunt_verb"]
 

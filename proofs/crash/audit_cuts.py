@@ -20,7 +20,7 @@ from proofs.crash.past_programs import publish
 from proofs.crash.processes import Outcome, Process
 from proofs.crash.writing import DESTINATION
 from proofs.crash.wrong_audit import AUDIT_MUTANTS, Rival, WrongAudit
-from proofs.mutants import Hunted, Sound, hunt
+from proofs.scenes.mutants import Hunted, Sound, hunt
 
 __all__ = ["MEETINGS", "audit_units", "beside_audit", "cut_audit", "hunt_audit", "work_audit"]
 

@@ -14,7 +14,7 @@ from proofs.crash.past_cuts import PastTally
 from proofs.crash.settings import BY_TASKS, Setting
 from proofs.crash.simulation import Result
 from proofs.crash.wrong_lines import CrashMutant
-from proofs.mutants import Hunted
+from proofs.scenes.mutants import Hunted
 from proofs.sides.checks import Played
 from proofs.sides.table import SIDE_OF_COMPANY, Sides
 

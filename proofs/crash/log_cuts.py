@@ -26,8 +26,8 @@ from magicfs.stores.conditions import Conditions
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Crash, Fault, Kind, Request
 from proofs.crash.wrong_log import WrongLog
-from proofs.mutants import Hunted, hunt
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.mutants import Hunted, hunt
 
 __all__ = ["TRIALS", "hunt_log", "play_log"]
 

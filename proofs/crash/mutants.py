@@ -23,7 +23,7 @@ from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.crash.wrong_renames import RENAME_MUTANTS
 from proofs.crash.wrong_staging import STAGED_MUTANTS
 from proofs.crash.wrong_stores import STORE_MUTANTS
-from proofs.mutants import Hunted, Sound, hunt
+from proofs.scenes.mutants import Hunted, Sound, hunt
 
 __all__ = [
     "ALL_MUTANTS",

@@ -18,7 +18,7 @@ from proofs.crash.past_scene import PastScene
 from proofs.crash.processes import Outcome
 from proofs.crash.wrong_log import LOG_MUTANTS
 from proofs.crash.wrong_past import PAST_MUTANTS, Meeting, Other, WrongPast
-from proofs.mutants import Hunted, Sound, hunt
+from proofs.scenes.mutants import Hunted, Sound, hunt
 
 __all__ = [
     "MEETINGS_OF_VERSIONS",

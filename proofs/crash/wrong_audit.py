@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from proofs.crash.audit_scene import Step
-from proofs.mutants import Mutant
+from proofs.scenes.mutants import Mutant
 
 __all__ = ["AUDIT_MUTANTS", "Rival", "WrongAudit"]
 

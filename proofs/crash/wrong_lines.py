@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from proofs.crash.settings import Setting
-from proofs.mutants import Mutant
+from proofs.scenes.mutants import Mutant
 
 __all__ = ["MUTANTS", "WITHOUT_SWAP", "CrashMutant"]
 

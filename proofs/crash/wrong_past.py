@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from proofs.crash.past_deeds import Deed
-from proofs.mutants import Mutant
+from proofs.scenes.mutants import Mutant
 
 Other = Literal["expire", "append", "overwrite", "rollback", "drop", "rewrite", "compact", "tag", "recover"]
 """Who meets a rollback that leads to files whose time is over, a drop, or a rewrite."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-from proofs.mutants import Hunted, Mutant, Wrong, hunt
+from proofs.scenes.mutants import Hunted, Mutant, Wrong, hunt
 
 __all__ = ["Attacked", "Found", "Part", "WrongLine", "hunt_attack"]
 

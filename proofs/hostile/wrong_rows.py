@@ -19,8 +19,8 @@ from magicfs.formats.rows import Place
 from magicfs.past.expire import expire_kept
 from proofs.hostile.forgery import Forgery, lay
 from proofs.hostile.ground import Ground, MemoryGround, built
-from proofs.mutants import Sound
 from proofs.scenes.manifests import published_manifest
+from proofs.scenes.mutants import Sound
 
 __all__ = ["ROW_MUTANTS", "ground_of", "record_of", "recovered"]
 

@@ -72,6 +72,7 @@ OF_JOB: Final[dict[str, Any]] = {
     "audit_failure": "abort",
     "success_marker": False,
     "catalogs": [SymlinkManifest()],
+    "alias": "latest",  # refused where there are several files
     "after": [lambda _published: None],
     "seal": True,  # refused, for this process has no key
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from proofs.crash.mutants import prepare_the_beaten_path, seen_on_the_beaten_path
-from proofs.mutants import Hunted, Sound, hunt
+from proofs.scenes.mutants import Hunted, Sound, hunt
 from proofs.sides.checks import CHECKS
 from proofs.sides.wrong_sides import SideMutant
 

@@ -11,7 +11,7 @@ from proofs.crash.company import LIMITS, MAINTENANCE
 from proofs.crash.names import FORMS
 from proofs.crash.simulation import Result
 from proofs.crash.wrong_lines import CrashMutant
-from proofs.mutants import Hunted
+from proofs.scenes.mutants import Hunted
 from proofs.sides.checks import CHECKS, Played
 from proofs.sides.wrong_sides import SideMutant
 

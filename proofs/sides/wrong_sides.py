@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from proofs.mutants import Mutant
+from proofs.scenes.mutants import Mutant
 
 __all__ = ["SIDE_MUTANTS", "SideMutant"]
 

@@ -105,7 +105,7 @@ def test_what_the_generator_does_not_understand_is_refused() -> None:
         constant = 3
 
     for port in (Odd, Stranger):
-        with pytest.raises(TypeError, match="teach"):
+        with pytest.raises(TypeError, match="add it to generate"):
             generate(port, type("Made", (), {}))
 
 

@@ -25,7 +25,7 @@ from proofs.job_model.replay import Played, Replayer
 from proofs.job_model.rules import Rules
 from proofs.job_model.scenes import QUICK, SCENES
 from proofs.job_model.walks import walk
-from proofs.mutants import patched
+from proofs.scenes.mutants import patched
 from tests.sample import Some
 
 WRONG = {

@@ -24,7 +24,7 @@ from proofs.crash.wrong_lines import MUTANTS, CrashMutant
 from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.crash.wrong_renames import RENAME_MUTANTS
 from proofs.guarantees.main import declared
-from proofs.mutants import changed_functions, patched
+from proofs.scenes.mutants import changed_functions, patched
 from proofs.sides.table import SIDES
 from proofs.sides.wrong_sides import SIDE_MUTANTS
 from tests.sample import Some
@@ -53,8 +53,8 @@ def test_some_of_everything_quickly(some: Some, monkeypatch: pytest.MonkeyPatch)
     taken = [unit for kind, of in kinds.items() for unit in some(of, COUNTS.get(kind, 2))]
     figures = crash.run(taken, "s3")
     assert figures.violations == 0, [str(one) for one in figures.findings]
-    assert [one for one in figures.caught if not one.caught] == []
-    assert len(figures.caught) >= 4
+    assert [one for one in figures.hunted if not one.caught] == []
+    assert len(figures.hunted) >= 4
     assert figures.driven
     assert figures.driven.keys() <= set(COMMITTERS)
 

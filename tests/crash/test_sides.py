@@ -17,8 +17,8 @@ from proofs.crash.simulation import Result
 from proofs.crash.store_models import KINDS, MODELS, world_of
 from proofs.crash.wrong_lines import CrashMutant
 from proofs.crash.wrong_stores import STORE_MUTANTS
-from proofs.mutants import Hunted, changed_functions
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.mutants import Hunted, changed_functions
 from proofs.scenes.trouble import Trouble
 from proofs.sides import checks, main, mutants, table
 from proofs.sides.checks import CHECKS, Check, Played

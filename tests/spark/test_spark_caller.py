@@ -210,7 +210,7 @@ def test_what_spark_raised_comes_out_as_it_is_and_nothing_is_left(
         ),
         (
             {"partitionBy": "p"},
-            "partitionBy= is not an argument of magicfs.spark.write; nothing was changed; say partition_by=",
+            "partitionBy= is not an argument of magicfs.spark.write; nothing was changed; use partition_by=",
         ),
         ({"sort": True}, "sort=True sorts by the partition columns, and there are none"),
         ({"late_writers": "later"}, "'later' is unknown"),

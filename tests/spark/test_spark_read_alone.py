@@ -195,7 +195,7 @@ def test_nested_columns_are_fitted_by_name() -> None:
         ({"a": [None, 1]}, pa.schema([pa.field("a", pa.int64(), nullable=False)]), "declared NOT NULL"),
         ({"b": [1], "B": [2]}, pa.schema([("β", pa.int64()), ("B", pa.int64())]), None),
         ({"b": [1], "B": [2]}, pa.schema([("ß", pa.int64()), ("b", pa.int64())]), None),
-        ({"ab": [1], "AB": [2]}, pa.schema([("Ab", pa.int64())]), "'Ab' is there 2 times"),
+        ({"ab": [1], "AB": [2]}, pa.schema([("Ab", pa.int64())]), "'Ab' occurs 2 times"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(
@@ -229,7 +229,7 @@ def test_values_that_do_not_fit_are_refused(
         (lambda: schema.arrow_schema(StructType([])), "no column is left to read"),
         (lambda: schema.chosen(FRAME, ["id", "P"]), "columns names 'P', which the dataset does not have"),
         (lambda: options.parse({"path": "x", "onReplace": "read"}), "onReplace is an option of streams"),
-        (lambda: options.parse({"path": "x", "job": "y"}, streaming=True), "job names one state"),
+        (lambda: options.parse({"path": "x", "job": "y"}, streaming=True), "job fixes one version"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_the_way_out(act: Any, message: str) -> None:

@@ -123,7 +123,7 @@ def test_abort_that_stood_still_leaves_a_later_job_of_that_id_alone(
     monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr(record, "_moment", lambda: (clock[0], clock[0]))
+    monkeypatch.setattr(record.Silence, "moment", staticmethod(lambda: (clock[0], clock[0])))
     number = stood_still = 0
     while True:
         number += 1

@@ -212,13 +212,14 @@ def test_success_that_another_job_deletes_in_this_moment_counts_as_none(
     magicfs.write(frame, url, mode="overwrite", run_id="old")
     marker = tmp_path / "sales" / "_SUCCESS"
     assert marker.exists()
-    put_like = LocalStore._put_like
+    put = LocalStore._put
 
-    def late(store: LocalStore, key: str, body: Any, if_absent: bool, source: str) -> Any:
-        marker.unlink()
-        return put_like(store, key, body, if_absent, source)
+    def late(store: LocalStore, key: str, body: Any, if_absent: bool, source: str | None) -> Any:
+        if source is not None:
+            marker.unlink()
+        return put(store, key, body, if_absent, source)
 
-    monkeypatch.setattr(LocalStore, "_put_like", late)
+    monkeypatch.setattr(LocalStore, "_put", late)
     magicfs.write(pa.table({"n": [2]}), url, mode="overwrite", run_id="new")
     assert marker.exists()
     assert magicfs.Dataset(url).to_arrow().to_table().to_pydict() == {"n": [2]}

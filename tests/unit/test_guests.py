@@ -115,7 +115,7 @@ def test_a_command_that_cannot_be_loaded_says_what_to_install_and_leaves_the_oth
         )
     assert main(["--help"]) == 0
     assert "cannot be loaded; run magicfs echo to see why" in capsys.readouterr().out
-    assert main(["log", f"file://{tmp_path}/sales"]) == 0
+    assert main(["log", published(tmp_path)]) == 0
     assert main(["--completion", "bash"]) == 0
 
 

@@ -31,8 +31,8 @@ from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
-from proofs.mutants import patched
 from proofs.scenes.interleavings import NOW, Explored, Process, exact, explore
+from proofs.scenes.mutants import patched
 
 # In the gate tests/crash/test_sides.py and tests/crash/test_commands.py play some of it.
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]

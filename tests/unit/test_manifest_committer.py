@@ -206,7 +206,7 @@ def test_a_manifest_that_is_gone_is_told(scene: ManifestScene) -> None:
         ({"save_attempts": 0}, "save_attempts=0 must be at least 1"),
         ({"renames_per_second": -1}, "must not be negative"),
         ({"target_directories": "delete"}, "write mode='error', 'overwrite' or 'overwrite_partitions'"),
-        ({"colour": "red"}, "no option 'colour'; nothing was changed; options are after, allow_empty"),
+        ({"colour": "red"}, "no option 'colour'; nothing was changed; options are after, alias, allow_empty"),
     ],
 )
 def test_options_that_cannot_be_right_are_refused(options: dict[str, Any], problem: str) -> None:

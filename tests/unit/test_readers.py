@@ -129,7 +129,7 @@ class TestReadManifest:
 
     def test_no_such_job(self, scene: Scene):
         scene.publish("a")
-        with pytest.raises(ObjectNotFound, match="job b was not published"):
+        with pytest.raises(ObjectNotFound, match="no job or run b was published"):
             published_manifest(scene.url, "b")
         with pytest.raises(UsageError, match="id"):
             published_manifest(scene.url, "../a")

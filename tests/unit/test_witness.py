@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proofs.mutants import patched
+from proofs.scenes.mutants import patched
 from proofs.witness.face import face
 from proofs.witness.main import FACE, differences, digests, digests_of
 from proofs.witness.story import FEATURES, committer_and_feature, play

@@ -12,15 +12,16 @@ that has no claim of this dataset, which only a process makes that may write the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import replace
+from typing import ClassVar, Final
 from uuid import uuid4
 
 from magicfs.alias.places import AliasPlace
 from magicfs.errors import ObjectNotFound
-from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.document import parse, render
+from magicfs.formats.fields import Fields
 from magicfs.formats.limits import within
+from magicfs.formats.record import COUNT, FLAG, TEXT, Record, each, member, record
 from magicfs.formats.rows import ITSELF, Row
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
@@ -28,8 +29,6 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.port import ObjectInfo, Store
 
-_NAME_FORMAT: Final = "magicfs.alias/1"
-_CLAIM_FORMAT: Final = "magicfs.alias-claim/1"
 _SIZE_LIMIT: Final = 64 * 1024
 _COPIES_MAX: Final = 16
 """Most copies that are remembered: as many processes may be late."""
@@ -49,27 +48,49 @@ ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
 """What each field is compared with before anything is done by its word."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+def _nonce() -> str:
+    return uuid4().hex
+
+
+@record
+class AliasName(Record):
+    """The alias that a dataset has. A value."""
+
+    FORMAT: ClassVar = "magicfs.alias/1"
+
+    alias: str = member(TEXT)
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes) -> AliasName:
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=_SIZE_LIMIT)))
+
+    def to_bytes(self) -> bytes:
+        return within(render(self.to_document()), _SIZE_LIMIT, "the name of an alias", "choose a shorter one")
+
+
+@record
+class Copy(Record):
     """A copy that was begun, by which its object is recognized."""
 
-    size: int
-    write_id: str = ""  # that the object has in its metadata; empty if it has none
+    size: int = member(COUNT)
+    write_id: str = member(Fields.text, default="")  # that the object has in its metadata, if it has one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+@record
+class Claim(Record):
     """Whose alias it is. A value: every move makes a new one."""
 
-    dataset: str  # the key of the dataset
-    name: str  # of the alias in its directory; empty if it has that of the file
-    file: str = ""  # its own name, of the file that was copied last
-    job_id: str = ""  # the publication that it shows, or is about to show
-    etag: str = ""  # of the alias once that is so; empty before, and if there is none
-    done: bool = False  # whether it is so
-    copies: tuple[Copy, ...] = ()  # the newest last
-    nonce: str = ""  # another one in every version, so that a writer recognises its own
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    FORMAT: ClassVar = "magicfs.alias-claim/1"
+
+    nonce: str = member(TEXT, default_factory=_nonce, required=True)
+    """Another one in every version, so that a writer recognizes its own."""
+    dataset: str = member(TEXT)  # the key of the dataset
+    name: str = member(Fields.text)  # of the alias in its directory; empty if it has that of the file
+    file: str = member(Fields.text, default="")  # its own name, of the file that was copied last
+    job_id: str = member(Fields.text, default="")  # the publication that it shows, or is about to show
+    etag: str = member(Fields.text, default="")  # of the alias once that is so; empty before, and for none
+    done: bool = member(FLAG, default=False)  # whether it is so
+    copies: tuple[Copy, ...] = member(each(Copy), default=())  # the newest last
 
     def knows(self, info: ObjectInfo) -> bool:
         """Whether an object at the alias is one that magicfs has copied there.
@@ -89,46 +110,18 @@ class Claim:
         copies = self.copies
         if copy is not None:
             copies = (*[one for one in copies if one != copy], copy)[-_COPIES_MAX:]
-        return replace(self, job_id=job_id, file=file, copies=copies, done=False)
+        return replace(self, job_id=job_id, file=file, copies=copies, done=False, nonce=_nonce())
 
     def ended(self, etag: str) -> Claim:
         """The same once it shows it."""
-        return replace(self, etag=etag, done=True)
+        return replace(self, etag=etag, done=True, nonce=_nonce())
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> Claim:
-        fields = Fields(path, parse(path, raw, size_limit=_SIZE_LIMIT))
-        check_format(fields, _CLAIM_FORMAT)
-        found = [
-            Copy(size=one.required_integer("size", minimum=0), write_id=one.text("writeId"))
-            for one in fields.objects("copies")
-        ]
-        return cls(
-            dataset=fields.required_text("dataset"),
-            name=fields.text("name"),
-            file=fields.text("file"),
-            job_id=fields.text("jobId"),
-            etag=fields.text("etag"),
-            done=fields.flag("done", default=False),
-            copies=tuple(found),
-            nonce=fields.required_text("nonce"),
-            unknown=fields.rest(),
-        )
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=_SIZE_LIMIT)))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line, with a new nonce."""
-        document: dict[str, object] = {
-            "format": _CLAIM_FORMAT,
-            "nonce": uuid4().hex,
-            "dataset": self.dataset,
-            "name": self.name,
-            "file": self.file,
-            "jobId": self.job_id,
-            "etag": self.etag,
-            "done": self.done,
-            "copies": [{"size": one.size, "writeId": one.write_id} for one in self.copies],
-        }
-        raw = render(with_unknown(document, self.unknown))
+        raw = render(self.to_document())
         return within(raw, _SIZE_LIMIT, "the claim of an alias", "choose a shorter name")
 
 
@@ -146,20 +139,12 @@ async def read_name(store: Store, dataset: Location) -> AliasPlace | None:
         raw = await store.get(key, size_max=_SIZE_LIMIT + 1)
     except ObjectNotFound:
         return None
-    return AliasPlace.of(dataset, name_in(f"{store.bucket}/{key}", raw))
-
-
-def name_in(path: str, raw: bytes) -> str:
-    """The alias that a record names."""
-    fields = Fields(path, parse(path, raw, size_limit=_SIZE_LIMIT))
-    check_format(fields, _NAME_FORMAT)
-    return fields.required_text("alias")
+    return AliasPlace.of(dataset, AliasName.from_bytes(f"{store.bucket}/{key}", raw).alias)
 
 
 async def write_name(store: Store, place: AliasPlace) -> None:
     """Record which alias a dataset has."""
-    raw = render({"format": _NAME_FORMAT, "alias": place.text})
-    await store.put(_name_key(place.dataset.key), raw)
+    await store.put(_name_key(place.dataset.key), AliasName(alias=place.text).to_bytes())
 
 
 async def remove_name(store: Store, dataset: Location) -> None:

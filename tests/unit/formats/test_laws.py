@@ -26,6 +26,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from magicfs.alias.records import AliasName, Claim, Copy
 from magicfs.classic.records import FILE_LIST_FORMAT, FileList, Winners
 from magicfs.cli.main import main
 from magicfs.errors import FormatError, UsageError
@@ -546,6 +547,17 @@ OPERATION = Operation(
     user="zoë",
     host="driver-7",
     reason="día 1 was wrong",
+)
+
+CLAIM = Claim(
+    nonce="5f0c1d2e3b4a59687786958473625140",
+    dataset="lake/sales",
+    name="latest é.csv",
+    file="a.csv",
+    job_id="0b3f2f4e-7c7f-4d39-9c7e-2f1d3a5b6c7d",
+    etag='"d41d8cd98f00b204e9800998ecf8427e"',
+    done=True,
+    copies=(Copy(size=3, write_id="8d0f6c1f0a9b4c3e8d0f6c1f0a9b4c3e"), Copy(size=0)),
 )
 
 _HOLD = "release-0123456789abcdef-0123456789ab-01234567"
@@ -1324,6 +1336,31 @@ FORMATS = [
     ),
     Format(
         kind=None,
+        own=AliasName.FORMAT,
+        golden="magicfs_alias_1.json",
+        value=AliasName(alias="latest é.csv"),
+        read=AliasName.from_bytes,
+        write=AliasName.to_bytes,
+        made=any_value(AliasName),
+        required=("format", "alias"),
+        refused={"alias": [""]},
+        text="alias",
+    ),
+    Format(
+        kind=None,
+        own=Claim.FORMAT,
+        golden="magicfs_alias-claim_1.json",
+        value=CLAIM,
+        read=Claim.from_bytes,
+        write=Claim.to_bytes,
+        made=any_value(Claim),
+        required=("format", "nonce", "dataset", "copies[0].size"),
+        refused={"copies[0].size": _NO_SIZE},
+        text="file",
+        kept=("copies[0]",),
+    ),
+    Format(
+        kind=None,
         own=OPERATION_FORMAT,
         golden="magicfs_operation_1.json",
         value=OPERATION,
@@ -1441,6 +1478,7 @@ def test_every_format_of_ours_is_defined_in_its_room_and_has_a_golden_file() -> 
         for name in re.findall(r"[\"'](magicfs\.[a-z-]+/[0-9]+)[\"']", path.read_text())
     }
     guests = {FILE_LIST_FORMAT: "classic", OPERATION_FORMAT: "watch", RELEASE_FORMAT: "releases"}
+    guests |= dict.fromkeys((AliasName.FORMAT, Claim.FORMAT), "alias")
     for name, room in named:
         assert room == ROOT / "src" / "magicfs" / guests.get(name, "formats")
     assert {name for name, _ in named} == {one.own for one in OWN}

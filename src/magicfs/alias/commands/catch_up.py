@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
 from magicfs.cli.guests import Part
 from magicfs.cli.statuses import status_of
 
 PLACE = 7
+POLICY: Final[dict[str, object]] = {}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -281,6 +281,8 @@ _SHOW: dict[str, tuple[str, Callable[[Any], Shown]]] = {
     "job": ("the state of a job (job object)", show_job),
     "deletions": ("old files that a job deletes once its own are visible (deletions)", show_deletions),
     "job location": ("where a job's object is, for an extra destination (job location)", show_job_location),
+    "alias": ("the alias of a dataset (alias)", show_guests.show_alias),
+    "alias claim": ("whose alias it is (alias claim)", show_guests.show_claim),
     "operation": ("a decision that was carried out (operation)", show_guests.show_operation),
     "release": ("datasets that are released together (release)", show_guests.show_release),
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from magicfs.cli.printing import Shown, Table, human_moment
 
 if TYPE_CHECKING:
+    from magicfs.alias.records import AliasName, Claim
     from magicfs.formats.kinds import Kind
     from magicfs.releases.record import Record
     from magicfs.watch.operations import Operation
@@ -14,11 +15,28 @@ if TYPE_CHECKING:
 
 def kinds_of_guests() -> tuple[Kind, ...]:
     """Their kinds."""
+    from magicfs.alias.records import AliasName, Claim
     from magicfs.formats.kinds import own
     from magicfs.releases.record import RELEASE_FORMAT, Record
     from magicfs.watch.operations import FORMAT, Operation
 
-    return own("operation", FORMAT, Operation.from_bytes), own("release", RELEASE_FORMAT, Record.from_bytes)
+    return (
+        own("alias", AliasName.FORMAT, AliasName.from_bytes),
+        own("alias claim", Claim.FORMAT, Claim.from_bytes),
+        own("operation", FORMAT, Operation.from_bytes),
+        own("release", RELEASE_FORMAT, Record.from_bytes),
+    )
+
+
+def show_alias(one: AliasName) -> Shown:
+    """Which alias a dataset has."""
+    return ((("alias", one.alias),),)
+
+
+def show_claim(one: Claim) -> Shown:
+    """Whose alias it is, and what it shows."""
+    shows = one.job_id if one.done else f"{one.job_id} soon" if one.job_id else ""
+    return ((("dataset", one.dataset), ("name", one.name or one.file), ("shows job", shows)),)
 
 
 def show_operation(one: Operation) -> Shown:
