@@ -160,6 +160,7 @@ def _place(
     *,
     by_hand: bool = False,
     past: bool = False,
+    in_place: bool = False,
     unique_names: bool = True,
     destination: str = "sales",
     world: World | None = None,
@@ -170,7 +171,7 @@ def _place(
     how: dict[str, Any] = {"unique_names": unique_names}
     oldest = scene.published(_OLDEST, **how) if past else None
     if past:
-        first = scene.published(OLD[0], mode="overwrite", keep=_WEEK, **how)
+        first = scene.published(OLD[0], mode="overwrite", keep=_WEEK, keep_in_place=in_place, **how)
     else:
         first = scene.published(OLD[0], **how)
     ended = scene.published(OLD[1], **how)
@@ -232,6 +233,7 @@ _MADE: Final[Mapping[str, Callable[[str], Place]]] = MappingProxyType(
         "a driver that appends": lambda store: _with_job(store, alive=True),
         "a driver that replaces": lambda store: _with_job(store, "overwrite", alive=True),
         "kept files": lambda store: _place(store, past=True),
+        "kept in place": lambda store: _place(store, past=True, in_place=True),
         "kept files, half visible": lambda store: _half(store, "overwrite", past=True),
         "equal names": lambda store: _place(store, unique_names=False),
         "equal names, half visible": lambda store: _half(store, "append", unique_names=False),

@@ -35,7 +35,7 @@ VERB_MUTANTS: Final[tuple[VerbMutant, ...]] = (
         "magicfs.past.expire",
         "await _refuse_rollbacks(engine, location)",
         "pass",
-        ("kept files", "rollback_oldest", "expire"),
+        ("kept in place", "rollback_oldest", "expire"),
     ),
     VerbMutant(
         "a job that replaces does not look for one that was published meanwhile",
@@ -56,7 +56,7 @@ VERB_MUTANTS: Final[tuple[VerbMutant, ...]] = (
         "magicfs.past.extension",
         "_leave(look, plan, promises.held, shown)",
         "pass",
-        ("kept files", "overwrite", "read"),
+        ("kept in place", "overwrite", "read"),
     ),
 )
 
