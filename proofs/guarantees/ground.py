@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import threading
@@ -222,12 +223,12 @@ class LocalGround:
 
     def objects(self) -> dict[str, bytes]:
         found = {}
-        for path in sorted(self._bucket.rglob("*")):
-            # Another request of the same job may be under way, and take a file of its own away.
-            with suppress(FileNotFoundError):
-                if path.is_file() and UPLOADS not in path.parts:
+        # Other requests of the same job may be under way, and take files and directories of their own away.
+        for directory, _, names in os.walk(self._bucket):
+            for path in (Path(directory, name) for name in names if UPLOADS not in Path(directory).parts):
+                with suppress(FileNotFoundError):
                     found[str(path.relative_to(self._bucket))] = path.read_bytes()
-        return found
+        return dict(sorted(found.items()))
 
     def uploads(self) -> list[tuple[str, str]]:
         return [

@@ -188,8 +188,8 @@ def test_job_leaves_nothing_in_its_process_however_it_ends(
         S3FileSystem.clear_instance_cache()
         MagicFileSystem.clear_instance_cache()
         deadline = time.monotonic() + 20
-        while sockets_to(proxy.endpoint) and time.monotonic() < deadline:
-            gc.collect()  # of a connection that was reset, the loop lets go a little later
+        while (sockets_to(proxy.endpoint) or loop_tasks()) and time.monotonic() < deadline:
+            gc.collect()  # of connections that were reset or closed the loop lets go a little later
             time.sleep(0.1)
         assert loop_tasks() == []
         assert sockets_to(proxy.endpoint) == {}

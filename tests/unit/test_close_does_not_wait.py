@@ -6,8 +6,10 @@ import asyncio
 import gc
 import os
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -234,10 +236,15 @@ def test_the_collector_takes_no_file_that_was_closed_and_every_one_that_was_not(
     rules.held = {"create_upload"}
     task = job.task(0).setup()
     write(task, "a")
-    with suppress(AttributeError):
-        task.filesystem.open(f"{task.path}/lost", "wb").write(b"1")
+    lost = task.filesystem.open(f"{task.path}/lost", "wb")
+    lost.write(b"1")
+    gone = weakref.ref(lost)
+    del lost
     gc.collect()
     rules.opened.set()
+    while gone() is not None:  # the loop may hold it for a moment
+        gc.collect()
+        time.sleep(0.01)
     with pytest.raises(CommitFailed, match="lost was opened and never closed"):
         task.commit()
 
