@@ -27,7 +27,7 @@ from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Crash, Fault, Kind, Request
 from proofs.crash.wrong_log import WrongLog
 from proofs.scenes.job_scene import JobScene
-from proofs.scenes.mutants import Hunted, hunt
+from proofs.scenes.mutants import Hunted, Sound, hunt
 
 __all__ = ["TRIALS", "hunt_log", "play_log"]
 
@@ -281,4 +281,9 @@ def play_log(trial: str) -> list[str]:
 
 def hunt_log(wrong: WrongLog) -> Hunted[WrongLog]:
     """Try everything with one line made wrong."""
-    return hunt(wrong, lambda _: (seen for trial in wrong.trials for seen in play_log(trial)))
+
+    def look(_: Sound) -> Iterator[str]:
+        with _small():  # what is seen first counts: later the trial may die of it
+            yield from (f"log, {trial}: {seen}" for trial in wrong.trials for seen in TRIALS[trial]())
+
+    return hunt(wrong, look)
