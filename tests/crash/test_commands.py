@@ -31,7 +31,6 @@ def test_a_command_that_stands_still_beside_another_breaks_nothing(place: str) -
     assert sum(cell.runs for cell in cells)
 
 
-@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("mutant", VERB_MUTANTS, ids=lambda one: one.name)
 def test_a_wrong_line_that_two_verbs_show_is_noticed(mutant: VerbMutant) -> None:
     hunted = hunt_verb(mutant)

@@ -9,10 +9,13 @@ from typing import Final
 from magicfs.alias.follow import claim, follow, withdraw
 from magicfs.alias.places import AliasPlace
 from magicfs.alias.records import read_name, write_name
+from magicfs.engine import Engine
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_options import JobOptions
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
+from magicfs.stores.conditions import Conditions
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import Extension, Prepared, Settling
 
@@ -27,17 +30,23 @@ class Alias(Extension):
         for options in (context.options, job.options):
             if options.alias is not None:
                 _place(context, job.bucket, options.alias)
-                if _is_asked(job) and options.mode in _MODES:
+                if _is_asked(job.options) and options.mode in _MODES:
                     raise UsageError(
                         f"alias={options.alias!r} shows a dataset of one file, and mode={options.mode!r} "
                         "leaves files of earlier jobs; nothing was changed; use mode='overwrite', or leave "
                         "alias out"
                     )
 
+    async def mark_places(self, engine: Engine, context: JobContext, conditions: Conditions) -> None:
+        """Claim the place, as the caller of the job asks. No job object is believed that far."""
+        if context.options.alias is not None and _is_asked(context.options):
+            place = _place(context, engine.store.bucket, context.options.alias)
+            await claim(engine, place, conditions, context.options.places.extra)
+
     async def on_output(self, job: Prepared) -> None:
         """Raises UsageError, before anything is visible, if the alias could not show what is published."""
         context, asked = job.context, job.version.job
-        if asked.options.alias is None or not _is_asked(asked):
+        if asked.options.alias is None or not _is_asked(asked.options):
             return
         keys = job.output.shown_keys(context.layout.destination)
         if len([*islice((one for one in keys if is_data(one, context.layout.destination)), 2)]) > 1:
@@ -46,8 +55,6 @@ class Alias(Extension):
                 "shows one; nothing was published; write one file (one task, no partitions), or leave alias "
                 "out"
             )
-        place = _place(context, asked.bucket, asked.options.alias)
-        await claim(job.engine, place, job.record.conditions, asked.options.places.extra)
 
     async def settle(self, job: Settling) -> None:
         """Record the name, and remove the alias that the dataset has had under another one."""
@@ -73,9 +80,9 @@ def is_gone(url: str, files: int) -> str:
     return f"the alias {url} was removed: it shows a dataset of one file, and there are {files} now"
 
 
-def _is_asked(job: JobObject) -> bool:
+def _is_asked(options: JobOptions) -> bool:
     """Whether the caller of a job named the alias; a verb takes what the dataset has."""
-    return job.options.rollback.job is None and job.options.mode not in {"drop", "rewrite"}
+    return options.rollback.job is None and options.mode not in {"drop", "rewrite"}
 
 
 def _place(context: JobContext, bucket: str, text: str) -> AliasPlace:

@@ -35,7 +35,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS, is_data
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
-from magicfs.stores.register import Entry, Register, is_there
+from magicfs.stores.register import Entry, Register, found_at, is_there
 
 _TRIES: Final = 50
 _PAUSE_S: Final = 0.02
@@ -105,7 +105,7 @@ class _Alias:
 
     async def seen(self, claimed: tuple[Claim, Entry], file: str) -> _Seen:
         """The alias of a file of this own name. Raises UsageError if another program wrote it."""
-        there = await _head(self.store, self.place.key(file))
+        there = await found_at(self.store, self.place.key(file))
         if there and not claimed[0].knows(there):
             raise UsageError(
                 f"magicfs did not write {self.place.url(file)}, and does not replace it; move it away, then "
@@ -124,7 +124,7 @@ class _Alias:
 
 
 async def claim(engine: Engine, place: AliasPlace, conditions: Conditions, others: Iterable[str]) -> None:
-    """Claim the place of an alias before its job is published; a second call changes nothing.
+    """Claim the place of an alias for a job that is set up; a second call changes nothing.
 
     ``others``: directories in which no alias may lie. Raises UsageError if it is another dataset's, if
     another program has written something there, or if it lies in a dataset.
@@ -138,7 +138,7 @@ async def claim(engine: Engine, place: AliasPlace, conditions: Conditions, other
     if above is not None:
         raise UsageError(
             f"the alias {place.url()} lies in the dataset {engine.store.bucket}/{above}, whose readers would "
-            "take it for data; nothing was published; choose a name outside of it"
+            "take it for data; nothing was changed; choose a name outside of it"
         )
     alias = _Alias(engine, conditions, place)
     found = await alias.claimed()
@@ -271,10 +271,3 @@ async def _copied(alias: _Alias, begun: Claim, file: ManifestFile, there: Object
     if not replace(begun, etag="", copies=begun.copies[-1:]).knows(copied):
         raise PreconditionFailed("copy", f"{store.bucket}/{target}", "another object is there")
     return copied.etag
-
-
-async def _head(store: Store, key: str) -> ObjectInfo | None:
-    try:
-        return await store.head(key)
-    except ObjectNotFound:
-        return None

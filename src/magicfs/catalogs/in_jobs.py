@@ -1,4 +1,4 @@
-"""What a job does about its catalogs, and about those who hear of it: named before, shown after."""
+"""What a job does about its catalogs and notifications: recorded before it is published, made after."""
 
 from __future__ import annotations
 

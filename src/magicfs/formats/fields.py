@@ -152,10 +152,6 @@ class Fields:
         for index, value in enumerate(self.elements(field)):
             yield self.object_at(f"{field}[{index}]", value)
 
-    def optional_objects(self, field: str) -> Iterator[Fields]:
-        """The objects of a list, none when absent."""
-        return self.objects(field) if self.has(field) else iter(())
-
     def object_map(self, field: str) -> Iterator[tuple[str, Fields]]:
         """The named objects of a mapping, none when absent."""
         for name, value in self._map(field).items():

@@ -80,6 +80,9 @@ class Extension:
     def at_setup(self, context: JobContext, job: JobObject) -> None:
         """A driver takes the job: its own new one, or another's. May refuse."""
 
+    async def mark_places(self, engine: Engine, context: JobContext, conditions: Conditions) -> None:
+        """A driver sets up what its caller asks for. May write where the caller's word alone allows it."""
+
     async def accept(self, job: Accepted) -> str | None:
         """Somebody publishes an open job for a reason, whatever an extension has against it. Returns the
         token of whoever may commit it from now on; None of an extension that has nothing against it.

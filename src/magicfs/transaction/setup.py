@@ -123,7 +123,6 @@ async def _claimed(
     """The job object in its driver's hands: the one that was created, or one that is there. And whether the
     job is published already.
     """
-    store, layout = engine.store, context.layout
     version = created or _to_take_over(context, await record.read())
     for one in extensions_of({*version.job.needs(), *context.options.needs()}):
         one.at_setup(context, version.job)
@@ -132,17 +131,17 @@ async def _claimed(
     _check_object_settings(engine, version.job)
     if not tried:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
-        record.use(await conditions_of(store, layout.job_directory))
+        record.use(await conditions_of(engine.store, context.layout.job_directory))
     if not record.conditions.put_if_absent and not context.options.single_driver:
         if created is not None:
             await record.remove(created)
         raise UsageError(
-            f"the store {store.name!r} ignores conditional writes, so it cannot keep two drivers of a job "
-            "apart; use another store, or pass options={'single_driver': True} if no other process will "
+            f"the store {engine.store.name!r} ignores conditional writes, so it cannot keep two drivers of a "
+            "job apart; use another store, or pass options={'single_driver': True} if no other process will "
             "change this job or publish here at the same time"
         )
-    if context.options.places.extra:
-        await _put_job_location(engine, context, record, created)
+    if context.options.places.extra or context.options.needs():
+        await _mark_places(engine, context, record, created)
     news: dict[str, Any] = {"driver": new_token()}
     if created is None:
         news = taking_over(opened(context, engine), version.job)
@@ -158,11 +157,13 @@ async def _claimed(
     return moved, published
 
 
-async def _put_job_location(
+async def _mark_places(
     engine: Engine, context: JobContext, record: JobRecord, created: JobVersion | None
 ) -> None:
     try:
         await put_locations(engine, context)
+        for one in extensions_of(context.options.needs()):
+            await one.mark_places(engine, context, record.conditions)
     except MagicError:
         if created is not None:
             await delete_keys(engine, location_keys(context))

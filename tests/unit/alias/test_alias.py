@@ -14,6 +14,7 @@ import magicfs
 from magicfs.alias import AliasReport, catch_up, remove
 from magicfs.alias.places import AliasPlace, own_name
 from magicfs.cli.main import main
+from magicfs.datasets import commit
 from magicfs.errors import FormatError, UsageError
 from magicfs.protocol.paths import Location
 from magicfs.stores.memory.filesystem import MemoryFileSystem
@@ -54,13 +55,13 @@ class Lake:
 
     def claims(self) -> list[str]:
         """The records of whose the aliases are."""
-        directory = self.path("_magicfs_aliases")
-        found = (
-            self.filesystem.ls(directory, detail=False)
-            if self.filesystem
-            else map(str, Path(directory).iterdir())
-        )
-        return [f"_magicfs_aliases/{one.rpartition('/')[2]}" for one in found]
+        return self.names("_magicfs_aliases")
+
+    def names(self, directory: str) -> list[str]:
+        """The files in a directory."""
+        path = self.path(directory)
+        found = self.filesystem.ls(path, detail=False) if self.filesystem else map(str, Path(path).iterdir())
+        return [f"{directory}/{one.rpartition('/')[2]}" for one in found]
 
     def put(self, body: bytes, name: str = "") -> None:
         path = self.path(name or self.alias)
@@ -222,7 +223,7 @@ def test_it_may_lie_in_no_other_dataset_and_be_no_other_datasets(lake: Lake) -> 
     with pytest.raises(UsageError, match=r"is the alias of .*; choose another name"):
         other.publish(b"x")
     other.alias = f"{DATASET.partition('/')[2]}/x.csv"
-    with pytest.raises(UsageError, match=r"lies in the dataset .*; nothing was published"):
+    with pytest.raises(UsageError, match=r"lies in the dataset .*; nothing was changed"):
         other.publish(b"x")
     other.publish(b"x", options={"alias": "stock.csv"})
     assert lake.read("stock.csv") == b"x"
@@ -280,6 +281,21 @@ class TestRecords:
         report = lake.dataset.drop(where=lambda _: True)
         assert "no job has claimed" in report.warnings[0]
         assert (lake.read("victim.csv"), lake.read("free.csv"), lake.read()) == (b"theirs", None, b"one")
+
+    def test_a_job_object_that_names_a_place_makes_no_claim_there(self, lake: Lake) -> None:
+        job = magicfs.Job(lake.url, mode="overwrite").setup()
+        with job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/a.csv", b"one")
+        # Where nothing can be swapped, each version of the job object is a file of its own.
+        for key in lake.names(f"{DATASET.partition('/')[2]}/__magic_job-{job.id}/job-{job.id}"):
+            if "/job." in key:
+                document = json.loads(lake.read(key) or b"")
+                document["options"]["alias"] = "free.csv"
+                lake.put(json.dumps(document | {"requires": ["alias"]}).encode(), key)
+        report = commit(lake.url, job.id)
+        assert "no job has claimed" in report.warnings[0]
+        assert lake.read("free.csv") is None
+        assert [one.rows for one in lake.dataset.files()] == [None]
 
     @pytest.mark.parametrize("name", ["../x.csv", "/etc/passwd", "sales +#%ü/x", "", 7, None, "a\nb"])
     def test_a_name_that_is_none_is_refused(self, lake: Lake, name: Any) -> None:
