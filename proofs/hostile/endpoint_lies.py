@@ -14,9 +14,8 @@ from proofs.hostile.endpoint_server import Asked, Reply, Sending, written
 
 __all__ = ["DRIPS", "LIES", "PAGES", "Lie", "is_applicable", "mixed"]
 
-_SENT_MAX: Final = 96 * 2**20
-_ERROR_SENT_MAX: Final = 12 * 2**20
-"""What buffers on the way hold is in it."""
+_SENT_MAX: Final = 68 * 2**20 + ways.KERNEL_BYTES_MAX
+_ERROR_SENT_MAX: Final = 4 * 2**20 + ways.KERNEL_BYTES_MAX
 
 _PORTAL: Final = b"<html><head><title>Sign in</title></head><body>Welcome</body></html>"
 _LISTINGS: Final = frozenset({"list", "list_directories", "list_uploads", "entries"})

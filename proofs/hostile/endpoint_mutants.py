@@ -23,7 +23,7 @@ ROWS: Final[Sequence[tuple[str, tuple[str, str, str], str, str, str]]] = (
     (
         "errors of any size are read",
         ("s3.http.answer", "self._size_max = ERROR_BYTES_MAX", "pass"),
-        *("s3", "put", "an error without end"),
+        *("s3", "get", "an error without end"),
     ),
     (
         "others' clients read on for ever",

@@ -6,11 +6,13 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from proofs.hostile.endpoint_server import Asked, Reply, Sending, written
 
 __all__ = [
+    "KERNEL_BYTES_MAX",
     "bombed",
     "cut",
     "drip",
@@ -28,7 +30,12 @@ __all__ = [
     "with_headers",
 ]
 
-_ENDLESS: Final = 128 * 2**20
+KERNEL_BYTES_MAX: Final = sum(
+    int(Path(f"/proc/sys/net/ipv4/tcp_{side}mem").read_text().split()[2]) for side in "rw"
+)
+"""What the kernel may hold of a connection: sent, and read by nobody."""
+
+_ENDLESS: Final = 96 * 2**20 + KERNEL_BYTES_MAX
 
 
 def plain(status: int, body: bytes, **headers: str) -> Callable[[Asked, Reply], Sending]:
