@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -61,6 +62,7 @@ class Side:
             stdout=subprocess.PIPE,
             text=True,
             cwd=_ROOT,
+            env=os.environ | ({} if place is None else place.environment),
         )
         try:
             self.versions: Mapping[str, str] = self._answer()["versions"]

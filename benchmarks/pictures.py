@@ -30,6 +30,7 @@ class Picture:
 
 
 _STREAMS: Final = {name: name for name in (_OURS, "obstore", "pyarrow", "boto3", "s5cmd", "s3fs")}
+_PLAIN_STREAMS: Final = {_OURS: _OURS, "unsigned": "magicfs, bodies unsigned", **_STREAMS}
 _TRACKED: Final = {
     "memory": "magicfs, in bundles",
     "uploads": "magicfs, in memory",
@@ -65,6 +66,16 @@ PICTURES: Final[tuple[Picture, ...]] = (
         unit="MiB/s",
         before="stub_stream_",
         after="_mib_s",
+        sides=_PLAIN_STREAMS,
+    ),
+    Picture(
+        name="tls-stream",
+        run="bench",
+        title="Streaming 1 GiB by TLS to a server that answers at once",
+        note="One file, parts of 8 MiB where a client can be told. More is better.",
+        unit="MiB/s",
+        before="tls_stream_",
+        after="_mib_s",
         sides=_STREAMS,
     ),
     Picture(
@@ -75,7 +86,7 @@ PICTURES: Final[tuple[Picture, ...]] = (
         unit="MiB/s",
         before="stream_",
         after="_mib_s",
-        sides=_STREAMS,
+        sides=_PLAIN_STREAMS,
     ),
     Picture(
         name="many",

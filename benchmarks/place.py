@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -27,6 +27,13 @@ class Keys:
     secret: str
     region: str
     bucket: str
+    certificates: str = field(default="", kw_only=True)  # a file of whom to trust
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What tells clients of Python, Rust and Go whom to trust."""
+        trusted = self.certificates
+        return {"SSL_CERT_FILE": trusted, "AWS_CA_BUNDLE": trusted} if trusted else {}
 
     def to_dict(self) -> dict[str, Any]:
         """As it travels to another process."""
@@ -75,6 +82,7 @@ class Keys:
             region=self.region,
             scheme=address.scheme,
             endpoint_override=address.netloc,
+            tls_ca_file_path=self.certificates or None,
             **options,
         )
 

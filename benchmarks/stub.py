@@ -9,9 +9,10 @@ from pathlib import Path
 
 from benchmarks.stub_server import COUNTS, READY
 from proofs.doubles import processes
+from proofs.doubles.certificates import Authority, authority
 from proofs.doubles.servers import Server
 
-__all__ = ["Stub"]
+__all__ = ["Stub", "TlsStub"]
 
 _ROOT = Path(__file__).parents[1]
 
@@ -44,3 +45,31 @@ class Stub(Server):
 
     def _environment(self) -> dict[str, str]:
         return {"PYTHONPATH": str(_ROOT)}
+
+
+class TlsStub(Stub):
+    """The same that clients reach by TLS, at a second port. Its first is for those who look at it."""
+
+    name = "stub with TLS"
+    _port_count = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._signer: Authority | None = None
+
+    def certificates(self) -> Path:
+        """The file of the authority that clients have to trust."""
+        return self._authority().bundle
+
+    def tls_endpoint(self) -> str:
+        """The URL that clients are given."""
+        return f"https://{processes.LOOPBACK}:{self._port(1)}"
+
+    def _command(self, home: Path) -> list[str]:
+        shown = self._authority().issue(processes.LOOPBACK)
+        return [*super()._command(home), str(self._port(1)), str(shown)]
+
+    def _authority(self) -> Authority:
+        if self._signer is None or self._signer.directory != self.directory:
+            self._signer = authority(self.directory)
+        return self._signer

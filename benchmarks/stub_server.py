@@ -1,4 +1,5 @@
-"""The stub as a process, ``python -m benchmarks.stub_server HOST PORT``: HTTP/1.1, as lean as Python allows.
+"""The stub as a process, ``python -m benchmarks.stub_server HOST PORT [TLS_PORT CERTIFICATE]``: HTTP/1.1, as
+lean as Python allows.
 
 Bodies of data are read into one buffer and dropped there, so that what is measured is the client.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import ssl
 import sys
 from functools import partial
 from http import HTTPStatus
@@ -189,15 +191,21 @@ def _unchunked(body: bytes) -> bytes:
         place = end + 2 + size + 2
 
 
-async def _serve(host: str, port: int) -> None:
+async def _serve(host: str, port: str, tls_port: str = "", certificate: str = "") -> None:
     loop = asyncio.get_running_loop()
     content = Content()
-    server = await loop.create_server(partial(_Connection, content), host, port, backlog=1024)
+    connection = partial(_Connection, content)
+    servers = [await loop.create_server(connection, host, int(port), backlog=1024)]
+    if tls_port:
+        shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        shown.load_cert_chain(certificate)
+        servers.append(await loop.create_server(connection, host, int(tls_port), backlog=1024, ssl=shown))
     ended = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     await ended.wait()
-    server.close()
+    for server in servers:
+        server.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(_serve(*sys.argv[1:]))

@@ -68,16 +68,28 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("small_store_cpu", "bench", f"{_SMALL}, tracking in store", at_most=2.5),
     # Bytes.
     Target(
-        "stub_stream_vs_pyarrow",
+        "tls_stream_vs_pyarrow",
         "bench",
-        f"streaming 1 GiB to visible, {_STUB}: rate against pyarrow",
-        at_least=0.9,
+        "streaming 1 GiB to visible, stub server with TLS: rate against pyarrow",
+        at_least=0.95,
     ),
     Target(
-        "stub_stream_vs_obstore",
+        "tls_stream_vs_obstore",
         "bench",
-        f"streaming 1 GiB to visible, {_STUB}: rate against obstore",
-        at_least=0.9,
+        "streaming 1 GiB to visible, stub server with TLS: rate against obstore",
+        at_least=0.95,
+    ),
+    Target(
+        "stub_stream_unsigned_vs_pyarrow",
+        "bench",
+        f"streaming 1 GiB to visible, {_STUB}, bodies unsigned as by the peer: rate against pyarrow",
+        at_least=0.95,
+    ),
+    Target(
+        "stub_stream_unsigned_vs_obstore",
+        "bench",
+        f"streaming 1 GiB to visible, {_STUB}, bodies unsigned as by the peer: rate against obstore",
+        at_least=0.8,
     ),
     Target(
         "stub_stream_vs_s3fs",
@@ -86,9 +98,9 @@ TARGETS: Final[tuple[Target, ...]] = (
         at_least=2.0,
     ),
     Target(
-        "stream_vs_best",
+        "stream_unsigned_vs_best",
         "bench",
-        "streaming 512 MiB to visible, SeaweedFS: rate against the best peer",
+        "streaming 512 MiB to visible, SeaweedFS, bodies unsigned as by the peer: rate against the best peer",
         at_least=0.95,
     ),
     Target("many_memory", "bench", f"{_MANY} of the same concurrency, tracking in memory", at_most=1.0),
@@ -115,6 +127,19 @@ TARGETS: Final[tuple[Target, ...]] = (
         "bench",
         "requests of these four after 100,000 publications against those after 100, the worst",
         at_most=2,
+    ),
+    Target(
+        "verbs_time",
+        "bench-full",
+        "status, replacing partitions, rollback, expire, rewrite, drop, uploads and abort of 100,000 files, "
+        "memory store: time against that of 10,000, the worst",
+        at_most=13,
+    ),
+    Target(
+        "verbs_requests",
+        "bench-full",
+        "requests of the same against those of 10,000, the worst",
+        at_most=11,
     ),
     Target(
         "million_peak_mb",

@@ -22,6 +22,7 @@ GROUPS: Final[Mapping[str, tuple[Run, str]]] = {
     "files": ("bench", "benchmarks.groups.files"),
     "small": ("bench", "benchmarks.groups.small"),
     "stub-stream": ("bench", "benchmarks.groups.stub_stream"),
+    "tls-stream": ("bench", "benchmarks.groups.tls_stream"),
     "stream": ("bench", "benchmarks.groups.stream"),
     "many": ("bench", "benchmarks.groups.many"),
     "one-by-one": ("bench", "benchmarks.groups.one_by_one"),
@@ -32,6 +33,7 @@ GROUPS: Final[Mapping[str, tuple[Run, str]]] = {
     "cold": ("bench", "benchmarks.groups.cold"),
     "latency": ("bench", "benchmarks.groups.latency"),
     "million": ("bench-full", "benchmarks.groups.million"),
+    "verbs": ("bench-full", "benchmarks.groups.verbs"),
     "latency-full": ("bench-full", "benchmarks.groups.latency_full"),
     "hadoop": ("bench-hadoop", "benchmarks.groups.hadoop"),
 }

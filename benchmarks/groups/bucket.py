@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.dataset as ds
 from pyarrow.fs import S3FileSystem
@@ -12,10 +12,10 @@ from pyarrow.fs import S3FileSystem
 from benchmarks import data
 from benchmarks.place import Place
 from benchmarks.session import Session
-from benchmarks.stub import Stub
+from benchmarks.stub import Stub, TlsStub
 from proofs.doubles.servers import SeaweedFS, Server
 
-__all__ = ["Bucket", "on_seaweedfs", "on_stub"]
+__all__ = ["Bucket", "on_seaweedfs", "on_stub", "on_tls_stub"]
 
 _BATCH = 1000
 
@@ -67,6 +67,15 @@ def on_stub(session: Session) -> Iterator[Bucket]:
     """A bucket of the stub."""
     with _started(session, Stub()) as bucket:
         yield bucket
+
+
+@contextmanager
+def on_tls_stub(session: Session) -> Iterator[Bucket]:
+    """The same, by TLS."""
+    server = TlsStub()
+    with _started(session, server) as bucket:
+        place = replace(bucket.place, endpoint=server.tls_endpoint(), certificates=str(server.certificates()))
+        yield replace(bucket, place=place)
 
 
 @contextmanager

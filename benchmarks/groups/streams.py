@@ -14,6 +14,7 @@ __all__ = ["PEERS", "rates", "streamed"]
 
 _SIDES = {
     "magicfs": "benchmarks.sides.ours:Ours",
+    "unsigned": "benchmarks.sides.ours:Unsigned",
     "s3fs": "benchmarks.sides.plain_s3fs:PlainS3fs",
     "pyarrow": "benchmarks.sides.arrow_s3:ArrowS3",
     "obstore": "benchmarks.sides.obstore_s3:ObstoreS3",
@@ -21,7 +22,8 @@ _SIDES = {
     "s5cmd": "benchmarks.sides.s5cmd:S5cmd",
 }
 _OPTIONAL = frozenset({"s5cmd"})
-PEERS = tuple(name for name in _SIDES if name != "magicfs")
+_OURS = ("magicfs", "unsigned")
+PEERS = tuple(name for name in _SIDES if name not in _OURS)
 
 
 def streamed(
@@ -33,19 +35,23 @@ def streamed(
     round_s: float,
 ) -> Measured:
     """Every side's turns; ``after`` each one is tidied up."""
-    with crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
+    kinds = dict(_SIDES)
+    if bucket.place.certificates:  # by TLS bodies are left unsigned unasked
+        del kinds["unsigned"]
+    with crew(session, kinds, bucket.place, _OPTIONAL) as sides:
         turns = {name: sized(partial(side.do, "stream"), mebibytes=mebibytes) for name, side in sides.items()}
         return take_turns(session, turns, after, optional=_OPTIONAL, round_s=round_s)
 
 
 def rates(measured: Measured, mebibytes: int, name: str) -> Mapping[str, Figure]:
-    """The rate of magicfs against each peer, and that of every side in MiB/s."""
-    ours = measured.wall_s("magicfs")
+    """The rates of magicfs against each peer, and that of every side in MiB/s."""
     figures = {}
     for side in measured.turns:
         figures[f"{name}_{side}_mib_s"] = Figure.of(
             [mebibytes / seconds for seconds in measured.wall_s(side)]
         )
-        if side != "magicfs":
-            figures[f"{name}_vs_{side}"] = ratio_of(measured.wall_s(side), ours)
+        if side in _OURS:
+            ours = name if side == "magicfs" else f"{name}_{side}"
+            for peer in measured.turns.keys() - _OURS:
+                figures[f"{ours}_vs_{peer}"] = ratio_of(measured.wall_s(peer), measured.wall_s(side))
     return figures

@@ -23,7 +23,7 @@ from magicfs.protocol.final_names import final_key
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.port import Part, Store
 
-__all__ = ["Driver", "Forger"]
+__all__ = ["Driver", "Forger", "commits_of"]
 
 _SIZE = 1000
 _ETAG = '"0123456789abcdef0123456789abcdef"'
@@ -73,16 +73,7 @@ class Forger:
         url = f"memory://bench/{where}"
         for mode in ("append", "overwrite_partitions"):
             job = magicfs.Job(url, mode=cast("Any", mode), options={"tracking": "memory"}).setup()
-            each = files // tasks
-            commits = [
-                _commit(
-                    job,
-                    task,
-                    [f"p={(task * each + n) % partitions:05d}/part-{n:06d}.parquet" for n in range(each)],
-                    really=True,
-                )
-                for task in range(tasks)
-            ]
+            commits = commits_of(job, files, partitions, tasks)
             with clock(mode):
                 report = job.commit(commits)
             assert report.files == files, report
@@ -111,15 +102,31 @@ class Driver:
         return {"peak_of_process_mb": peak_mb(), "fallbacks": self._fallbacks.taken()}
 
 
-def _commit(job: magicfs.Job, number: int, names: Sequence[str], *, really: bool = False) -> TaskCommit:
-    """Commit a task that believes to have written files; ``really`` opens their uploads in the store."""
+def commits_of(
+    job: magicfs.Job, files: int, partitions: int, tasks: int, body: bytes = b"x" * _SIZE
+) -> list[TaskCommit]:
+    """Commit tasks that have spread files over all partitions; their uploads are in the store."""
+    each = files // tasks
+    return [
+        _commit(
+            job,
+            task,
+            [f"p={(task * each + n) % partitions:05d}/part-{n:06d}.parquet" for n in range(each)],
+            body,
+        )
+        for task in range(tasks)
+    ]
+
+
+def _commit(job: magicfs.Job, number: int, names: Sequence[str], body: bytes = b"") -> TaskCommit:
+    """Commit a task that believes to have written files. With a body, their uploads are in the store."""
     task = job.task(number).setup()
     filesystem = cast("MagicFileSystem", task.filesystem)
     store = job.spec.store()
     magic = [filesystem.locate(f"{task.path}/{name}") for name in names]
     keys = [final_key(one, unique_names=True) for one in magic if one is not None]
-    if really:
-        uploads = fsspec.asyn.sync(job.spec.loop, _open_uploads, store, keys)
+    if body:
+        uploads = fsspec.asyn.sync(job.spec.loop, _open_uploads, store, keys, body)
     else:
         uploads = [
             Uploaded(key, f"stub-{number}-{place}", _write_id(number, place), (Part(1, _ETAG),), _SIZE)
@@ -132,13 +139,13 @@ def _commit(job: magicfs.Job, number: int, names: Sequence[str], *, really: bool
     return task.commit()
 
 
-async def _open_uploads(store: Store, keys: Sequence[str]) -> list[Uploaded]:
+async def _open_uploads(store: Store, keys: Sequence[str], body: bytes) -> list[Uploaded]:
     made = []
     for place, key in enumerate(keys):
         written = _write_id(hash(key) % 2**32, place)
         upload = await store.create_upload(key, metadata={WRITE_ID: written})
-        part = await store.put_part(key, upload, 1, b"x" * _SIZE)
-        made.append(Uploaded(key, upload, written, (part,), _SIZE))
+        part = await store.put_part(key, upload, 1, body)
+        made.append(Uploaded(key, upload, written, (part,), len(body)))
         if place % 100 == 0:
             await asyncio.sleep(0)
     return made

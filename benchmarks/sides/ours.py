@@ -12,7 +12,7 @@ from benchmarks.place import CONCURRENCY, PART_BYTES, Place
 from benchmarks.sides.fallbacks import Fallbacks
 from proofs.scenes.arranged import arranged
 
-__all__ = ["Ours"]
+__all__ = ["Ours", "Unsigned"]
 
 Tracking = Literal["bundles", "memory", "store"]
 """How a task remembers its files; with ``bundles`` in memory, small ones whole until the job commit."""
@@ -25,6 +25,7 @@ class Ours:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._options = place.s3fs_options
         self._fallbacks = Fallbacks()
 
     def versions(self) -> dict[str, str]:
@@ -122,7 +123,7 @@ class Ours:
         """The dataset by its manifest, and all its rows."""
         url = f"s3://{self._place.bucket}/{where}"
         with clock("read"):
-            found = magicfs.Dataset(url, storage_options=self._place.s3fs_options).to_arrow().to_table()
+            found = magicfs.Dataset(url, storage_options=self._options).to_arrow().to_table()
         self._fallbacks.taken()  # s3fs reads the files
         return {"rows": found.num_rows}
 
@@ -131,9 +132,18 @@ class Ours:
             f"s3://{self._place.bucket}/{where}",
             mode="append",
             concurrency=CONCURRENCY,
-            storage_options=self._place.s3fs_options,
+            storage_options=self._options,
             **arranged(**options),
         )
+
+
+class Unsigned(Ours):
+    """With signatures that leave bodies out, as those of pyarrow and obstore do."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        config = self._options["config_kwargs"] | {"s3": {"payload_signing_enabled": False}}
+        self._options |= {"config_kwargs": config}
 
 
 def _tracked(tracking: Tracking) -> dict[str, Any]:

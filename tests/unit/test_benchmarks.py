@@ -294,7 +294,7 @@ def _connection(server: Stub) -> Any:
 
 def test_every_run_has_groups_or_its_own_command() -> None:
     assert groups_of("bench")
-    assert groups_of("bench-full") == ["million", "latency-full"]
+    assert groups_of("bench-full") == ["million", "verbs", "latency-full"]
     assert groups_of("bench-hadoop") == ["hadoop"]
     assert {run for run, _ in GROUPS.values()} <= set(RUNS)
 

@@ -21,7 +21,7 @@ from magicfs.stores.port import Store
 from magicfs.tables.rewrite import RewriteReport, rewrite
 from magicfs.tables.rewriting import groups_of
 from magicfs.testing.faulty_store import Traffic, faulty
-from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
 from tests.sample import Some
 
@@ -262,6 +262,28 @@ class TestOthers:
 
 
 class TestReading:
+    def test_small_files_are_read_many_at_once_by_a_request_each(self, plain: JobScene):
+        plain.published({f"p={n % 4}/{n:02}.parquet": parquet(n) for n in range(40)})
+        at_once, most, reads = 0, 0, 0
+
+        def latency(request: Request) -> float:
+            nonlocal at_once, most, reads
+            if request.operation == "get_range":
+                at_once, reads = at_once + 1, reads + 1
+                most = max(most, at_once)
+            return 0.01
+
+        def after(request: Request) -> None:
+            nonlocal at_once
+            at_once -= request.operation == "get_range"
+
+        traffic = Traffic(latency=latency, after=after)
+        report = rewrite(plain.url, filesystem=Dying(traffic=traffic, world=plain.filesystem.world))
+        assert (report.files, report.new_files, report.rows) == (40, 4, 40)
+        assert reads == 2 * 40, "a footer each to plan, then the file"
+        assert most > 8
+        assert rows(plain) == [*range(0, 40, 4), *range(1, 40, 4), *range(2, 40, 4), *range(3, 40, 4)]
+
     def test_a_file_that_goes_while_it_is_read_says_what_to_do(
         self, plain: JobScene, monkeypatch: pytest.MonkeyPatch
     ):

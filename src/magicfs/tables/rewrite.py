@@ -6,10 +6,12 @@ one has replaced any of them meanwhile it is denied, and what others have added 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from uuid import uuid4
@@ -42,6 +44,7 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.planning import Choice, naming
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.parquet as pq
     from fsspec.spec import AbstractFileSystem
 
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 TARGET_SIZE: Final = 128 * 2**20
 _TASK: Final = 0
 _READERS: Final = 16
+_WHOLE_BYTES: Final = 4 * 2**20
 _BUFFER_BYTES: Final = 64 * 2**20
 _BATCH_ROWS: Final = 64 * 1024
 
@@ -234,17 +238,35 @@ class _Work:
     def written(self) -> tuple[TaskCommit, int]:
         """Write the new files; what the task has written, and the rows."""
         self.spec.tell_filesystem()
-        with _told_if_gone(self.destination.location), Task(self.spec, ids.task_id(_TASK)) as task:
-            rows = sum(self._put_together(task, group) for group in self.groups)
+        with (
+            _told_if_gone(self.destination.location),
+            Task(self.spec, ids.task_id(_TASK)) as task,
+            closing(self._read_ahead()) as files,
+        ):
+            rows = sum(self._put_together(task, group, files) for group in self.groups)
             commit = task.commit()
         return commit, rows
 
-    def _put_together(self, task: Task, group: Group) -> int:
+    def _read_ahead(self) -> Generator[pq.ParquetFile]:
+        """The files of all groups in order; the next ones are opened meanwhile, and small ones read whole."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            opened: deque[Future[pq.ParquetFile]] = deque()
+            try:
+                for key in self.old:
+                    opened.append(pool.submit(_read, self.destination, self.files[key]))
+                    if len(opened) == _READERS:
+                        yield opened.popleft().result()
+                while opened:
+                    yield opened.popleft().result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _put_together(self, task: Task, group: Group, files: Iterator[pq.ParquetFile]) -> int:
         import pyarrow.parquet as pq
 
         from magicfs.tables.parquet_kinds import codecs_of, kind_of, options_like
 
-        first = _opened(self.destination, self.files[group.keys[0]])
+        first = next(files)
         options = dict(options_like(kind_of(first)) or {})
         codecs = codecs_of(first.metadata)
         if codecs:
@@ -254,33 +276,33 @@ class _Work:
             task.filesystem.open(f"{task.path}/{group.name}", "wb") as sink,
             pq.ParquetWriter(sink, first.schema_arrow, **options) as writer,
         ):
-            for table in self._tables(group):
+            for table in _tables(zip(group.keys, chain((first,), files), strict=False)):
                 writer.write_table(table)
                 expected += table.num_rows
         return expected
 
-    def _tables(self, group: Group) -> Iterator[Any]:
-        """The rows of a group, in lumps that make row groups of a good size."""
-        import pyarrow as pa
 
-        batches: list[Any] = []
-        size = 0
-        for key in group.keys:
-            file = _opened(self.destination, self.files[key])
-            rows = 0
-            for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
-                batches.append(batch)
-                rows += batch.num_rows
-                size += batch.nbytes
-                if size >= _BUFFER_BYTES:
-                    yield pa.Table.from_batches(batches, file.schema_arrow)
-                    batches, size = [], 0
-            if rows != file.metadata.num_rows:
-                listed = file.metadata.num_rows
-                raise UsageError(f"{key} has {listed} rows according to its footer, but {rows} were read")
-            schema = file.schema_arrow
-        if batches:
-            yield pa.Table.from_batches(batches, schema)
+def _tables(files: Iterable[tuple[str, pq.ParquetFile]]) -> Iterator[Any]:
+    """The rows of some files, in lumps that make row groups of a good size."""
+    import pyarrow as pa
+
+    batches: list[Any] = []
+    size = 0
+    for key, file in files:
+        rows = 0
+        for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
+            batches.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+            if size >= _BUFFER_BYTES:
+                yield pa.Table.from_batches(batches, file.schema_arrow)
+                batches, size = [], 0
+        if rows != file.metadata.num_rows:
+            listed = file.metadata.num_rows
+            raise UsageError(f"{key} has {listed} rows according to its footer, but {rows} were read")
+        schema = file.schema_arrow
+    if batches:
+        yield pa.Table.from_batches(batches, schema)
 
 
 @contextmanager
@@ -294,15 +316,26 @@ def _told_if_gone(location: Location) -> Iterator[None]:
         raise ObjectNotFound("rewrite", location.path, problem, hint=hint) from error
 
 
-def _opened(destination: Destination, file: ManifestFile) -> pq.ParquetFile:
+def _read(destination: Destination, file: ManifestFile) -> pq.ParquetFile:
+    """A file of which all rows are needed: a small one is read whole, in one request."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
+
+    opened = _opened(destination, file)
+    if file.size > _WHOLE_BYTES:
+        return pq.ParquetFile(opened)
+    with opened:
+        return pq.ParquetFile(pa.BufferReader(opened.read_buffer()))
+
+
+def _opened(destination: Destination, file: ManifestFile) -> pa.NativeFile:
     from pyarrow.fs import PyFileSystem
 
     from magicfs.reading.arrow_files import PublishedFiles
 
     path = paths.prefix_of(destination.location.path) + file.key
     arrow = PyFileSystem(PublishedFiles(destination.filesystem, {path: file}, destination.location))
-    return pq.ParquetFile(arrow.open_input_file(path))
+    return arrow.open_input_file(path)
 
 
 def _kinds(
@@ -310,12 +343,13 @@ def _kinds(
 ) -> dict[str, ParquetKind | None]:
     """The kind of each file, by its footer; None of one whose schema pyarrow cannot write."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from magicfs.tables.parquet_kinds import kind_of, options_like
 
     def look(key: str) -> ParquetKind | None:
         try:
-            kind = kind_of(_opened(destination, files[key]))
+            kind = kind_of(pq.ParquetFile(_opened(destination, files[key])))
         except pa.ArrowException as error:
             url = destination.location.url
             raise UsageError(

@@ -14,9 +14,9 @@ from magicfs.errors import Unavailable
 from magicfs.stores.memory.store import World
 from magicfs.stores.s3.http import Address
 from magicfs.stores.s3.store import S3Store
+from proofs.doubles.certificates import Authority, authority
 from proofs.doubles.s3_wire import S3Wire
 from tests.unit.s3_requests.play import BUCKET
-from tests.unit.stores_http.certificates import Authority, authority
 from tests.unit.stores_http.play import Wire, serving
 
 pytestmark = pytest.mark.process

@@ -10,7 +10,7 @@ import traceback
 import pytest
 
 from magicfs.stores.s3.http import Answer, HttpClient, NoAnswer, NotConnected
-from tests.unit.stores_http.certificates import Authority, authority
+from proofs.doubles.certificates import Authority, authority
 from tests.unit.stores_http.play import OK, Wire, answering, asking, pool_of, serving, until
 
 pytestmark = pytest.mark.process

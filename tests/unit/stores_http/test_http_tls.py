@@ -13,7 +13,7 @@ import pytest
 
 from magicfs.stores.s3.http import Address, Answer, NoAnswer, NotConnected
 from magicfs.stores.s3.http.connection import Trust
-from tests.unit.stores_http.certificates import Authority, authority
+from proofs.doubles.certificates import Authority, authority
 from tests.unit.stores_http.play import OK, Wire, answering, asking, pool_of, serving, until
 
 pytestmark = pytest.mark.process

@@ -1,4 +1,4 @@
-"""Certificates made for one run of the tests."""
+"""Certificates that servers on this machine show, made for one run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import ipaddress
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-Key = ec.EllipticCurvePrivateKey
+__all__ = ["Authority", "authority"]
+
+Key: TypeAlias = Any  # of cryptography, which has no types here
 
 
 @dataclass(frozen=True)
@@ -91,10 +94,9 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
+    return bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _key_pem(key: Key) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return bytes(key.private_bytes(encoding, form, serialization.NoEncryption()))
