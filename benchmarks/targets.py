@@ -44,6 +44,9 @@ _STUB: Final = "stub server"
 _COMMIT: Final = "job commit of 10,000 files, stub server"
 _SMALL: Final = "1 kB file, open to visible, against one PUT by `s3fs.pipe`, SeaweedFS: processor time"
 _MANY: Final = "2,000 files of 100 KB from one task to visible, SeaweedFS: time against s3fs `pipe`"
+_ONE_BY_ONE: Final = (
+    "200 files of 100 KB one after the other, to visible, SeaweedFS at 20 ms a request: time against"
+)
 _ROWS: Final = "`write_dataset`, 6 M rows, 21 partitions, to visible, SeaweedFS: time"
 _CHAIN: Final = "after 100,000 publications, memory store: processor time against that after 100"
 _HADOOP: Final = "against Hadoop S3A's magic committer, driven directly: time"
@@ -105,10 +108,63 @@ TARGETS: Final[tuple[Target, ...]] = (
     ),
     Target("many_memory", "bench", f"{_MANY} of the same concurrency, tracking in memory", at_most=1.0),
     Target("many_store", "bench", f"{_MANY} of the same concurrency, tracking in store", at_most=2.0),
+    Target(
+        "one_by_one_memory_vs_s3fs",
+        "bench",
+        f"{_ONE_BY_ONE} s3fs, tracking in memory",
+        at_most=0.2,
+        must=True,
+    ),
+    Target(
+        "one_by_one_memory_vs_pyarrow",
+        "bench",
+        f"{_ONE_BY_ONE} pyarrow, tracking in memory",
+        at_most=0.2,
+        must=True,
+    ),
+    Target(
+        "one_by_one_memory_vs_obstore",
+        "bench",
+        f"{_ONE_BY_ONE} obstore, tracking in memory",
+        at_most=0.35,
+        must=True,
+    ),
+    Target(
+        "one_by_one_store_vs_s3fs",
+        "bench",
+        f"{_ONE_BY_ONE} s3fs, tracking in store",
+        at_most=0.2,
+        must=True,
+    ),
+    Target(
+        "one_by_one_store_vs_pyarrow",
+        "bench",
+        f"{_ONE_BY_ONE} pyarrow, tracking in store",
+        at_most=0.2,
+        must=True,
+    ),
+    Target(
+        "one_by_one_store_vs_obstore",
+        "bench",
+        f"{_ONE_BY_ONE} obstore, tracking in store",
+        at_most=0.35,
+        must=True,
+    ),
     Target("rows_vs_s3fs", "bench", f"{_ROWS} against plain s3fs", at_most=0.5, must=True),
     Target("rows_vs_pyarrow", "bench", f"{_ROWS} against pyarrow's own S3", at_most=1.05, must=True),
     Target(
         "read_vs_s3fs", "bench", "open and read those rows by the manifest: time against s3fs", at_most=1.05
+    ),
+    *(
+        Target(
+            f"write_{shape}_vs_{engine}",
+            "bench",
+            f"`magicfs.write`, 2 M rows, {words}, to visible, SeaweedFS: time against the writer of {engine}",
+            at_most=1.05 if engine == "polars" else 0.75,
+            must=True,
+        )
+        for shape, words in (("partitions", "21 partitions"), ("whole", "one file"))
+        for engine in ("polars", "duckdb", "pyarrow", "pandas")
     ),
     # What grows.
     Target(
