@@ -166,6 +166,16 @@ TARGETS: Final[tuple[Target, ...]] = (
         for shape, words in (("partitions", "21 partitions"), ("whole", "one file"))
         for engine in ("polars", "duckdb", "pyarrow", "pandas")
     ),
+    *(
+        Target(
+            f"write_{shape}_vs_polars_bytes",
+            "bench",
+            f"the same with {words}: bytes against the writer of polars",
+            at_most=1.0,
+            must=True,
+        )
+        for shape, words in (("partitions", "21 partitions"), ("whole", "one file"))
+    ),
     # What grows.
     Target(
         "partitions_vs_append",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from benchmarks import data
-from benchmarks.crew import LONG_S, Side, Turn, crew, take_turns
+from benchmarks.crew import LONG_S, Measured, Side, Turn, crew, take_turns
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.groups.bucket import on_seaweedfs
 from benchmarks.session import Session
@@ -26,26 +26,35 @@ _ENGINES: Final = ("pandas", "pyarrow", "polars", "duckdb")
 
 
 def measure(session: Session) -> Mapping[str, Figure]:
-    """Time of ``magicfs.write`` against the engine's own, with 21 partitions and with none."""
+    """Time and bytes of ``magicfs.write`` against the engine's own, with 21 partitions and with none.
+
+    Each compresses as it does by default.
+    """
     count = session.size(2_000_000, 100_000)
     figures: dict[str, Figure] = {}
+    sizes: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as directory, on_seaweedfs(session) as bucket:
         table = Path(directory) / "rows.arrow"
         data.save_rows(table, count)
+
+        def take(where: str) -> None:
+            sizes[where.split("-", 2)[2]] = bucket.take_rows(where, rows=count)
+
         with crew(session, _SIDES, bucket.place, frozenset({"duckdb"})) as sides:
             for shape in _SHAPES:
                 turns = _turns(sides, shape, str(table))
-                written = take_turns(session, turns, partial(bucket.take_rows, rows=count), round_s=LONG_S)
-                for engine in _ENGINES:
-                    if f"{shape}-{engine}-own" not in written.turns:
-                        continue
-                    own, ours = f"{shape}-{engine}-own", f"{shape}-{engine}-magicfs"
-                    name = f"write_{shape}_vs_{engine}"
-                    figures[name] = ratio_of(written.wall_s(ours, "write"), written.wall_s(own, "write"))
-                    figures[f"{name}_cpu"] = ratio_of(
-                        written.cpu_s(ours, "write"), written.cpu_s(own, "write")
-                    )
+                figures |= _compared(take_turns(session, turns, take, round_s=LONG_S), sizes)
     return figures
+
+
+def _compared(written: Measured, sizes: Mapping[str, int]) -> Iterator[tuple[str, Figure]]:
+    for ours in written.turns:
+        what, _, whose = ours.rpartition("-")
+        if whose == "magicfs":
+            name, own = f"write_{what.replace('-', '_vs_')}", f"{what}-own"
+            yield name, ratio_of(written.wall_s(ours, "write"), written.wall_s(own, "write"))
+            yield f"{name}_cpu", ratio_of(written.cpu_s(ours, "write"), written.cpu_s(own, "write"))
+            yield f"{name}_bytes", Figure.exact(sizes[ours] / sizes[own])
 
 
 def _turns(sides: Mapping[str, Side], shape: str, table: str) -> dict[str, Callable[[str], Turn]]:

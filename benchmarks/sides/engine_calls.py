@@ -121,4 +121,4 @@ class EngineWriters:
 
         url, options = f"s3://{self._place.bucket}/{where}/", self._place.object_store
         target: Any = pl.PartitionBy(url, key=columns, include_key=False) if columns else f"{url}part.parquet"
-        frame.sink_parquet(target, storage_options=options, compression="snappy")
+        frame.sink_parquet(target, storage_options=options)

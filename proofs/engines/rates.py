@@ -149,7 +149,6 @@ def _pyarrow(table: Any, target: _Target, columns: list[str]) -> None:
 def _polars(frame: Any, target: _Target, columns: list[str]) -> None:
     frame.write_parquet(
         f"{target.url}/" if columns else f"{target.url}/part.parquet",
-        compression="snappy",
         partition_by=columns or None,
         storage_options=target.object_store,
         mkdir=True,
@@ -162,7 +161,6 @@ def _polars_lazy(frame: Any, target: _Target, columns: list[str]) -> None:
     directory = f"{target.url}/"
     frame.sink_parquet(
         pl.PartitionBy(directory, key=columns, include_key=False) if columns else f"{directory}part.parquet",
-        compression="snappy",
         storage_options=target.object_store,
         mkdir=True,
     )

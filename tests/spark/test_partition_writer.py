@@ -23,7 +23,7 @@ from magicfs.tables.partition_names import HIVE_DEFAULT_PARTITION
 from magicfs.tables.partition_writer import PartitionWriter
 from tests.sample import examples
 
-NAME = FileName("part-00003", ".snappy.parquet")
+NAME = FileName("part-00003", ".zstd.parquet")
 
 
 class Files:
@@ -86,9 +86,9 @@ def test_rows_without_partition_columns_go_into_one_file(files: Files) -> None:
     with PartitionWriter(files, NAME) as writer:
         for start in range(0, 100, 10):
             writer.write(pa.record_batch({"id": list(range(start, start + 10))}))
-    assert list(files.closed) == ["part-00003.snappy.parquet"]
-    assert files.table("part-00003.snappy.parquet")["id"].to_pylist() == list(range(100))
-    assert pq.ParquetFile(pa.BufferReader(files.closed["part-00003.snappy.parquet"])).num_row_groups == 1
+    assert list(files.closed) == ["part-00003.zstd.parquet"]
+    assert files.table("part-00003.zstd.parquet")["id"].to_pylist() == list(range(100))
+    assert pq.ParquetFile(pa.BufferReader(files.closed["part-00003.zstd.parquet"])).num_row_groups == 1
 
 
 def test_no_rows_make_no_file(files: Files) -> None:
@@ -102,10 +102,10 @@ def test_each_partition_value_gets_a_file_without_its_column(files: Files) -> No
     batch = pa.record_batch({"year": [1, 2, 1, 2], "id": [1, 2, 3, 4], "who": ["a/b", None, "a/b", ""]})
     with PartitionWriter(files, NAME, partition_by=["year", "who"]) as writer:
         writer.write(batch)
-    one, two = "year=1/who=a%2Fb/part-00003.snappy.parquet", f"year=2/who={HIVE_DEFAULT_PARTITION}"
-    assert sorted(files.closed) == [one, f"{two}/part-00003.snappy.parquet"]
+    one, two = "year=1/who=a%2Fb/part-00003.zstd.parquet", f"year=2/who={HIVE_DEFAULT_PARTITION}"
+    assert sorted(files.closed) == [one, f"{two}/part-00003.zstd.parquet"]
     assert files.table(one).to_pydict() == {"id": [1, 3]}
-    assert files.table(f"{two}/part-00003.snappy.parquet").to_pydict() == {"id": [2, 4]}
+    assert files.table(f"{two}/part-00003.zstd.parquet").to_pydict() == {"id": [2, 4]}
 
 
 def test_types_and_metadata_are_kept(files: Files) -> None:
@@ -119,7 +119,7 @@ def test_types_and_metadata_are_kept(files: Files) -> None:
     )
     with PartitionWriter(files, NAME, metadata={"made.by": "é"}) as writer:
         writer.write(batch)
-    table = files.table("part-00003.snappy.parquet")
+    table = files.table("part-00003.zstd.parquet")
     assert table.schema.equals(batch.schema)
     assert table.to_pylist() == batch.to_pylist()
     assert table.schema.metadata == {b"made.by": "é".encode()}
@@ -171,9 +171,9 @@ def test_never_more_files_are_open_than_allowed_and_a_partition_may_have_several
     assert files.rows("id") == Counter({(str(p), turn): 1 for p in range(5) for turn in range(3)})
     names = sorted(path for path in files.closed if path.startswith("p=0/"))
     assert names == [
-        "p=0/part-00003-c001.snappy.parquet",
-        "p=0/part-00003-c002.snappy.parquet",
-        "p=0/part-00003.snappy.parquet",
+        "p=0/part-00003-c001.zstd.parquet",
+        "p=0/part-00003-c002.zstd.parquet",
+        "p=0/part-00003.zstd.parquet",
     ]
 
 
@@ -181,7 +181,7 @@ def test_the_file_that_was_written_least_recently_is_the_one_that_goes(files: Fi
     writer = PartitionWriter(files, NAME, partition_by=["p"], files_max=2, buffer_bytes=1)
     for p in ("a", "b", "a", "c"):
         writer.write(pa.record_batch({"p": [p], "id": [1]}))
-    assert list(files.closed) == ["p=b/part-00003.snappy.parquet"]
+    assert list(files.closed) == ["p=b/part-00003.zstd.parquet"]
     writer.close()
 
 
@@ -190,7 +190,7 @@ def test_memory_is_bounded_by_writing_row_groups_out(files: Files) -> None:
     with PartitionWriter(files, NAME, buffer_bytes=3 * batch.nbytes) as writer:
         for _ in range(8):
             writer.write(batch)
-    parquet = pq.ParquetFile(pa.BufferReader(files.closed["part-00003.snappy.parquet"]))
+    parquet = pq.ParquetFile(pa.BufferReader(files.closed["part-00003.zstd.parquet"]))
     assert [parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups)] == [4000, 4000]
 
 
@@ -271,7 +271,7 @@ def test_a_failing_body_aborts_every_open_file_and_finishes_none(files: Files) -
         write()
     assert files.open == 0
     assert files.closed == {}
-    assert sorted(files.aborted) == [f"p={p}/part-00003.snappy.parquet" for p in (1, 2)]
+    assert sorted(files.aborted) == [f"p={p}/part-00003.zstd.parquet" for p in (1, 2)]
 
 
 def test_a_value_that_no_key_can_hold_aborts_what_is_open(files: Files) -> None:
@@ -283,7 +283,7 @@ def test_a_value_that_no_key_can_hold_aborts_what_is_open(files: Files) -> None:
     with pytest.raises(UsageError, match=r"U\+0000"):
         write()
     assert files.closed == {}
-    assert files.aborted == ["p=fine/part-00003.snappy.parquet"]
+    assert files.aborted == ["p=fine/part-00003.zstd.parquet"]
 
 
 @pytest.mark.parametrize("buffer_bytes", [1, 10_000], ids=["opened before", "opened at the end"])
@@ -308,10 +308,10 @@ def test_a_file_that_cannot_be_written_leaves_none_open(files: Files, buffer_byt
     with pytest.raises(OSError, match="no space left"):
         write()
     assert files.open == 0
-    assert files.aborted.count("p=3/part-00003.snappy.parquet") == 1
+    assert files.aborted.count("p=3/part-00003.zstd.parquet") == 1
     assert len(files.closed) + len(files.aborted) <= 4
     writer.close()
-    assert "p=3/part-00003.snappy.parquet" not in files.closed
+    assert "p=3/part-00003.zstd.parquet" not in files.closed
 
 
 def batches_of(*sizes: int) -> Iterator[pa.RecordBatch]:
@@ -331,7 +331,7 @@ def test_a_new_file_begins_after_so_many_rows(files: Files, buffer_bytes: int) -
     with PartitionWriter(files, NAME, max_records_per_file=100, buffer_bytes=buffer_bytes) as writer:
         for batch in batches_of(30, 250, 20, 1):
             writer.write(batch)
-    names = [f"part-00003{number}.snappy.parquet" for number in ("", "-c001", "-c002", "-c003")]
+    names = [f"part-00003{number}.zstd.parquet" for number in ("", "-c001", "-c002", "-c003")]
     assert sorted(files.closed) == sorted(names)
     assert [files.table(name).num_rows for name in names] == [100, 100, 100, 1]
     assert [row for name in names for row in files.table(name)["id"].to_pylist()] == list(range(301))
@@ -350,15 +350,15 @@ def test_row_groups_have_the_rows_that_were_asked_for_whatever_comes_at_once(fil
     with PartitionWriter(files, NAME, row_group_size=100, buffer_bytes=8 * 150) as writer:
         for batch in batches_of(*[70] * 10):
             writer.write(batch)
-    assert groups(files, "part-00003.snappy.parquet") == [100] * 7
-    assert files.table("part-00003.snappy.parquet")["id"].to_pylist() == list(range(700))
+    assert groups(files, "part-00003.zstd.parquet") == [100] * 7
+    assert files.table("part-00003.zstd.parquet")["id"].to_pylist() == list(range(700))
 
 
 def test_a_full_buffer_writes_smaller_row_groups(files: Files) -> None:
     with PartitionWriter(files, NAME, row_group_size=1000, buffer_bytes=8 * 150) as writer:
         for batch in batches_of(*[100] * 4):
             writer.write(batch)
-    assert groups(files, "part-00003.snappy.parquet") == [200, 200]
+    assert groups(files, "part-00003.zstd.parquet") == [200, 200]
 
 
 def test_a_partition_of_sorted_rows_is_finished_when_the_next_begins(files: Files) -> None:
@@ -443,8 +443,8 @@ def test_a_file_that_cannot_be_finished_in_the_background_fails_the_write(files:
     with pytest.raises(OSError, match="no space left"):
         write()
     assert files.open == 0
-    assert "p=1/part-00003.snappy.parquet" in files.aborted
-    assert "p=1/part-00003.snappy.parquet" not in files.closed
+    assert "p=1/part-00003.zstd.parquet" in files.aborted
+    assert "p=1/part-00003.zstd.parquet" not in files.closed
 
 
 def test_the_files_of_a_task_become_visible_with_its_job() -> None:
@@ -463,7 +463,7 @@ def test_the_files_of_a_task_become_visible_with_its_job() -> None:
         (key,) = filesystem.find("partition-writer/data set")
         assert key.endswith("/job.json")
     found = [one for one in filesystem.find("partition-writer/data set") if "/_magicfs/" not in one]
-    suffix = f"part-00003-000007-{job.id}.snappy.parquet"
+    suffix = f"part-00003-000007-{job.id}.zstd.parquet"
     assert found == [
         "partition-writer/data set/_SUCCESS",
         f"partition-writer/data set/carrier=AA/{suffix}",

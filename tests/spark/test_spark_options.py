@@ -185,7 +185,7 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
             {"fileformat": "avro"},
             "fileFormat='avro' is unknown; choose one of parquet, csv, json, orc, arrow",
         ),
-        ({"compression": "lzo"}, "compression='lzo' is not a codec of parquet; choose one of snappy, zstd"),
+        ({"compression": "lzo"}, "compression='lzo' is not a codec of parquet; choose one of zstd, snappy"),
         ({"compression": "snappy", "fileformat": "csv"}, "'snappy' is not a codec of csv; choose"),
         ({"rowgroupsize": "0"}, "rowGroupSize='0' is not a positive whole number"),
         ({"rowgroupsize": "1", "fileformat": "orc"}, "rowGroupSize does not apply to orc; .* or arrow"),
@@ -248,7 +248,7 @@ def test_values_are_checked_as_their_text_is() -> None:
 @pytest.mark.parametrize(
     ("file_format", "compression", "extension"),
     [
-        ("parquet", "", ".snappy.parquet"),
+        ("parquet", "", ".zstd.parquet"),
         ("parquet", "snappy", ".snappy.parquet"),
         ("parquet", "zstd", ".zstd.parquet"),
         ("parquet", "gzip", ".gz.parquet"),

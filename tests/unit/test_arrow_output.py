@@ -45,10 +45,13 @@ def write(scene: JobScene, output: ArrowOutput, tables: Any) -> magicfs.JobRepor
 def test_tables_become_one_file_a_partition_and_are_read_back(scene: JobScene) -> None:
     report = write(scene, ArrowOutput.of("day", "parquet"), [TABLE.slice(0, 4), TABLE.slice(4, 6)])
     assert (report.files, report.rows, report.tasks) == (5, 10, 1)
-    read = magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow().to_table()
+    found = magicfs.Dataset(scene.url, filesystem=scene.filesystem).to_arrow()
+    read = found.to_table()
     assert sorted(zip(read["row"].to_pylist(), read["day"].to_pylist(), strict=True)) == sorted(
         zip(TABLE["row"].to_pylist(), TABLE["day"].to_pylist(), strict=True)
     )
+    footers = [fragment.metadata for fragment in found.get_fragments()]
+    assert {one.row_group(0).column(0).compression for one in footers} == {"ZSTD"}, "as by every front door"
 
 
 def test_later_tables_are_brought_to_the_schema_of_the_first(scene: JobScene) -> None:

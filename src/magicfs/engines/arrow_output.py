@@ -73,6 +73,7 @@ class ArrowOutput:
             task.path,
             filesystem=task.filesystem,
             format=self.file_format,
+            file_options=self._options(),
             partitioning=pyarrow.dataset.partitioning(
                 pa.schema([schema.field(name) for name in self.partition_by]), flavor="hive"
             ),
@@ -82,6 +83,16 @@ class ArrowOutput:
         )
         task.count(ROWS, rows)
         return rows
+
+    def _options(self) -> Any:
+        import pyarrow.dataset
+
+        from magicfs.tables.formats import FORMATS
+
+        if self.file_format != "parquet":
+            return None
+        codec = FORMATS["parquet"].default
+        return pyarrow.dataset.ParquetFileFormat().make_write_options(compression=codec)
 
     def commit(self, task: Task, tables: Iterable[pa.Table]) -> TaskCommit:
         """The whole of a task that nobody has set up: set up, write and commit; raises as these do."""

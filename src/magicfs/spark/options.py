@@ -63,7 +63,7 @@ class WriteOptions:
 
     @property
     def extension(self) -> str:
-        """How file names end, such as ``.snappy.parquet``."""
+        """How file names end, such as ``.zstd.parquet``."""
         return FORMATS[self.file_format].extension(self.compression)
 
 

@@ -63,7 +63,7 @@ class Format:
     """The first and the last day that it keeps; None where it keeps all."""
 
     def extension(self, codec: str | None = None) -> str:
-        """How file names end, such as ``.snappy.parquet``. ``codec``: Spark's name; None for the default."""
+        """How file names end, such as ``.zstd.parquet``. ``codec``: Spark's name; None for the default."""
         mark = self.codecs[codec or self.default][1]
         return f".{self.name}{mark}" if self.codec_last else f"{mark}.{self.name}"
 
@@ -287,7 +287,7 @@ def _check_days(kind: Format, name: str, array: pa.Array[Any]) -> None:
 
 _PLAIN = {"none": ("none", ""), "uncompressed": ("none", "")}
 _WHOLE = {**_PLAIN, "gzip": ("gzip", ".gz"), "bzip2": ("bz2", ".bz2")}
-_FAST = {"snappy": ("snappy", ".snappy"), "zstd": ("zstd", ".zstd")}
+_FAST = {"zstd": ("zstd", ".zstd"), "snappy": ("snappy", ".snappy")}
 # Spark reads ORC of pyarrow by the calendar that Europe had before; and text of years with four digits.
 _GREGORIAN = (date(1582, 10, 15), date.max - timedelta(days=1))
 _FOUR_DIGITS = (date.min, date.max - timedelta(days=1))
@@ -298,7 +298,7 @@ FORMATS: Mapping[str, Format] = {
         Format(
             "parquet",
             {**_FAST, "gzip": ("gzip", ".gz"), "lz4_raw": ("lz4", ".lz4raw"), **_PLAIN},
-            "snappy",
+            "zstd",
             _Parquet,
             row_groups=True,
         ),

@@ -33,7 +33,7 @@ class FileName:
     """How files are called: the same in every partition, with a number where one has several."""
 
     stem: str  # such as ``part-00003``
-    extension: str  # such as ``.snappy.parquet``
+    extension: str  # such as ``.zstd.parquet``
 
     def of(self, number: int) -> str:
         """The name of a partition's file, counted from 0."""

@@ -52,7 +52,7 @@ class PartitionWriter:
         *,
         partition_by: Sequence[str] = (),  # outermost first
         file_format: str = "parquet",
-        compression: str = "snappy",  # as pyarrow has it
+        compression: str = "zstd",  # as pyarrow has it
         partitioning: Partitioning = "hive",
         metadata: Mapping[Any, Any] | None = None,  # goes into every file that has a place for it
         row_group_size: int | None = None,  # most rows; fewer where the buffer is full before; None: no limit

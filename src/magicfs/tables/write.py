@@ -84,7 +84,7 @@ def write(
         mode: What to do about existing data, as for ``Job``: ``error``, ``append``, ``overwrite`` or
             ``overwrite_partitions``.
         format: ``parquet``, ``csv``, ``json`` (one object per line), ``orc`` or ``arrow``.
-        compression: The codec; by default snappy for Parquet, zstd for ORC, none for the others.
+        compression: The codec; by default zstd for Parquet and ORC, none for the others.
         row_group_size: Maximum rows of a row group, or of a record batch of ``arrow``.
         max_rows_per_file: Maximum rows of a file.
         max_bytes_per_file: Approximate maximum bytes of a file: within a few percent, and within a quarter
