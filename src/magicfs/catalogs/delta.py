@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
 from magicfs.catalogs.delta_place import mark, options_of, uri_of, warn_of_names
@@ -42,6 +42,9 @@ class Delta(Registers):
             default those of the destination's filesystem on S3, otherwise those of the environment.
     """
 
+    kind: ClassVar[str] = "delta"
+    table: ClassVar[str] = ""
+    atomic: ClassVar[bool] = True
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
 
     def __reduce__(self) -> Any:
@@ -51,18 +54,6 @@ class Delta(Registers):
                 "where you use it"
             )
         return Delta, ()
-
-    @property
-    def kind(self) -> str:
-        return "delta"
-
-    @property
-    def table(self) -> str:
-        return ""
-
-    @property
-    def atomic(self) -> bool:
-        return True
 
     def options(self) -> Mapping[str, str] | None:
         return {} if self.storage_options is None else None  # which may be secret

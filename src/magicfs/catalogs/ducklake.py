@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from magicfs.catalogs.deadline import ANSWER_S, within
 from magicfs.catalogs.difference import difference
@@ -37,22 +37,16 @@ class DuckLake(Registers):
         schema: The schema of the table.
     """
 
+    kind: ClassVar[str] = "ducklake"
+    atomic: ClassVar[bool] = True
     connection: Any = field(repr=False)
     lake: str
     name: str
     schema: str = "main"
 
     @property
-    def kind(self) -> str:
-        return "ducklake"
-
-    @property
     def table(self) -> str:
         return f"{self.lake}.{self.schema}.{self.name}"
-
-    @property
-    def atomic(self) -> bool:
-        return True
 
     def options(self) -> Mapping[str, str] | None:
         return None  # the owner of the connection attaches the lake

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from magicfs.catalogs.metastore import Described, MetastoreTable, Values, partition
 from magicfs.catalogs.port import CatalogMoved, Table
@@ -34,27 +34,17 @@ class Glue(Registers):
             the directories of the partitions, and read every file there.
     """
 
+    kind: ClassVar[str] = "glue"
+    keeper: ClassVar[str] = "Glue"
+    atomic: ClassVar[bool] = False
     client: Any = field(repr=False)
     database: str
     name: str
     exact: bool = True
 
     @property
-    def kind(self) -> str:
-        return "glue"
-
-    @property
-    def keeper(self) -> str:
-        """The name of the catalog, for messages."""
-        return "Glue"
-
-    @property
     def table(self) -> str:
         return f"{self.database}.{self.name}"
-
-    @property
-    def atomic(self) -> bool:
-        return False
 
     def options(self) -> Mapping[str, str] | None:
         about = getattr(self.client, "meta", None)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from shlex import quote
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from magicfs.catalogs.deadline import ANSWER_S, CONNECT_S
@@ -39,6 +39,9 @@ class Hive(Registers):
             Presto. Otherwise they list the directories of the partitions, and read every file there.
     """
 
+    kind: ClassVar[str] = "hive"
+    keeper: ClassVar[str] = "Hive"
+    atomic: ClassVar[bool] = False
     uri: str
     database: str
     name: str
@@ -48,21 +51,8 @@ class Hive(Registers):
         _checked(self.uri)
 
     @property
-    def kind(self) -> str:
-        return "hive"
-
-    @property
-    def keeper(self) -> str:
-        """The name of the catalog, for messages."""
-        return "Hive"
-
-    @property
     def table(self) -> str:
         return f"{self.database}.{self.name}"
-
-    @property
-    def atomic(self) -> bool:
-        return False
 
     def options(self) -> Mapping[str, str] | None:
         return {"uri": self.uri, "exact": str(self.exact).lower()}

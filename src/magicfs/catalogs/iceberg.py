@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from shlex import quote
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from magicfs.catalogs.deadline import ANSWER_S, within
 from magicfs.catalogs.difference import difference
@@ -41,20 +41,14 @@ class Iceberg(Registers):
         name: The table, such as ``"db.sales"``. It is created if necessary; its namespace must exist.
     """
 
+    kind: ClassVar[str] = "iceberg"
+    atomic: ClassVar[bool] = True
     catalog: Any = field(repr=False)
     name: str
 
     @property
-    def kind(self) -> str:
-        return "iceberg"
-
-    @property
     def table(self) -> str:
         return self.name
-
-    @property
-    def atomic(self) -> bool:
-        return True
 
     def options(self) -> Mapping[str, str] | None:
         name, uri = getattr(self.catalog, "name", None), self._uri

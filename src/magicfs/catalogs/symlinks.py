@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from shlex import quote
-from typing import Final
+from typing import ClassVar, Final
 
 from magicfs.catalogs.hive_names import partition_of
 from magicfs.catalogs.port import CatalogMoved, Changes, Files, Published, Table
@@ -38,17 +38,9 @@ _NAME: Final = "manifest"
 class SymlinkManifest(Registers):
     """Symlink manifests below the destination, for tables of ``SymlinkTextInputFormat``."""
 
-    @property
-    def kind(self) -> str:
-        return "symlink"
-
-    @property
-    def table(self) -> str:
-        return ""
-
-    @property
-    def atomic(self) -> bool:
-        return False
+    kind: ClassVar[str] = "symlink"
+    table: ClassVar[str] = ""
+    atomic: ClassVar[bool] = False
 
     def options(self) -> Mapping[str, str] | None:
         return {}

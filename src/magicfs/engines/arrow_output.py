@@ -68,12 +68,15 @@ class ArrowOutput:
                 yield from table.cast(schema).to_batches()
                 table = next(filled, None)
 
+        options = None
+        if self.file_format == "parquet":
+            options = pyarrow.dataset.ParquetFileFormat().make_write_options(compression="zstd")
         pyarrow.dataset.write_dataset(
             pa.RecordBatchReader.from_batches(schema, batches()),
             task.path,
             filesystem=task.filesystem,
             format=self.file_format,
-            file_options=self._options(),
+            file_options=options,
             partitioning=pyarrow.dataset.partitioning(
                 pa.schema([schema.field(name) for name in self.partition_by]), flavor="hive"
             ),
@@ -83,16 +86,6 @@ class ArrowOutput:
         )
         task.count(ROWS, rows)
         return rows
-
-    def _options(self) -> Any:
-        import pyarrow.dataset
-
-        from magicfs.tables.formats import FORMATS
-
-        if self.file_format != "parquet":
-            return None
-        codec = FORMATS["parquet"].default
-        return pyarrow.dataset.ParquetFileFormat().make_write_options(compression=codec)
 
     def commit(self, task: Task, tables: Iterable[pa.Table]) -> TaskCommit:
         """The whole of a task that nobody has set up: set up, write and commit; raises as these do."""
