@@ -37,6 +37,7 @@ s3fs.S3FileSystem(**json.loads(sys.argv[2])).pipe("bench/first.bin", b"x" * 1000
 _PROGRAMS: Final[Mapping[str, str]] = {
     "import_ms": "import magicfs",
     "job_ms": "import magicfs\nmagicfs.Job",
+    "import_s3fs_ms": "import s3fs",
     "first_upload_ms": _FIRST_UPLOAD,
     "first_s3fs_put_ms": _FIRST_PUT,
 }
