@@ -122,7 +122,6 @@ class ClassicExam:
         promised = committer.guarantees.to_dict()
         assert {name for name, value in promised.items() if value} == self.promises
         assert not committer.is_recovery_supported
-        assert committer.is_commit_job_repeatable
         assert committer.is_task_commit_repeatable
         with pytest.raises(UsageError, match="run the tasks again"):
             memory.run(committer.recover_tasks)

@@ -434,7 +434,6 @@ class TestRecovery:
 def test_only_a_task_commit_of_algorithm_2_cannot_be_repeated(scene: FileScene) -> None:
     one, two = (scene.process(n).committer for n in (1, 2))
     for made in (one, two):
-        assert made.is_commit_job_repeatable
         assert made.is_recovery_supported
     assert (one.is_task_commit_repeatable, two.is_task_commit_repeatable) == (True, False)
 

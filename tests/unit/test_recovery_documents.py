@@ -19,7 +19,8 @@ from magicfs.formats.job_object import Chunk, JobObject, OldSuccess, SeenPointer
 from magicfs.formats.job_options import Audits, Collected, Hadoop, JobOptions, Keep, Places, Rollback
 from magicfs.formats.plain_pending import Body
 from magicfs.protocol.ids import job_id
-from magicfs.protocol.job_state import JobState, diagram
+from magicfs.protocol.job_state import JobState
+from tests.job_states import diagram
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECOVERY = (DOCS / "recovery.md").read_text()

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from magicfs.cli.main import commands_of
-from magicfs.protocol.job_state import JobState, diagram
+from magicfs.protocol.job_state import JobState
+from tests.job_states import diagram
 from website import check, hooks
 from website.searches import SEARCHES, asking, lost
 

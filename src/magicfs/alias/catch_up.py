@@ -51,7 +51,7 @@ def catch_up(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[W
         StoreError: The store refused, or did not answer; call again.
     """
     place = open_destination(url, **way)
-    found = place.run(_caught_up, dry_run)
+    found = place.run(caught_up, dry_run)
     place.filesystem.invalidate_cache()
     return found
 
@@ -74,7 +74,8 @@ def remove(url: str | PathLike[str], **way: Unpack[Way]) -> bool:
     return found
 
 
-async def _caught_up(engine: Engine, location: Location, dry_run: bool) -> AliasReport | None:
+async def caught_up(engine: Engine, location: Location, dry_run: bool) -> AliasReport | None:
+    """``catch_up``, on the store's loop."""
     if (place := await _named(engine, location)) is None:
         return None
     try:

@@ -39,11 +39,6 @@ class Committer(ABC):
         """Whether ``recover_tasks`` works (Hadoop's ``isRecoverySupported``)."""
 
     @property
-    def is_commit_job_repeatable(self) -> bool:
-        """Whether anybody may call ``commit_job`` again after it died (``isCommitJobRepeatable``)."""
-        return True
-
-    @property
     def is_task_commit_repeatable(self) -> bool:
         """Whether a task may be run and committed again after its commit died; if not, the job has failed."""
         return True

@@ -10,6 +10,7 @@ from importlib import metadata
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 
+from magicfs.alias.catch_up import caught_up
 from magicfs.committers import registry
 from magicfs.datasets.connection import Way, is_nothing, open_destination
 from magicfs.datasets.finders import finders
@@ -130,6 +131,7 @@ async def _look(engine: Engine, location: Location, *, findings: list[Finding], 
         ("store", _store),
         ("place", _place),
         ("read", _dataset),
+        ("alias", _alias),
         ("list uploads", _uploads),
         ("jobs", _jobs),
         ("lifecycle", _lifecycle),
@@ -208,6 +210,16 @@ async def _dataset(engine: Engine, location: Location) -> list[Finding]:
     newest = f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files"
     newest += _UNCHECKED if "seal" in seen[0].unknown else ""
     return [Finding("dataset", "ok", newest), *_cost(store, {} if view is None else view.files)]
+
+
+async def _alias(engine: Engine, location: Location) -> list[Finding]:
+    found = await caught_up(engine, location, dry_run=True)
+    if found is None:
+        return []
+    if found.done == "right":
+        return [Finding("alias", "ok", f"{found.url} shows the newest publication")]
+    said = found.problem or f"{found.url} does not show the newest publication"
+    return [Finding("alias", "look", said, f"magicfs maintain {location.url}")]
 
 
 def _cost(store: Store, shown: Mapping[str, ManifestFile]) -> list[Finding]:

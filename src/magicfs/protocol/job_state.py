@@ -142,11 +142,3 @@ def check_move(old: JobState, new: JobState) -> None:
     """Refuse a move that the table does not have, with ProtocolViolation."""
     if new not in NEXT[old]:
         raise ProtocolViolation(f"a job that is {old} cannot become {new}; read its job object again")
-
-
-def diagram() -> str:
-    """The table as a Mermaid state diagram; the documents hold exactly this text."""
-    lines = ["stateDiagram-v2", "    [*] --> open: set up"]
-    lines += [f"    {old} --> {new}" for old in JobState for new in JobState if new in NEXT[old]]
-    lines += [f"    {state} --> [*]: job object removed" for state in JobState if state in ENDS]
-    return "\n".join(lines)

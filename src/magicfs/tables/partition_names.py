@@ -28,7 +28,6 @@ PartitionValue = str | int | bool | Decimal | date | datetime | None
 
 _ESCAPED = "".join(map(chr, range(0x01, 0x20))) + "\"#%'*/:=?\\\x7f{[]^"
 _ESCAPES = str.maketrans({character: f"%{ord(character):02X}" for character in _ESCAPED})
-_CODE = re.compile(r"%([0-9A-Fa-f]{2})")
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INT_MAX = 2**31
 _LONG_MAX = 2**63
@@ -37,11 +36,6 @@ _LONG_MAX = 2**63
 def escape(text: str) -> str:
     """Make one element of a path of any text."""
     return text.translate(_ESCAPES)
-
-
-def unescape(text: str) -> str:
-    """Undo ``escape``; a ``%`` that two hexadecimal digits do not follow stands for itself."""
-    return _CODE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def directory(

@@ -116,6 +116,23 @@ def test_a_job_without_the_option_leaves_it_behind_until_somebody_looks(lake: La
     assert lake.caught_up().done == "right"
 
 
+def test_doctor_says_whether_it_shows_the_newest_publication(lake: Lake) -> None:
+    def found() -> tuple[str, str]:
+        findings = magicfs.Dataset(lake.url).doctor(read_only=True).findings
+        return next(((one.verdict, one.told) for one in findings if one.subject == "alias"), ("", ""))
+
+    with magicfs.Job(lake.url, mode="overwrite") as job, job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/a.csv", b"zero")
+    assert found() == ("", "")
+    lake.publish(b"one")
+    assert found()[0] == "ok"
+    with magicfs.Job(lake.url, mode="overwrite") as job, job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/a.csv", b"two")
+    verdict, said = found()
+    assert (verdict, "does not show the newest" in said) == ("look", True)
+    assert lake.read() == b"one", "doctor only looks"
+
+
 def test_of_several_files_it_is_removed_and_comes_back(lake: Lake) -> None:
     lake.publish(b"one")
     lake.publish(b"two", mode="append", options={})

@@ -20,10 +20,10 @@ from magicfs.protocol.job_state import (
     Wish,
     check_move,
     decide,
-    diagram,
     end_of,
     no_way_back,
 )
+from tests.job_states import diagram
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "recovery.md"
 # Written out once more, by hand: old state, and every new one.
