@@ -149,7 +149,7 @@ def _spec(
     return JobSpec(
         location=destination.location,
         job=ids.job_id(uuid4()),
-        options=JobOptions(committer="magic", mode="append"),
+        options=JobOptions(committer="magic", mode="append", tracking="memory"),
         storage_options=options,
         filesystem=filesystem,
         object_settings=object_settings.of_store(engine.store),
