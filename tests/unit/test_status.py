@@ -14,7 +14,7 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.errors import AuditFailed, ObjectNotFound
 from magicfs.operate.page import page_of
-from magicfs.operate.status import BucketStatus, DatasetStatus, Partition, status
+from magicfs.operate.status import BucketStatus, DatasetStatus, Partition, Step, status
 from proofs.scenes.job_scene import JobScene
 
 EVIL = 'r"><script>alert(1)</script><img src=http://evil.example/x>'
@@ -158,6 +158,12 @@ class TestPage:
         assert sum(areas) == pytest.approx(10_000, rel=0.02)
         shown = sum(one.bytes for one in parts[:120])
         assert areas[0] / 10_000 == pytest.approx(parts[0].bytes / shown, rel=0.1)
+
+    def test_columns_that_have_nothing_are_left_out(self) -> None:
+        counted, not_counted = (Step("j", "append", 5.0, rows, 1, 0, 1) for rows in (3, None))
+        for steps, shown in (((counted, not_counted), True), ((not_counted,), False)):
+            made = page_of(DatasetStatus("s3://b/x", 10.0, steps=steps))
+            assert ("<th>Rows</th>" in made, "<th>Added</th>" in made) == (shown, True)
 
     def test_sizes_of_nothing_are_no_error(self) -> None:
         parts = (Partition("a", 1, 0, 5.0), Partition("b", 1, 0, None))

@@ -72,8 +72,8 @@ def _bucket(found: BucketStatus) -> str:
     waiting = sum(one.unfinished for one in found.destinations)
     cards = [("destinations", f"{len(found.destinations):,}"), ("unfinished jobs", f"{waiting:,}")]
     more = "" if found.is_whole else '<p class="warn">There are more directories than were looked at.</p>'
-    names = [name.capitalize() for name in found.HEADER]
-    return _title(found.url, found.now) + _cards(cards) + _table(names, rows) + more
+    table = _table([name.capitalize() for name in found.HEADER], rows)
+    return _title(found.url, found.now) + _cards(cards) + table + more
 
 
 def _dataset(found: DatasetStatus) -> str:
@@ -83,7 +83,7 @@ def _dataset(found: DatasetStatus) -> str:
         ("size", human_bytes(found.bytes)),
         ("rows", "" if found.rows is None else f"{found.rows:,}"),
         ("published", f"{human_age(found.now - newest.published.timestamp())} ago" if newest else "never"),
-        ("unfinished", f"{len(found.jobs):,} jobs"),
+        ("unfinished jobs", f"{len(found.jobs):,}"),
         ("costs a month", money(found.dollars)),
     ]
     parts = [_title(found.url, found.now), _cards(cards)]
@@ -218,15 +218,14 @@ def _owed(found: DatasetStatus) -> str:
     return f"<h2>Owed</h2>{_table(('What', 'How much', 'To end it'), rows)}"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose cells are HTML already; on a phone each cell is a line."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose cells are HTML already, without columns that have none; on a phone a cell is a line."""
+    shown = [place for place in range(len(header)) if not rows or any(row[place] for row in rows)]
+    names = [escape(name) for name in header]
+    head = "".join(f"<th>{names[place]}</th>" for place in shown)
     lines = []
     for row in rows:
-        named = zip(header, row, strict=True)
-        cells = (
-            f'<td data-name="{escape(name)}">{cell}</td>' if cell else "<td></td>" for name, cell in named
-        )
+        cells = (f'<td data-name="{names[n]}">{row[n]}</td>' if row[n] else "<td></td>" for n in shown)
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    body = "".join(lines)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="scroll"><table>{table}</table></div>'
