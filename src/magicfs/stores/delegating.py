@@ -20,9 +20,9 @@ def _request(method: _Method, operation: str = "") -> _Method:
     name = method.__name__
 
     @wraps(method)
-    async def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
         work = partial(getattr(self.inner, name), *args, **kwargs)
-        return await self._around(operation or name, _first_key(*args), work)
+        return self._around(operation or name, _first_key(*args), work)
 
     return cast("_Method", ask)
 
