@@ -32,7 +32,7 @@ def _names(module: str, where: Any) -> Iterator[str]:
         yield f"{module}.{name}{_signature(value)}"
         if inspect.isclass(value):
             for member, one in sorted(vars(value).items()):
-                if not member.startswith("_") and (callable(one) or isinstance(one, property)):
+                if not member.startswith("_") and (callable(one) or isinstance(one, property | str | bool)):
                     yield f"{module}.{name}.{member}{_signature(one)}"
 
 
