@@ -434,7 +434,7 @@ class PathReport(Report):
         bytes: Their size.
         filenames: URLs of the first 100, as they are or would be visible.
         manifest: URL of the manifest that lists them; empty if there is none.
-        warnings: Troubles after the files were published.
+        warnings: Problems after the files were published.
     """
 
     path: str

@@ -64,7 +64,7 @@ COMMIT = Counter(
 PENDING_SET = {"store": Counter({"Delete Blob": 1}), "memory": Counter[str]()}
 PUBLISHED = Counter({"Get Block List": 1, "Put Block List": 1})
 COSTS = {
-    "what the account is and honours, once for each container in a process": TRIALS,
+    "checking the account and its conditions, once per container and process": TRIALS,
     "`job.setup()`": SETUP,
     "writing both files": FILE + FILE + RECORDS["store"] + RECORDS["store"],
     'writing both files, `tracking="memory"`': FILE + FILE,

@@ -355,9 +355,9 @@ def _without_footer(seen: Audited) -> str:
 class FileCheck:
     """Your own function, for the content of each file: ``FileCheck(no_duplicates)``.
 
-    The task that wrote the file calls it in its commit, with a ``StagedFile``. If it returns None or True the
-    job is published, if it returns False or a text, or raises, it is not. Its name, by default that of the
-    function, has to be unique among the job's checks.
+    The task that wrote the file calls it in its commit, with a ``StagedFile``. If it returns None or True,
+    the file passes. If it returns False or a text, or raises, the audit fails. Its name, by default that of
+    the function, has to be unique among the job's checks.
     """
 
     function: Callable[[StagedFile], bool | str | None]

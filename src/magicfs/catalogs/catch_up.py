@@ -1,4 +1,4 @@
-"""Registering what drivers that died have not registered."""
+"""Registers the tables of jobs whose drivers died first."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def catch_up(
 ) -> tuple[CaughtUp, ...]:
     """Register the tables of jobs with ``catalogs`` whose drivers died before they registered them.
 
-    Connections and credentials are those of this process: a table is registered if its catalog is one that
-    the process is configured for, and the one that the job meant. It connects to no other, whatever a record
-    says. For the others, ``line`` says what to call. Tables of jobs that have not ended are left alone;
-    ``Dataset.recover`` ends them. A second call only tries again what could not be registered.
+    It uses connections and credentials of this process, and registers a table only if the process is
+    configured for its catalog, the one that the job named. It connects to no other, whatever a record says:
+    for those, ``line`` has the command. It skips jobs that have not ended; ``Dataset.recover`` ends these. A
+    second call tries only the tables that failed.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.

@@ -48,7 +48,7 @@ class MagicDataSink(ArrowSink, DataSink):
         return "magicfs"
 
     def schema(self) -> Any:
-        """Of what ``write_sink`` returns: one row about the job."""
+        """The schema of the row about the job that ``write_sink`` returns."""
         return Schema.from_pydict({"job_id": DataType.string(), "files": DataType.int64()})
 
     def start(self) -> None:
@@ -63,7 +63,7 @@ class MagicDataSink(ArrowSink, DataSink):
         yield WriteResult(result=commit, bytes_written=commit.bytes, rows_written=commit.rows or 0)
 
     def finalize(self, write_results: list[Any]) -> Any:
-        """Publish what Daft has accepted."""
+        """Publish the commits that Daft has accepted."""
         commits: list[TaskCommit] = [one.result for one in write_results]
         report = self.job.commit(commits)
         return MicroPartition.from_pydict({"job_id": [report.job_id], "files": [report.files]})

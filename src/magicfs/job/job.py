@@ -55,14 +55,14 @@ class Job(Twins, Maps):
         run_id: Name of the run, such as a scheduler's. Setup finishes an earlier job of the same run if that
             had started to publish, and aborts it otherwise. If the run is already published, see ``rerun``.
         rerun: What to do if the run is already published (``found.published``): ``skip`` discards the
-            tasks' files, and report and log say so; ``overwrite``, with ``mode="overwrite"`` or
+            tasks' files, and the report and the log say so; ``overwrite``, with ``mode="overwrite"`` or
             ``"overwrite_partitions"``, publishes again and removes the files that the run published before;
             ``error`` raises at setup. A run that you rolled back or dropped does not count as published.
         keep: How long replaced files stay, such as ``"7d"`` or ``magicfs.Keep(daily=7)``. Until then, readers
             of manifests can use an older list of files, you can read the dataset ``as_of`` an earlier moment,
-            and roll back to it. ``Dataset.expire`` deletes the files afterwards. Until then, listings of the
-            destination show them next to the new files; an S3 bucket with versioning keeps them as hidden
-            versions. By default, they are deleted at once.
+            and roll back to it. The job moves the files to ``_magicfs/kept``, where most readers do not look;
+            an S3 bucket with versioning keeps them as hidden versions. ``Dataset.expire`` deletes them
+            afterwards. By default, the job deletes them as soon as the new files are visible.
         audit: Rules of ``magicfs.audit``, or functions, that check the files before they are published, by
             their statistics: ``docs/audit.md``. They imply option ``footers``, and are pickled with the job.
             The job object records them: if the driver dies before the audit, only a job that has rules, or
@@ -268,12 +268,12 @@ class Job(Twins, Maps):
     ) -> JobReport:
         """Publish exactly the given commits; without an argument, all that a listing finds.
 
-        In a listing, the attempt of a task that committed last counts, to the second. A second call continues
-        where the first one stopped.
+        If a listing finds several committed attempts of a task, the last one counts, by the second. A second
+        call continues where the first one stopped.
 
         Args:
             commits: The commits that your engine accepted.
-            tasks: How many there have to be, if you know.
+            tasks: The number of tasks that must have committed, if you know it.
             audit: More rules, in addition to those of the job; they need its option ``footers``, and none can
                 be a ``FileCheck``, because the tasks have already run.
 

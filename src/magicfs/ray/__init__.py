@@ -52,12 +52,12 @@ class MagicDatasink(ArrowSink, Datasink):
         return self._commit(ids.task_id(ctx.task_idx), _tables(blocks))
 
     def on_write_complete(self, write_result: WriteResult[TaskCommit]) -> None:
-        """Publish what the tasks returned that Ray has accepted."""
+        """Publish the commits that Ray has accepted."""
         self.job.setup()  # Ray does not call on_write_start if there is no block
         self.job.commit(write_result.write_returns)
 
     def on_write_failed(self, error: Exception) -> None:
-        """Abort the job, unless it has ended or is past the point where it can be."""
+        """Abort the job, unless it has ended or is past its commit point."""
         self.job.__exit__(type(error), error, None)
 
     def get_name(self) -> str:

@@ -1,4 +1,4 @@
-"""Streams: a sink for ``foreachBatch``, and which batches of a sink are published.
+"""Streams: a sink for ``foreachBatch``, and the published batches of a sink.
 
 ::
 
@@ -58,9 +58,9 @@ def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], N
     """Return a function for ``foreachBatch`` that publishes every batch once, even if Spark replays it.
 
     The run id of a batch is ``stream/<sink_id>/<batch>``. If that run is already published, the function
-    returns at once: a replay runs no task and only cleans up after the first run. If a batch died half-way,
-    its next run finishes or discards it, even if the stream now uses the other way to write. The function
-    raises errors of Spark and magicfs unchanged; nothing is visible then.
+    returns at once: a replay runs no task and only cleans up after the first run. If a batch died halfway,
+    its next run finishes or discards it, even if the stream has since moved to or from ``writeStream``. The
+    function raises errors of Spark and magicfs unchanged; nothing is visible then.
 
     Args:
         url: The destination directory, such as ``s3://bucket/clicks``.

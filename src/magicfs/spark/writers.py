@@ -13,9 +13,9 @@
 Spark returns the rows of one attempt of each task, so exactly the attempts that won are published. Run
 one action on the mapped frame, and once: every further one writes everything again.
 
-A job pickles without secrets. Where executors find no credentials by themselves (environment, profile, role,
-fsspec's configuration), hand them over as ``storage_options`` and they travel with the function, in Spark's
-hands.
+A job pickles without secrets. If executors cannot find credentials by themselves (environment, profile, role,
+fsspec's configuration), pass them as ``storage_options``: they travel with the function, and Spark can read
+them.
 """
 
 from __future__ import annotations

@@ -137,11 +137,11 @@ class Dataset(_Address):
             as_of: The dataset as of a publication: a ``datetime`` with a time zone, or the same as text in
                 ISO 8601; a job id, a run id or a tag. Prefix ``job:``, ``run:``, ``tag:`` or ``time:`` to be
                 explicit. You get all files of that moment, or an error.
-            schema: A pyarrow schema; by default that of one file of each of the last 16 jobs.
+            schema: A pyarrow schema; by default the columns of one file of each of the last 16 jobs.
             format: As for ``pyarrow.dataset.dataset``.
             partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination. With
-                ``"hive"`` a column is ``int32`` or ``int64`` if all values are whole numbers, else text: so
-                is ``02134``.
+                ``"hive"`` a column is ``int32`` or ``int64`` if all values are whole numbers, else text.
+                ``02134`` is text.
 
         Raises:
             ObjectNotFound: Nothing is published there, or ``as_of`` does not exist, or files of that moment
@@ -181,7 +181,7 @@ class Dataset(_Address):
     ) -> pd.DataFrame:
         """Return the rows of the published Parquet files as a DataFrame. A second call reads them again.
 
-        Errors are those of ``to_arrow``, and ``UsageError`` if pandas is not installed or ``filter`` is none.
+        Errors are those of ``to_arrow``, and ``UsageError`` without pandas or if ``filter`` is no expression.
 
         Args:
             as_of: The dataset as it was then, as for ``to_arrow``.
@@ -265,7 +265,7 @@ class Dataset(_Address):
         run_id: str | None = None,
         job_id: UUID | str | None = None,
     ) -> RollbackReport:
-        """Publish the files that one earlier job added once more, next to today's, as a new job that appends.
+        """Publish again the files that one earlier job added, next to today's, as a new job that appends.
 
         Files that the dataset still shows, also as copies, are left out. The others are copied under new
         names: from their places, from where later jobs moved them, or from old versions of the bucket.
@@ -323,7 +323,7 @@ class Dataset(_Address):
                 deletes them for good. By default as long as the newest job that still keeps files does, or
                 7 days.
             keep_in_place: Whether they stay where they are, for readers that know only names, such as those
-                of Iceberg and Delta tables. The default, without ``keep``, for a
+                of Iceberg and Delta tables. Without ``keep``, this is the default for a
                 ``magicfs.catalogs.Delta`` table.
             run_id: Name of the run: a second rollback with this name does nothing.
             job_id: An unused id for the new job; by default a random UUID.
@@ -566,7 +566,7 @@ class Dataset(_Address):
     def verify(self, *, deep: bool = False) -> VerifyReport:
         """Compare the dataset with the bucket. Nothing is changed, and a second call compares again.
 
-        Sends one listing, and a HEAD for each file with a different ETag than in its manifest: if it has the
+        Sends one listing, and a HEAD for each file whose ETag differs from its manifest's: if it has the
         manifest's write id, it is the same file. The report also names jobs that have not ended; they are not
         an error of the dataset.
 
@@ -628,7 +628,7 @@ class Dataset(_Address):
         while drivers or other recoveries are running. A second call does nothing.
 
         Args:
-            job: Which job; with ``rollback`` or ``abort`` needed if several are unfinished.
+            job: Which job; ``rollback`` and ``abort`` need it if several jobs are unfinished.
             rollback: Restore the old state instead. Possible until every file is visible.
             abort: Discard a job that is still open. If its driver is running, it can no longer commit.
             dry_run: Change nothing; report what would be done.
