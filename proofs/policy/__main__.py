@@ -50,8 +50,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["USES", "USES_OF_VERSIONS"]
-
 '''
 Uses = dict[str, dict[str, tuple[str, ...]]]
 

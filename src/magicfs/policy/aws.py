@@ -18,6 +18,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "DeleteObject": "s3:DeleteObject",
     "DeleteObjectVersion": "s3:DeleteObjectVersion",
     "DeleteObjects": "s3:DeleteObject",
+    "GetBucketLifecycleConfiguration": "s3:GetLifecycleConfiguration",
     "GetBucketVersioning": "s3:GetBucketVersioning",
     "GetObject": "s3:GetObject",
     "GetObjectVersion": "s3:GetObjectVersion",
