@@ -96,6 +96,7 @@ class TestRecover:
         assert "tracking='memory': only its driver knows what its tasks committed" in out
         assert f"magicfs recover {url} --job {job.id} --abort discards it; then run it again" in out
         assert "--commit" not in out
+        assert "memory" not in run("recover", url, "--abort")[1].partition("done")[2]
 
     @pytest.mark.parametrize("state", DECIDED)
     @pytest.mark.parametrize("completed", [0, 2])

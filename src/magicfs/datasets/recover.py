@@ -19,7 +19,7 @@ from magicfs.engine import Engine
 from magicfs.errors import PermissionDenied, Unsupported, UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.protocol import paths
-from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, End, Wish, decide, end_of
+from magicfs.protocol.job_state import Decision, End, Wish, decide, end_of
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.modes import MANIFESTS
@@ -222,7 +222,7 @@ def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None 
         deleted=done.deleted if done else sum(chunk.files for chunk in found.deletions),
         uploads=done.aborted if done else 0,
         run_id=found.options.run_id,
-        reason=str(done.failure) if done and done.failure else found.reason or _why_left(found),
+        reason=str(done.failure) if done and done.failure else found.reason or _why_left(found, action),
         warnings=_warnings(done) if done else (),
     )
 
@@ -233,11 +233,11 @@ def _found(job: JobObject) -> str:
     return "unjudged" if job.is_unjudged else job.state.value
 
 
-def _why_left(job: JobObject) -> str:
+def _why_left(job: JobObject, action: Action) -> str:
     if job.is_unjudged:
         return f"it has to pass {'; '.join(job.options.audit.rules)}, and the audit has not run"
-    is_alone = job.options.tracking == "memory" and job.state in BEFORE_COMMIT
-    return "tracking='memory': only its driver knows what its tasks committed" if is_alone else ""
+    is_lost = action == "left" and job.options.tracking == "memory"
+    return "tracking='memory': only its driver knows what its tasks committed" if is_lost else ""
 
 
 def _warnings(done: JobOutcome) -> tuple[str, ...]:
