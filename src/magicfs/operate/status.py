@@ -15,7 +15,7 @@ from typing import Any, Final, Unpack
 from magicfs.datasets.connection import Way, open_destination
 from magicfs.datasets.finders import DeadJob, finders
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
+from magicfs.errors import MagicError, ObjectNotFound
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
@@ -513,7 +513,7 @@ async def _line(engine: Engine, location: Location) -> Destination:
         jobs += len(await _of_others(engine, location, found))
         newest = next(iter(await history_of(engine, location, 1)), None)
         seen = await chain.read_pointer(engine.store, location.key, READING)
-    except (FormatError, StoreError) as error:
+    except MagicError as error:
         return Destination(location.url, None, problem=str(error))
     keeping = len(seen[0].keeping) if seen else 0
     when, job = (newest.published.timestamp(), newest.job_id) if newest else (None, "")
