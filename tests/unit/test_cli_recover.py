@@ -89,6 +89,15 @@ class TestRecover:
             assert said in out
         assert bucket.objects() == before
 
+    def test_a_job_in_memory_is_not_advised_to_be_committed(self, url, run):
+        job = written(url, tracking="memory")
+        code, out, _ = run("recover", url)
+        assert code == 1
+        assert "tracking='memory': only its driver knows what its tasks committed" in out
+        assert f"magicfs recover {url} --job {job.id} --abort discards it; then run it again" in out
+        assert "--commit" not in out
+        assert "memory" not in run("recover", url, "--abort")[1].partition("done")[2]
+
     @pytest.mark.parametrize("state", DECIDED)
     @pytest.mark.parametrize("completed", [0, 2])
     def test_a_job_past_its_commit_point_is_finished(self, bucket, url, run, state, completed):

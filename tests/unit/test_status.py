@@ -7,6 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -15,7 +16,9 @@ from magicfs.cli.main import main
 from magicfs.errors import AuditFailed, ObjectNotFound
 from magicfs.operate.page import page_of
 from magicfs.operate.status import BucketStatus, DatasetStatus, Partition, Step, status
+from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.unfinished import Bucket
 
 EVIL = 'r"><script>alert(1)</script><img src=http://evil.example/x>'
 
@@ -114,6 +117,12 @@ class TestBucket:
         assert "current.json" in broken.problem
         assert (sales.url, sales.unfinished, sales.keeping) == ("memory://bucket/sales", 1, 1)
         assert sales.published is not None
+
+    def test_a_job_of_hadoops_counts_as_unfinished(self) -> None:
+        lake = Bucket(f"b-{uuid4().hex[:8]}")
+        HadoopJob(lake, "sales")
+        [sales] = status(lake.url(""), price=0.5).destinations
+        assert (sales.url, sales.published, sales.unfinished) == (lake.url("sales"), None, 1)
 
     def test_partitions_are_not_searched(self, scene: JobScene) -> None:
         scene.filesystem.pipe_file("bucket/plain/year=2026/_magicfs/current.json", b"{")

@@ -220,24 +220,25 @@ def _done(job: RecoveredJob) -> str:
 
 def _advice(url: str, job: RecoveredJob) -> str:
     line = f"magicfs recover {url} --job {job.job_id}"
-    if job.action == "left" and job.found == "quarantined":
-        return f"{line} --commit --accept REASON publishes it anyway, {line} --abort discards it"
-    if job.action == "left" and job.found == "unjudged":
-        return (
-            "wait for its driver; if that is dead, create its Job again with the same job_id, attempt and "
-            f"rules, and commit; or {line} --commit --accept REASON publishes it without the audit, {line} "
-            "--abort discards it"
-        )
-    if job.action == "left" and job.foreign is not None:
-        return (
-            f"wait for its driver; if no process of the job is running: {line} --commit --driver-is-dead "
-            f"publishes it as append, {line} --abort --driver-is-dead discards it, if nothing was published"
-        )
     if job.action == "left":
-        return (
-            f"wait for its driver; if that is dead: {line} --abort discards it, {line} --commit publishes "
-            "what its tasks have committed, maybe a part of all (--dry-run counts, --tasks N sets the number)"
-        )
+        if job.found == "quarantined":
+            return f"{line} --commit --accept REASON publishes it anyway, {line} --abort discards it"
+        if job.found == "unjudged":
+            return (
+                "wait for its driver; if that is dead, create its Job again with the same job_id, attempt "
+                f"and rules, and commit; or {line} --commit --accept REASON publishes it without the audit, "
+                f"{line} --abort discards it"
+            )
+        if job.foreign is not None:
+            return (
+                f"wait for its driver; if no process of the job is running: {line} --commit --driver-is-dead "
+                f"publishes it as append, {line} --abort --driver-is-dead discards it, if nothing was "
+                "published"
+            )
+        discard = f"wait for its driver; if that is dead: {line} --abort discards it"
+        commit = f"{line} --commit publishes what its tasks have committed, maybe a part of all"
+        commit = f"{commit} (--dry-run counts, --tasks N sets the number)"
+        return f"{discard}; then run it again" if job.reason else f"{discard}, {commit}"
     if job.action.startswith("would"):
         return AGAIN
     if job.warnings:

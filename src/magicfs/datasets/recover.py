@@ -222,7 +222,7 @@ def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None 
         deleted=done.deleted if done else sum(chunk.files for chunk in found.deletions),
         uploads=done.aborted if done else 0,
         run_id=found.options.run_id,
-        reason=str(done.failure) if done and done.failure else found.reason or _to_judge(found),
+        reason=str(done.failure) if done and done.failure else found.reason or _why_left(found, action),
         warnings=_warnings(done) if done else (),
     )
 
@@ -233,12 +233,11 @@ def _found(job: JobObject) -> str:
     return "unjudged" if job.is_unjudged else job.state.value
 
 
-def _to_judge(job: JobObject) -> str:
-    return (
-        f"it has to pass {'; '.join(job.options.audit.rules)}, and the audit has not run"
-        if job.is_unjudged
-        else ""
-    )
+def _why_left(job: JobObject, action: Action) -> str:
+    if job.is_unjudged:
+        return f"it has to pass {'; '.join(job.options.audit.rules)}, and the audit has not run"
+    is_lost = action == "left" and job.options.tracking == "memory"
+    return "tracking='memory': only its driver knows what its tasks committed" if is_lost else ""
 
 
 def _warnings(done: JobOutcome) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ async def _bucket_versions(engine: Engine, _location: Location) -> Finding:
 
 async def _place(engine: Engine, location: Location) -> Finding:
     await check_place(engine, location.key)
-    return Finding("place", "ok", "no file and no Delta Lake or Iceberg table is there")
+    return Finding("place", "ok", "no file has its name, and it is no table of Delta Lake or Iceberg")
 
 
 async def _dataset(engine: Engine, location: Location) -> list[Finding]:

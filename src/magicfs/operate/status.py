@@ -13,9 +13,9 @@ from os import PathLike
 from typing import Any, Final, Unpack
 
 from magicfs.datasets.connection import Way, open_destination
-from magicfs.datasets.finders import finders
+from magicfs.datasets.finders import DeadJob, finders
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError
+from magicfs.errors import MagicError, ObjectNotFound
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
@@ -346,8 +346,7 @@ async def dataset_status(engine: Engine, location: Location, price: Price) -> Da
             made.problems.append(str(error))
         except MagicError as error:
             made.problems.append(str(error))
-    sizes = made.kept_bytes + sum(one.bytes or 0 for one in made.uploads)
-    made.dollars = price.of(sizes)
+    made.dollars = price.of(made.kept_bytes + sum(one.bytes or 0 for one in made.uploads))
     return made
 
 
@@ -415,14 +414,16 @@ def _changes(manifests: Sequence[Manifest]) -> tuple[dict[str, float], list[Step
 async def _unfinished(engine: Engine, location: Location, made: DatasetStatus) -> None:
     found = await find_unfinished_jobs(engine, location.key, visitors=True)
     jobs = [_as_unfinished(location, one) for one in found]
-    known = {one.job_id for one in jobs}
-    for finder in finders().values():
-        for dead in await finder.find_all(engine, location, None):
-            job = str(dead.context.job)
-            if job not in known:
-                line = f"magicfs recover {shlex.quote(location.url)} --job {shlex.quote(job)}"
-                jobs.append(UnfinishedJob(job, dead.finder, dead.modified, "", None, line))
+    for dead in await _of_others(engine, location, found):
+        line = f"magicfs recover {shlex.quote(location.url)} --job {shlex.quote(dead.context.job)}"
+        jobs.append(UnfinishedJob(dead.context.job, dead.finder, dead.modified, "", None, line))
     made.jobs = tuple(jobs)
+
+
+async def _of_others(engine: Engine, location: Location, own: Sequence[OtherJob]) -> list[DeadJob]:
+    known = {one.job_id for one in own}
+    found = [one for finder in finders().values() for one in await finder.find_all(engine, location, None)]
+    return [one for one in found if one.context.job not in known]
 
 
 def _as_unfinished(location: Location, one: OtherJob) -> UnfinishedJob:
@@ -471,9 +472,8 @@ async def is_empty(engine: Engine, directory: str) -> bool:
 async def _leftovers(engine: Engine, location: Location, made: DatasetStatus) -> None:
     running = {one.job_id for one in made.jobs}
     prefix = paths.prefix_of(location.key) + MAGIC
-    listed = [one async for one in engine.store.list_directories(prefix)]
     # In the shared directory of the older layout lie paths of users' own, too.
-    own = [one for one in listed if one.startswith(f"{prefix}_job-")]
+    own = [one async for one in engine.store.list_directories(prefix) if one.startswith(f"{prefix}_job-")]
     left = [one for one in own if one.removeprefix(f"{prefix}_job-").rstrip("/") not in running]
     for one in left[:_LEFT_MAX]:
         if not await is_empty(engine, one):
@@ -487,8 +487,7 @@ async def _destinations(engine: Engine, location: Location) -> tuple[list[Destin
 
     async def look(directory: str) -> bool:
         prefix = paths.prefix_of(directory)
-        listed = [one async for one in engine.store.list_directories(prefix)]
-        names = [one.removeprefix(prefix).rstrip("/") for one in listed]
+        names = [one.removeprefix(prefix).rstrip("/") async for one in engine.store.list_directories(prefix)]
         if directory != location.key and any(map(_is_work, names)):
             found.append(await _line(engine, Location(location.scheme, location.bucket, directory)))
         else:
@@ -510,15 +509,15 @@ def _is_work(name: str) -> bool:
 
 async def _line(engine: Engine, location: Location) -> Destination:
     try:
-        jobs = await find_unfinished_jobs(engine, location.key)
+        jobs = len(found := await find_unfinished_jobs(engine, location.key))
+        jobs += len(await _of_others(engine, location, found))
         newest = next(iter(await history_of(engine, location, 1)), None)
         seen = await chain.read_pointer(engine.store, location.key, READING)
-    except (FormatError, StoreError) as error:
+    except MagicError as error:
         return Destination(location.url, None, problem=str(error))
     keeping = len(seen[0].keeping) if seen else 0
-    if newest is None:
-        return Destination(location.url, None, "", len(jobs), keeping)
-    return Destination(location.url, newest.published.timestamp(), newest.job_id, len(jobs), keeping)
+    when, job = (newest.published.timestamp(), newest.job_id) if newest else (None, "")
+    return Destination(location.url, when, job, jobs, keeping)
 
 
 def _moment(seconds: float) -> str:

@@ -101,8 +101,7 @@ async def roll_back(
 ) -> JobReport:
     """``rollback``, on the store's loop, for callers who have looked before what it changes."""
     asked = (to, partitions, where, keep_ms, keep_in_place, keep_rule, run_id, job)
-    context = await _context(engine, location, *asked)
-    return await _publish(engine, location, context)
+    return await _publish(engine, location, await _context(engine, location, *asked))
 
 
 async def _context(

@@ -218,7 +218,7 @@ class _Reading:
                 "read",
                 self._key,
                 "it was published, but has been deleted or overwritten",
-                hint="a later job has replaced it: load the dataset again; if none has, run magicfs verify",
+                hint="a later job replaced it: load again (old versions need keep=); else run magicfs verify",
             ) from error
         if isinstance(error, (pa.ArrowException, UnicodeError)):
             raise UsageError(
