@@ -126,6 +126,7 @@ def test_google_gets_roles_with_conditions(role: str) -> None:
         )
     permissions = {one for made in found["roles"] for one in made["role"]["includedPermissions"]}
     assert ("storage.multipartUploads.list" in permissions) == (role in {"driver", "operator"})
+    assert ("storage.buckets.get" in permissions) == (role == "operator"), "doctor reads the lifecycle rules"
     assert ("storage.objects.create" in permissions) == (role != "reader")
     data = [one["role"]["includedPermissions"] for one in found["roles"] if one["roleId"].endswith("_data")]
     assert role != "worker" or "storage.objects.delete" not in data[0]

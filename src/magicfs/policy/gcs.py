@@ -22,6 +22,10 @@ _OBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "PutObject": ("storage.objects.create",),  # of records, which it may replace
     "UploadPart": ("storage.multipartUploads.create",),
 }
+_OF_BUCKET: Final = {
+    "GetBucketLifecycleConfiguration": "storage.buckets.get",
+    "ListMultipartUploads": "storage.multipartUploads.list",
+}
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 
 
@@ -34,9 +38,9 @@ def policy(place: Destination, role: str) -> Document:
     ]
     if "ListObjectsV2" in USES[role]:
         made.append(_binding(role, "list", {"storage.objects.list"}, _listed(place, role)))
-    if "ListMultipartUploads" in USES[role]:
+    if of_bucket := {permission for operation, permission in _OF_BUCKET.items() if operation in USES[role]}:
         bucket = f"resource.name == {_text(f'projects/_/buckets/{place.bucket}')}"
-        made.append(_binding(role, "uploads", {"storage.multipartUploads.list"}, bucket))
+        made.append(_binding(role, "bucket", of_bucket, bucket))
     return {"roles": [one for one, _ in made], "bindings": [one for _, one in made]}
 
 
@@ -47,12 +51,8 @@ def _permissions(role: str) -> dict[str, set[str]]:
         for one in where:
             replaces = operation == "PutObject" and one != "data"
             needed = {*_OBJECTS.get(operation, ()), *({"storage.objects.delete"} if replaces else ())}
-            places.setdefault(_wide(one), set()).update(needed)
+            places.setdefault("work" if one == "decisions" else one, set()).update(needed)
     return {one: found - (places["data"] if one != "data" else set()) for one, found in places.items()}
-
-
-def _wide(place: str) -> str:
-    return "work" if place == "decisions" else place
 
 
 def _binding(role: str, name: str, permissions: set[str], condition: str) -> tuple[Document, Document]:
