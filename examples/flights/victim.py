@@ -28,10 +28,8 @@ __all__ = ["Hunter", "Killed", "connected_workers"]
 
 # A task has its uploads open for a tenth of a second, on a fast machine.
 _PAUSE_SECONDS = 0.02
-# Long enough for a request or two; a worker is stopped again long before it has opened all of its files. If
-# nobody has opened any in all turns, the machine is slow, and the next turns are longer.
+# Long enough for a request or two; a worker is stopped again long before it has opened all of its files.
 _SLOT_SECONDS = 0.03
-_SLOT_SECONDS_MAX = 1.0
 _SLOTS = 20
 _PROOF_SECONDS = 10.0
 _LOOK_SECONDS = 0.001
@@ -74,7 +72,6 @@ class Hunter:
         self._is_worker = is_worker
         self._attempts_lost = attempts_lost
         self._error: Exception | None = None
-        self._slot_s = _SLOT_SECONDS
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="magicfs-demo-hunter", daemon=True)
 
@@ -112,7 +109,6 @@ class Hunter:
             _stop(stopped)
             caught = self._let_go_in_turn(stopped)
             if caught is None:
-                self._slot_s = min(2 * self._slot_s, _SLOT_SECONDS_MAX)
                 return None
             _signal([caught.pid], signal.SIGKILL)
         finally:
@@ -125,7 +121,7 @@ class Hunter:
         for turn in range(_SLOTS):
             pid = sorted(stopped)[turn % len(stopped)]
             _signal([pid], signal.SIGCONT)
-            self._end.wait(self._slot_s)
+            self._end.wait(_SLOT_SECONDS)
             _stop([pid])
             after = self._pending_at_rest()
             others = self._workers() - stopped

@@ -85,25 +85,3 @@ def test_upload_that_was_under_way_is_not_taken_for_that_of_the_worker_whose_tur
             assert hunter._let_go_in_turn({process.pid}) is None
         finally:
             process.kill()
-
-
-def test_turns_get_longer_as_long_as_no_worker_opens_an_upload_in_one(monkeypatch: pytest.MonkeyPatch):
-    class EmptyBucket:
-        port = None
-
-        def pending(self, _: str) -> list[tuple[str, str]]:
-            return []
-
-    waited: list[float] = []
-    monkeypatch.setattr(victim, "_SLOTS", 1)
-    hunter = victim.Hunter(EmptyBucket(), "sales", is_worker=lambda _: False, attempts_lost=lambda: 0)  # type: ignore[arg-type]
-    monkeypatch.setattr(hunter._end, "wait", waited.append)
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
-        try:
-            for _ in range(8):
-                assert hunter._hunt({process.pid}) is None
-        finally:
-            process.kill()
-    turns = [one for one in waited if one != victim._REST_SECONDS]
-    assert turns[:3] == [victim._SLOT_SECONDS, 2 * victim._SLOT_SECONDS, 4 * victim._SLOT_SECONDS]
-    assert turns[-1] == victim._SLOT_SECONDS_MAX
