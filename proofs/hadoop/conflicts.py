@@ -159,7 +159,7 @@ DIFFERENCES: Final[Mapping[str, tuple[tuple[str, ...], Applies]]] = {
             and {*ours.files} - {*theirs.files} == {"p=0/.hidden: hidden"}
         ),
     ),
-    "`_SUCCESS` after a job that fails": (
+    "`_SUCCESS` after a failed job": (
         ("success",),
         lambda _, theirs, ours: (
             bool(theirs.error and ours.error) and (theirs.success, ours.success) == ("none", "old")
