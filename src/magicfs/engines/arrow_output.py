@@ -51,7 +51,9 @@ class ArrowOutput:
         that stay.
         """
         import pyarrow as pa
-        import pyarrow.dataset
+        import pyarrow.dataset as ds
+
+        from magicfs.tables.formats import FORMATS
 
         filled = (table for table in tables if table.num_rows)
         first = next(filled, None)
@@ -70,14 +72,14 @@ class ArrowOutput:
 
         options = None
         if self.file_format == "parquet":
-            options = pyarrow.dataset.ParquetFileFormat().make_write_options(compression="zstd")
-        pyarrow.dataset.write_dataset(
+            options = ds.ParquetFileFormat().make_write_options(compression=FORMATS["parquet"].default)
+        ds.write_dataset(
             pa.RecordBatchReader.from_batches(schema, batches()),
             task.path,
             filesystem=task.filesystem,
             format=self.file_format,
             file_options=options,
-            partitioning=pyarrow.dataset.partitioning(
+            partitioning=ds.partitioning(
                 pa.schema([schema.field(name) for name in self.partition_by]), flavor="hive"
             ),
             basename_template=f"part-{{i}}.{self.file_format}",

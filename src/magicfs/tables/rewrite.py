@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from uuid import uuid4
@@ -227,9 +227,8 @@ class _Work:
 
     def report(self, job: str | None, keep: int | None, **new: Any) -> RewriteReport:
         old = [one.size for one in self.old.values()]
-        url = self.destination.location.url
-        kept = keep is not None and bool(old)
-        return RewriteReport(url, job, len(old), sum(old), left=self.left, kept=kept, **new)
+        more = {"left": self.left, "kept": keep is not None and bool(old), **new}
+        return RewriteReport(self.destination.location.url, job, len(old), sum(old), **more)
 
     def chosen(self, shown: Mapping[str, ManifestFile]) -> Mapping[str, ManifestFile]:
         """Of the files that are shown those to replace. Raises CommitDenied if some are gone."""
@@ -268,15 +267,15 @@ class _Work:
 
         first = next(files)
         options = dict(options_like(kind_of(first)) or {})
-        codecs = codecs_of(first.metadata)
-        if codecs:
+        if codecs := codecs_of(first.metadata):
             options["compression"] = codecs
         expected = 0
         with (
             task.filesystem.open(f"{task.path}/{group.name}", "wb") as sink,
             pq.ParquetWriter(sink, first.schema_arrow, **options) as writer,
         ):
-            for table in _tables(zip(group.keys, chain((first,), files), strict=False)):
+            rest = islice(files, len(group.keys) - 1)
+            for table in _tables(zip(group.keys, chain((first,), rest), strict=True)):
                 writer.write_table(table)
                 expected += table.num_rows
         return expected
@@ -297,8 +296,7 @@ def _tables(files: Iterable[tuple[str, pq.ParquetFile]]) -> Iterator[Any]:
             if size >= _BUFFER_BYTES:
                 yield pa.Table.from_batches(batches, file.schema_arrow)
                 batches, size = [], 0
-        if rows != file.metadata.num_rows:
-            listed = file.metadata.num_rows
+        if rows != (listed := file.metadata.num_rows):
             raise UsageError(f"{key} has {listed} rows according to its footer, but {rows} were read")
         schema = file.schema_arrow
     if batches:
