@@ -68,7 +68,9 @@ class TestPublishing:
             store = make_store()
             assert await jobs(store, conditions) == []
             for job in "abc":
-                assert await publish(store, conditions, DEST, manifest(job, run_id=f"run {job}"))
+                moved = await publish(store, conditions, DEST, manifest(job, run_id=f"run {job}"))
+                assert moved == (await read_pointer(store, DEST, conditions))[0]
+                assert moved.job_id == job
             assert await jobs(store, conditions) == ["c", "b", "a"]
             pointer, _ = await read_pointer(store, DEST, conditions)
             assert pointer.job_id == "c"
@@ -86,7 +88,7 @@ class TestPublishing:
                 await publish(store, conditions, DEST, manifest(job))
             before = {info.key: info.etag async for info in store.list("")}
             for job in "abc":
-                assert not await publish(store, conditions, DEST, manifest(job))
+                assert (await publish(store, conditions, DEST, manifest(job))).job_id == "c"
             assert {info.key: info.etag async for info in store.list("")} == before
 
         run(whole())
@@ -100,7 +102,7 @@ class TestPublishing:
             await store.put(manifest_key(DEST, "late"), late.to_bytes())
             await publish(store, conditions, DEST, manifest("b"))
             await publish(store, conditions, DEST, manifest("c"))
-            assert await publish(store, conditions, DEST, manifest("late"))
+            assert (await publish(store, conditions, DEST, manifest("late"))).job_id == "late"
             assert await jobs(store, conditions) == ["late", "c", "b", "a"]
 
         run(whole())
@@ -115,7 +117,7 @@ class TestPublishing:
             await publish(store, NUMBERED, DEST, manifest("late"))
             for job in "cd":
                 await publish(store, MATCH, DEST, manifest(job))
-            assert not await publish(store, MATCH, DEST, manifest("late"))
+            assert (await publish(store, MATCH, DEST, manifest("late"))).job_id == "d"
             await publish(store, NUMBERED, DEST, manifest("e"))
             for conditions in (MATCH, NUMBERED):
                 assert await jobs(store, conditions) == ["e", "d", "c", "late", "b", "a"]
@@ -166,7 +168,7 @@ class TestPublishing:
             restless.moves = []
             with pytest.raises(Unavailable, match="others changed it"):
                 await publish(restless, MATCH, DEST, manifest("b"))
-            assert await publish(store, MATCH, DEST, manifest("b"))
+            assert (await publish(store, MATCH, DEST, manifest("b"))).job_id == "b"
             assert await jobs(store) == ["b", "a"]
 
         run(whole())

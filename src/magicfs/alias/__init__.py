@@ -1,8 +1,8 @@
 """One file at a URL that never changes: a copy of the only file of a dataset, after each publication.
 
 A job with option ``alias`` records the name at the dataset before its manifest, and copies its file once it
-is published. Rollbacks, drops and rewrites move the alias too. ``magicfs recover`` and ``magicfs maintain``
-move it where a process died before it did.
+is published. All later jobs, rollbacks, drops and rewrites move the alias too. ``magicfs recover`` and
+``magicfs maintain`` move it where a process died before it did.
 """
 
 from typing import TYPE_CHECKING, Final

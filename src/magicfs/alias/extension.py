@@ -12,7 +12,6 @@ from magicfs.alias.records import read_name, write_name
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.job_object import JobObject
-from magicfs.formats.job_options import JobOptions
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions
@@ -21,16 +20,22 @@ from magicfs.transaction.extension import Extension, Prepared, Settling
 
 _MODES: Final = frozenset({"append", "overwrite_partitions"})
 """Of jobs after which a dataset shows what earlier jobs have published, too."""
+_KEY: Final = "alias"
+"""Of the extension."""
 
 
 class Alias(Extension):
-    """Keeps a copy of the only file of a dataset at a place next to it."""
+    """Keeps a copy of the only file of a dataset at a place next to it. A job without the option moves it,
+    too, where an earlier one had it.
+    """
+
+    follows = True
 
     def at_setup(self, context: JobContext, job: JobObject) -> None:
         for options in (context.options, job.options):
             if options.alias is not None:
                 _place(context, job.bucket, options.alias)
-                if _is_asked(job.options) and options.mode in _MODES:
+                if options.mode in _MODES:
                     raise UsageError(
                         f"alias={options.alias!r} shows a dataset of one file, and mode={options.mode!r} "
                         "leaves files of earlier jobs; nothing was changed; use mode='overwrite', or leave "
@@ -39,14 +44,14 @@ class Alias(Extension):
 
     async def mark_places(self, engine: Engine, context: JobContext, conditions: Conditions) -> None:
         """Claim the place, as the caller of the job asks. No job object is believed that far."""
-        if context.options.alias is not None and _is_asked(context.options):
+        if context.options.alias is not None:
             place = _place(context, engine.store.bucket, context.options.alias)
             await claim(engine, place, conditions, context.options.places.extra)
 
     async def on_output(self, job: Prepared) -> None:
         """Raises UsageError, before anything is visible, if the alias could not show what is published."""
         context, asked = job.context, job.version.job
-        if asked.options.alias is None or not _is_asked(asked.options):
+        if asked.options.alias is None:
             return
         keys = job.output.shown_keys(context.layout.destination)
         if len([*islice((one for one in keys if is_data(one, context.layout.destination)), 2)]) > 1:
@@ -60,6 +65,7 @@ class Alias(Extension):
         """Record the name, and remove the alias that the dataset has had under another one."""
         if (text := job.job.options.alias) is None:
             return
+        job.manifest["follows"] = (_KEY,)
         place, before = _place(job.context, job.job.bucket, text), None
         with suppress(FormatError, UsageError):
             before = await read_name(job.engine.store, place.dataset)
@@ -69,9 +75,10 @@ class Alias(Extension):
             await write_name(job.engine.store, place)
 
     async def at_end(self, job: Settling) -> list[str] | None:
-        if (text := job.job.options.alias) is None:
+        place = await read_name(job.engine.store, _location(job.context, job.job.bucket))
+        if place is None:
             return None
-        done = await follow(job.engine, _place(job.context, job.job.bucket, text))
+        done = await follow(job.engine, place)
         return [is_gone(done.url, done.files)] if done.done == "removed" else None
 
 
@@ -80,11 +87,10 @@ def is_gone(url: str, files: int) -> str:
     return f"the alias {url} was removed: it shows a dataset of one file, and there are {files} now"
 
 
-def _is_asked(options: JobOptions) -> bool:
-    """Whether the caller of a job named the alias; a verb takes what the dataset has."""
-    return options.rollback.job is None and options.mode not in {"drop", "rewrite"}
-
-
 def _place(context: JobContext, bucket: str, text: str) -> AliasPlace:
+    return AliasPlace.of(_location(context, bucket), text)
+
+
+def _location(context: JobContext, bucket: str) -> Location:
     scheme, mark, _ = context.url.partition("://")
-    return AliasPlace.of(Location(scheme if mark else "", bucket, context.layout.destination), text)
+    return Location(scheme if mark else "", bucket, context.layout.destination)

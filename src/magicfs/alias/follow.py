@@ -104,9 +104,14 @@ class _Alias:
         return found, entry
 
     async def seen(self, claimed: tuple[Claim, Entry], file: str) -> _Seen:
-        """The alias of a file of this own name. Raises UsageError if another program wrote it."""
+        """The alias of a file of this own name. Raises UsageError if another program wrote it;
+        PreconditionFailed if another process has moved it since the claim was read.
+        """
         there = await found_at(self.store, self.place.key(file))
         if there and not claimed[0].knows(there):
+            now = await self.claimed()
+            if now is None or now[0].nonce != claimed[0].nonce:
+                raise PreconditionFailed("look at", self.place.url(file), "it was moved meanwhile")
             raise UsageError(
                 f"magicfs did not write {self.place.url(file)}, and does not replace it; move it away, then "
                 f"run magicfs recover {self.place.dataset.url}, or publish with another alias"
@@ -141,14 +146,14 @@ async def claim(engine: Engine, place: AliasPlace, conditions: Conditions, other
             "take it for data; nothing was changed; choose a name outside of it"
         )
     alias = _Alias(engine, conditions, place)
-    found = await alias.claimed()
-    if found is None:
-        own = Claim(dataset=place.dataset.key, name=place.name)
-        with suppress(ObjectExists):  # another job of this dataset, or of another
-            await alias.register.create(own.to_bytes())
-        found = await alias.claimed()
-    if found is not None and (name := place.name or found[0].file):
-        await alias.seen(found, name)
+    for _ in range(_TRIES):
+        with suppress(ObjectExists, PreconditionFailed):  # another job of this dataset, or of another
+            if (found := await alias.claimed()) is not None:
+                if name := place.name or found[0].file:
+                    await alias.seen(found, name)
+                return
+            await alias.register.create(Claim(dataset=place.dataset.key, name=place.name).to_bytes())
+    raise Unavailable("claim", place.url(), f"others changed it {_TRIES} times in a row")
 
 
 async def follow(engine: Engine, place: AliasPlace, *, dry_run: bool = False) -> Followed:

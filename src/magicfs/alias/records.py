@@ -17,7 +17,6 @@ from typing import ClassVar, Final
 from uuid import uuid4
 
 from magicfs.alias.places import AliasPlace
-from magicfs.errors import ObjectNotFound
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields
 from magicfs.formats.limits import within
@@ -28,6 +27,7 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.port import ObjectInfo, Store
+from magicfs.stores.register import body_at
 
 _SIZE_LIMIT: Final = 64 * 1024
 _COPIES_MAX: Final = 16
@@ -135,9 +135,7 @@ async def read_name(store: Store, dataset: Location) -> AliasPlace | None:
     Raises FormatError if the record is malformed, UsageError if it names what can be no alias.
     """
     key = _name_key(dataset.key)
-    try:
-        raw = await store.get(key, size_max=_SIZE_LIMIT + 1)
-    except ObjectNotFound:
+    if (raw := await body_at(store, key, _SIZE_LIMIT + 1)) is None:
         return None
     return AliasPlace.of(dataset, AliasName.from_bytes(f"{store.bucket}/{key}", raw).alias)
 

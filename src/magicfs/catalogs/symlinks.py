@@ -27,6 +27,7 @@ from magicfs.protocol.paths import Location
 from magicfs.runtime.parallel import gathered
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
 from magicfs.stores.port import ObjectInfo, Store
+from magicfs.stores.register import body_at
 
 DIRECTORY: Final = "_symlink_format_manifest"
 """Where Delta Lake writes them, too, and where engines look."""
@@ -134,15 +135,8 @@ async def _put(store: Store, conditions: Conditions, key: str, body: bytes, old:
         await store.put(key, body, mode=mode)
     except (ObjectExists, PreconditionFailed) as error:
         # A request that was repeated, for its answer was lost, meets its own object.
-        if await _body(store, key, len(body)) != body:
+        if await body_at(store, key, len(body) + 1) != body:
             raise CatalogMoved from error
-
-
-async def _body(store: Store, key: str, size: int) -> bytes | None:
-    try:
-        return await store.get(key, size_max=size + 1)
-    except ObjectNotFound:
-        return None
 
 
 def _changes(partitions: Iterable[str], found: Mapping[str, _Found], bodies: Mapping[str, bytes]) -> Changes:

@@ -42,6 +42,7 @@ from magicfs.report import JobReport, PathAction, PathReport
 from magicfs.runtime.interrupt import run_on
 from magicfs.runtime.parallel import drained, raise_first
 from magicfs.stores import resolve
+from magicfs.stores.register import found_at
 from magicfs.transaction import attempt_output, setup, sweep
 from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import TaskOutput
@@ -144,9 +145,7 @@ async def visible_uploads(engine: Engine, pendings: Sequence[Pending]) -> set[st
     found: set[str] = set()
 
     async def look(pending: Pending) -> bool:
-        try:
-            info = await engine.store.head(pending.destination_key)
-        except ObjectNotFound:
+        if (info := await found_at(engine.store, pending.destination_key)) is None:
             return True
         write_id = write_id_of(pending)
         if write_id is None:

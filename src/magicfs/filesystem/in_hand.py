@@ -19,7 +19,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import isfilelike
 
-from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.errors import UsageError
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.tracking import PlaceName, described_body, name_in, tracker
 from magicfs.filesystem.upload import Recorder, Upload
@@ -32,6 +32,7 @@ from magicfs.protocol.layout import bundle_in
 from magicfs.protocol.magic import MagicPath, PathOwner
 from magicfs.stores.object_settings import PlacedPart
 from magicfs.stores.port import PartBody, Store
+from magicfs.stores.register import found_at
 
 
 class Move(NamedTuple):
@@ -208,11 +209,8 @@ async def copy_of(store: Store, path: MagicPath) -> Copy | None:
         return None
     copy, record = found
     if record is not None:
-        try:
-            now = await store.head(path.pending_key)
-        except ObjectNotFound:
-            return None
-        if (now.size, now.etag) != (record.size, record.etag or now.etag):
+        now = await found_at(store, path.pending_key)
+        if now is None or (now.size, now.etag) != (record.size, record.etag or now.etag):
             return None
     return copy
 

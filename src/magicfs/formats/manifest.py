@@ -193,6 +193,8 @@ class Manifest(Record):
     """Of a job that kept its files' footers; else None."""
     audit: Audit | None = member(child(Audit), default=None, rare=True)
     """What its audit said before it was published; None without one."""
+    follows: tuple[str, ...] = member(Fields.texts, default=(), rare=True)
+    """The keys of extensions that are asked after every later publication, too."""
 
     @property
     def count(self) -> int:

@@ -99,6 +99,8 @@ class Pointer(Record):
     """The jobs whose replaced files are still there, in the order in which they were published."""
     log: LogFile | None = member(child(LogFile), default=None, rare=True)
     """Where the log is that tells of all jobs before those that ``runs`` and ``forgotten`` are about."""
+    follows: tuple[str, ...] = member(Fields.texts, default=(), rare=True)
+    """The keys of extensions that are asked after every publication, sorted."""
 
     @property
     def expiring(self) -> set[str]:

@@ -29,6 +29,7 @@ from magicfs.protocol.modes import is_reserved
 _FILE: Final = "a key below the destination, without `.` and `..`: read, and shown to readers"
 _LIST: Final = "the name of a file beside the manifest, without a slash"
 _COUNTED: Final = "nothing: only shown, and counted again by `magicfs verify`"
+_FOLLOWS: Final = "an installed extension that says that it follows; it looks at the dataset for itself"
 
 
 def _whose(one: Manifest | ManifestFiles, place: Place) -> str | None:
@@ -109,6 +110,7 @@ MANIFEST_ROWS: Final = (
         "audit.audited",
         "audit.accepted",
     ),
+    Row("follows[]", "nothing: only copied to the pointer"),
 )
 
 MANIFEST_FILES_ROWS: Final = (
@@ -126,6 +128,7 @@ POINTER_ROWS: Final = (
     Row("keeping[].until", "a moment before the year 10000", _until),
     Row("keeping[].expires", "true or false"),
     Row("keeping[].lists[]", BYTES, by="manifests.kept.kept_by"),
+    Row("follows[]", _FOLLOWS, by="transaction.extension.warnings_at_end"),
     Row("log.jobId", ANOTHER),
     Row("log.name", "the name of a file of a log"),
     Row("log.sha256", BYTES, by="manifests.log_files.read_log"),

@@ -16,7 +16,7 @@ from typing import Final
 
 from magicfs.datasets.connection import was_published
 from magicfs.engine import Engine
-from magicfs.errors import CommitFailed, FormatError, MagicError, ObjectNotFound, UsageError
+from magicfs.errors import CommitFailed, FormatError, MagicError, UsageError
 from magicfs.formats.pending import Pending
 from magicfs.formats.plain_pending import Source
 from magicfs.hadoop.fates import Fates
@@ -30,6 +30,7 @@ from magicfs.protocol.winners import last_committed
 from magicfs.report import ForeignJob
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
+from magicfs.stores.register import found_at
 from magicfs.stores.trees import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import read_unfinished
@@ -144,12 +145,12 @@ async def _looked(engine: Engine, files: Sequence[Pending]) -> _Found:
 
     async def look(one: Pending) -> bool:
         assert one.source is not None
-        waiting = await _head(engine, one.source.key)
+        waiting = await found_at(engine.store, one.source.key)
         if waiting is not None:
             found.etags[one.source.key] = waiting.etag
             fates.open.append(one.destination_key)
             return True
-        there = await _head(engine, one.destination_key)
+        there = await found_at(engine.store, one.destination_key)
         if there is None or there.size != one.length:
             fates.gone.append(one.destination_key)
         elif one.source.etag and one.source.etag != there.etag:
@@ -163,13 +164,6 @@ async def _looked(engine: Engine, files: Sequence[Pending]) -> _Found:
     for keys in (fates.open, fates.published, fates.doubtful, fates.gone):
         keys.sort()
     return found
-
-
-async def _head(engine: Engine, key: str) -> ObjectInfo | None:
-    try:
-        return await engine.store.head(key)
-    except ObjectNotFound:
-        return None
 
 
 async def _refuse_obstacles(engine: Engine, sets: TaskManifests) -> None:

@@ -58,10 +58,7 @@ def shown_in(
     catalogs: Sequence[ShowsDatasets], after: Sequence[object], spec: JobSpec
 ) -> tuple[ShowsDatasets, ...]:
     """What is to show a job, and to hear of it; see ``magicfs.catalogs.in_jobs``."""
-    found: tuple[ShowsDatasets, ...] = ()
-    if catalogs or after:
-        found = shows().check_catalogs(catalogs, after, spec)
-    return found
+    return tuple(shows().check_catalogs(catalogs, after, spec) if catalogs or after else ())
 
 
 LISTED_MAX = 20

@@ -230,7 +230,7 @@ async def publish(
     manifest: Manifest,
     *,
     looked: tuple[Seen | None] | None = None,
-) -> bool:
+) -> Pointer:
     """Write a job's manifest and link it at the head of the chain.
 
     Calling it again, from any process, changes nothing. Any number of executors of one job and of others may
@@ -240,7 +240,7 @@ async def publish(
     that is given counts only where there is no pointer: the job that it named when this one looked.
     ``looked`` has what the pointer was shortly before, so that the first try need not read it.
 
-    Returns True if this call moved the pointer, False if the job was linked before.
+    Returns the pointer as this call moved it, or as it was read if the job was linked before.
 
     Raises FormatError if what is there is malformed or inconsistent.
     Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
@@ -257,7 +257,7 @@ async def publish(
         else:
             (seen,) = looked
         if seen is not None and seen[0].job_id == job:
-            return False
+            return seen[0]
         try:
             linked = await _placed(store, destination, conditions, manifest, seen)
             if there is None:
@@ -266,15 +266,13 @@ async def publish(
                 found = _manifest(store, destination, job, there)
                 if found.previous != linked.previous:
                     if seen and await _is_linked(store, destination, conditions, seen[0].job_id, found):
-                        return False
+                        return seen[0]
                     again = replace(found, previous=linked.previous, older_files=linked.older_files)
                     await own.swap(there, again.to_bytes())
-            await _move(head, seen, manifest)
+            return await _move(head, seen, manifest)
         except (ObjectExists, PreconditionFailed):
             # Another process was faster, with this job or with another.
             await asyncio.sleep(random.uniform(0, min(_PAUSE_S * 2**attempt, _PAUSE_MAX_S)))  # noqa: S311
-        else:
-            return True
     raise Unavailable(
         "publish",
         f"{store.bucket}/{head.key}",
@@ -335,10 +333,11 @@ async def link(
     return True
 
 
-async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> None:
+async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> Pointer:
     nonce, now_ms = uuid4().hex, int(time.time() * 1000)
     pointer, entry = seen or (_first(manifest, nonce, now_ms), None)
     moved = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms)
+    moved = replace(moved, follows=tuple(sorted({*moved.follows, *manifest.follows})))
     if manifest.log is not None:
         moved = moved.logged(manifest.log)
     if manifest.kept is not None:
@@ -346,6 +345,7 @@ async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> None:
         moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms, lists)
     body = moved.to_bytes()
     await (head.create(body) if entry is None else head.swap(entry, body))
+    return moved
 
 
 def _first(manifest: Manifest, nonce: str, now_ms: int) -> Pointer:

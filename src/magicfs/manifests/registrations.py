@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from magicfs.errors import ObjectNotFound
 from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT
 from magicfs.formats.registration import Registration
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import Store
+from magicfs.stores.register import body_at
 
 _DIRECTORY: Final = ".catalogs"
 
@@ -40,11 +40,9 @@ async def all_registrations(store: Store, destination: str) -> dict[str, Registr
     found: dict[str, Registration] = {}
 
     async def read(key: str) -> None:
-        try:
-            raw = await store.get(key, size_max=REGISTRATION_SIZE_LIMIT + 1)
-        except ObjectNotFound:
-            return  # done meanwhile
-        found[key] = Registration.from_bytes(f"{store.bucket}/{key}", raw)
+        raw = await body_at(store, key, REGISTRATION_SIZE_LIMIT + 1)
+        if raw is not None:  # else it was done meanwhile
+            found[key] = Registration.from_bytes(f"{store.bucket}/{key}", raw)
 
     await drained(keys, read, 8)
     return {key.removeprefix(_prefix(destination)): found[key] for key in sorted(found)}

@@ -8,7 +8,6 @@ from os import PathLike
 from types import MappingProxyType
 from typing import Any, Final
 
-from magicfs.alias.promise import alias_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
 from magicfs.datasets.read import current_view, shown_files
@@ -133,7 +132,6 @@ async def drop_files(
     view = await current_view(engine, location)
     known = await _footers(engine, location, order, view)
     keep = await keep_of(engine, location, keep_ms, in_place=keep_in_place, rule=keep_rule)
-    alias = await alias_of(engine, location)
 
     def choice(shown: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
         return choose(location, order, shown, of_jobs, known)
@@ -148,7 +146,7 @@ async def drop_files(
     context = JobContext(
         url=location.url,
         layout=WorkLayout(location.key, job),
-        options=JobOptions(committer="magic", mode="drop", run_id=run_id, keep=keep, alias=alias),
+        options=JobOptions(committer="magic", mode="drop", run_id=run_id, keep=keep),
     )
     effects = Effects()
     if dry_run or (look and found and not await _is_done(engine, location, run_id)):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Final
 
-from magicfs.alias.promise import alias_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import told_as_newest
 from magicfs.engine import Engine
@@ -126,7 +125,6 @@ async def _context(
             mode="overwrite" if partitions is None else "overwrite_partitions",
             run_id=run_id,
             keep=await keep_of(engine, location, keep_ms, in_place=keep_in_place, rule=keep_rule),
-            alias=await alias_of(engine, location),
             rollback=Rollback(job=await job_as_of(engine, location, to), partitions=partitions),
         ),
     )

@@ -97,8 +97,8 @@ class Register:
         beside = expected and self._store.capabilities.metadata
         for left in reversed(range(_LOOKS)):
             try:
-                looks = [self._store.head(self.key), *([self._body_if_there()] if beside else [])]
-                first, *bodies = await at_once(*looks)
+                reads = [body_at(self._store, self.key, _BODY_MAX)] if beside else []
+                first, *bodies = await at_once(self._store.head(self.key), *reads)
             except ObjectNotFound:
                 return None
             numbered = self._is_numbered(first)
@@ -297,12 +297,6 @@ class Register:
     async def _body(self, key: str) -> bytes:
         return await self._store.get(key, size_max=_BODY_MAX)
 
-    async def _body_if_there(self) -> bytes | None:
-        try:
-            return await self._body(self.key)
-        except ObjectNotFound:
-            return None
-
     async def _versions(self) -> dict[int, ObjectInfo]:
         """All versions by their numbers."""
         found = {}
@@ -335,6 +329,14 @@ async def found_at(store: Store, key: str) -> ObjectInfo | None:
     """What a HEAD of a key shows; None if there is no object."""
     try:
         return await store.head(key)
+    except ObjectNotFound:
+        return None
+
+
+async def body_at(store: Store, key: str, size_max: int) -> bytes | None:
+    """What a GET of a key returns, as ``Store.get``; None if there is no object."""
+    try:
+        return await store.get(key, size_max=size_max)
     except ObjectNotFound:
         return None
 

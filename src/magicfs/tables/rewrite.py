@@ -16,7 +16,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from uuid import uuid4
 
-from magicfs.alias.promise import alias_of
 from magicfs.datasets.commit import commit_or_abort
 from magicfs.datasets.connection import Destination, Way, open_destination, told_as_newest
 from magicfs.datasets.read import current_view, shown_files
@@ -116,8 +115,7 @@ def rewrite(
     filesystem = way.get("filesystem")
     _, options = destination_of(url, way.get("storage_options"), filesystem)
     spec = _spec(destination, options, filesystem)
-    asked = {"mode": "rewrite", "keep": kept, "run_id": run_id, "alias": destination.run(alias_of)}
-    context = spec.context.asked(**asked)
+    context = spec.context.asked(mode="rewrite", keep=kept, run_id=run_id)
     if dry_run or run_id is None:
         work = _Work.planned(destination, spec, order, target_size)
         if dry_run or not work.groups:

@@ -39,6 +39,7 @@ from magicfs.protocol.steps import Abort, Batch, Delete, Step
 from magicfs.protocol.winners import StoredSet, last_committed
 from magicfs.runtime.parallel import drained, in_order
 from magicfs.stores.port import ObjectInfo, PutMode
+from magicfs.stores.register import body_at
 from magicfs.transaction.context import ContentCheck, JobContext, StagedFile
 
 _TOLD_MAX = 1000
@@ -373,9 +374,7 @@ class StoreSets(TaskSets):
 
     async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
         key = self._context.layout.set_key(attempt)
-        try:
-            raw = await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
-        except ObjectNotFound:
+        if (raw := await body_at(self._engine.store, key, PENDINGSET_SIZE_LIMIT + 1)) is None:
             return None
         return self._commit_of(task, attempt, PendingSet.from_bytes(self.where(key), raw), key)
 

@@ -25,6 +25,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.job_object import JobObject
+from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.success import SuccessData
 from magicfs.manifests import chain
@@ -90,18 +91,7 @@ async def ended_elsewhere(
             f"job {context.job} was not published: another process aborted it or rolled it back; run the "
             "job again"
         )
-    shown = late_driver.published_by_manifests(manifests)
-    warnings = late_driver.compare(context, expected, shown)
-    sizes = [one.size for each in manifests for one in each.files]
-    return _report(
-        context,
-        started=started,
-        tasks=0,
-        files=len(sizes),
-        size=sum(sizes),
-        keys=shown,
-        warnings=(outcome.ENDED_ELSEWHERE, *warnings),
-    )
+    return _late_report(context, manifests, expected, started, [outcome.ENDED_ELSEWHERE])
 
 
 async def adopted_report(
@@ -109,17 +99,21 @@ async def adopted_report(
 ) -> JobReport:
     """Of a job that a JVM has committed, once it has a manifest."""
     found = await late_driver.adopt_of_jvm(engine, context, success, expected)
-    shown = late_driver.published_by_manifests([found.manifest])
-    sizes = [one.size for one in found.manifest.files]
-    return _report(
-        context,
-        started=started,
-        tasks=0,
-        files=len(sizes),
-        size=sum(sizes),
-        keys=shown,
-        warnings=(*found.warnings, *late_driver.compare(context, expected, shown)),
-    )
+    return _late_report(context, [found.manifest], expected, started, found.warnings)
+
+
+def _late_report(
+    context: JobContext,
+    manifests: Sequence[Manifest],
+    expected: Committed | None,
+    started: float,
+    warnings: Sequence[str],
+) -> JobReport:
+    shown = late_driver.published_by_manifests(manifests)
+    sizes = [one.size for each in manifests for one in each.files]
+    warnings = [*warnings, *late_driver.compare(context, expected, shown)]
+    figures = {"files": len(sizes), "size": sum(sizes), "keys": shown, "warnings": warnings}
+    return _report(context, started=started, tasks=0, **figures)
 
 
 def _report(context: JobContext, **figures: Any) -> JobReport:

@@ -273,11 +273,12 @@ class Executor:
             if not await publish.republish(self.cleaner, context, conditions):
                 raise
             return
-        done.warnings += await publish.publish_manifest(
+        pointer = await publish.publish_manifest(
             *(self.cleaner, context, conditions, job, done.output, [*settling.old, *left], self._etags),
             said=settling.manifest,
             looked=ahead.pointer,
         )
+        done.warnings += done.output.left_out
         check = partial(self.record.confirm, version)
         altered = await publish.delete_old(self.cleaner, conditions, settling.deleted, done.output, check)
         done.deleted = len(settling.deleted) - len(altered)
@@ -285,8 +286,7 @@ class Executor:
         if job.options.success_marker:
             self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
         await publish.delete_parts_left(self.cleaner, context, conditions, done.output)
-        if extensions:
-            done.warnings += await warnings_at_end(extensions, settling)
+        done.warnings += await warnings_at_end(extensions, settling, pointer.follows)
 
     async def _revert(self, version: JobVersion) -> JobOutcome:
         self._done.end = JobEnd.REVERTED

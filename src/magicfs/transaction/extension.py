@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from magicfs.errors import MagicError
+from magicfs.errors import MagicError, UsageError
 from magicfs.formats.job_object import CORE_NEEDS
 from magicfs.runtime import registered
 
@@ -77,6 +77,9 @@ class Settling:
 class Extension:
     """Changes nothing, at any point. Extensions derive from it."""
 
+    follows: ClassVar[bool] = False
+    """Whether ``at_end`` may be asked for a job that does not name it, as the pointer of its dataset does."""
+
     def at_setup(self, context: JobContext, job: JobObject) -> None:
         """A driver takes the job: its own new one, or another's. May refuse."""
 
@@ -107,10 +110,20 @@ class Extension:
         """The manifest is linked, and what is old is deleted. Returns warnings; an error of ours is one."""
 
 
-async def warnings_at_end(extensions: Sequence[Extension], job: Settling) -> list[str]:
-    """What extensions do and say once a job is published. Nothing of it makes the job fail."""
+async def warnings_at_end(
+    extensions: Sequence[Extension], job: Settling, follows: Iterable[str] = ()
+) -> list[str]:
+    """What extensions do and say once a job is published: its own, and those that the pointer names by keys
+    and that follow every publication. Nothing of it makes the job fail.
+    """
     warnings: list[str] = []
-    for one in extensions:
+    asked = [*extensions]
+    for key in follows:
+        try:
+            asked += [one for one in extensions_of([key], asked) if one.follows and one not in asked]
+        except UsageError as error:
+            warnings.append(f"the files are published, but not everything followed: {error}")
+    for one in asked:
         try:
             warnings += await one.at_end(job) or []
         except MagicError as error:

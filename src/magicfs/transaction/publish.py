@@ -26,6 +26,7 @@ from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.limits import SUCCESS_SIZE_LIMIT
 from magicfs.formats.manifest import FilesPart, Footers, Hides, Manifest, ManifestFile
+from magicfs.formats.pointer import Pointer
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import MANIFEST_COMMITTERS, SuccessData, manifest_success
 from magicfs.manifests import chain, footers, parts
@@ -141,9 +142,9 @@ async def publish_manifest(
     etags: ETags,
     said: Mapping[str, Any],
     looked: tuple[chain.Seen | None] | None = None,
-) -> list[str]:
+) -> Pointer:
     """Write the job's manifest and move the pointer to it. Calling it again, from any process, changes
-    nothing. Returns what it had to leave out.
+    nothing. Returns the pointer.
 
     ``hidden`` is what was there before the job and readers do not see any more. Extra destinations get
     manifests of their own before, each with the job's files there. ``etags`` are those of files whose
@@ -177,8 +178,7 @@ async def publish_manifest(
         **said,
         **await _files_of(engine, output, destination, job.job_id, etags),
     )
-    await chain.publish(engine.store, conditions, destination, manifest, looked=looked)
-    return output.left_out
+    return await chain.publish(engine.store, conditions, destination, manifest, looked=looked)
 
 
 async def delete_parts_left(

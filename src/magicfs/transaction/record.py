@@ -12,7 +12,7 @@ from itertools import filterfalse
 from typing import Any, Final, get_args
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, ObjectExists, ObjectNotFound, PreconditionFailed
+from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed
 from magicfs.formats import gate
 from magicfs.formats.gate import admit
 from magicfs.formats.job_location import JobLocation
@@ -28,7 +28,7 @@ from magicfs.runtime.parallel import drained
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.port import Store
-from magicfs.stores.register import Entry, Register
+from magicfs.stores.register import Entry, Register, body_at
 from magicfs.transaction.context import JobContext
 
 IsCurrentDriver = Callable[[], bool]
@@ -120,9 +120,7 @@ async def location_of(engine: Engine, directory: str, job: JobId) -> str | None:
 async def location_at(engine: Engine, layout: WorkLayout) -> str | None:
     """The destination of the job whose location lies where a layout has it; None if none does."""
     key = layout.job_location_key(layout.destination)
-    try:
-        raw = await engine.store.get(key, size_max=JOB_LOCATION_SIZE_LIMIT + 1)
-    except ObjectNotFound:
+    if (raw := await body_at(engine.store, key, JOB_LOCATION_SIZE_LIMIT + 1)) is None:
         return None
     path = f"{engine.store.bucket}/{key}"
     place = Place(path, engine.store.bucket, layout.destination, layout.job, layout)

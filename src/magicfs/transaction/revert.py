@@ -159,17 +159,12 @@ async def _restore_success(
     store, key, fenced = engine.store, context.layout.success_key, raw + b"\n"
     rights = facts.rights_of(engine, old.key)
     for _ in range(_LOOKS):
-        try:
-            there = await store.head(key)
-        except ObjectNotFound:
-            with suppress(ObjectExists):
-                await store.put(key, fenced, metadata=rights, mode=conditions.create)
-                return
-            continue
-        if there.etag != old.etag:
+        there = await found_at(store, key)
+        if there is not None and there.etag != old.etag:
             return  # put back by somebody else, or a later job's
-        with suppress(PreconditionFailed):
-            await store.put(key, fenced, metadata=rights, mode=conditions.update(old.etag))
+        with suppress(ObjectExists, PreconditionFailed):
+            mode = conditions.create if there is None else conditions.update(old.etag)
+            await store.put(key, fenced, metadata=rights, mode=mode)
             return
     raise Unavailable("put", f"{store.bucket}/{key}", "other processes changed it each time")
 

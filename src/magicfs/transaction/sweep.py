@@ -29,6 +29,7 @@ from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Rename
 from magicfs.protocol.temporary import RENAMING
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import is_probe, remove_matching
+from magicfs.stores.register import body_at
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees import tree_of
 from magicfs.transaction import facts
@@ -404,10 +405,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
     found = list(output.pendings)
 
     async def get(key: str, size_max: int) -> bytes:
-        try:
-            return await engine.store.get(key, size_max=size_max)
-        except ObjectNotFound:
-            return b""
+        return await body_at(engine.store, key, size_max) or b""
 
     facts = f"{context.layout.job_directory}/{FACTS}/"
     sets = [key for key in keys if key.endswith(PENDING_SET) or key.startswith(facts)]

@@ -35,6 +35,7 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoverReport
 from magicfs.runtime.parallel import gathered
+from magicfs.stores.register import body_at
 
 FORMAT: Final = "magicfs.operation/1"
 OPERATION_SIZE_LIMIT: Final = 64 * 1024
@@ -184,9 +185,8 @@ async def _read(engine: Engine, location: Location, limit: int) -> list[Operatio
     newest = sorted((one for one in names if _NAME.fullmatch(one)), reverse=True)[:limit]
 
     async def one(name: str) -> Operation | None:
-        try:
-            raw = await engine.store.get(f"{prefix}{name}", size_max=OPERATION_SIZE_LIMIT + 1)
-        except ObjectNotFound:  # removed meanwhile
+        raw = await body_at(engine.store, f"{prefix}{name}", OPERATION_SIZE_LIMIT + 1)
+        if raw is None:  # removed meanwhile
             return None
         path = f"{engine.store.bucket}/{prefix}{name}"
         found = Operation.from_bytes(path, raw)

@@ -44,6 +44,16 @@ class Lake:
         assert found is not None
         return found
 
+    def left_behind(self, body: bytes, mode: Any = "overwrite") -> Any:
+        """What a job without the option reports that may not read the name of the alias."""
+        record = f"{DATASET.partition('/')[2]}/_magicfs/.alias.json"
+        kept = self.read(record)
+        self.put(b"{", record)
+        report = self.publish(body, mode=mode, options={})
+        self.put(kept or b"", record)
+        assert "the files are published, but Alias failed afterwards" in report.warnings[0]
+        return report
+
     def path(self, name: str) -> str:
         return f"{self.top}/lake 1/{name}".removeprefix("memory://")
 
@@ -106,9 +116,50 @@ def test_it_is_a_file_of_its_own_and_no_reader_of_the_dataset_sees_it(lake: Lake
     assert lake.dataset.verify(deep=True).ok
 
 
-def test_a_job_without_the_option_leaves_it_behind_until_somebody_looks(lake: Lake) -> None:
+def test_it_follows_jobs_without_the_option_too(lake: Lake) -> None:
+    first = lake.publish(b"one")
+    assert (lake.publish(b"two", keep="1d", options={}).warnings, lake.read()) == ((), b"two")
+    lake.publish(b"three", keep="1d", options={})
+    assert lake.read() == b"three"
+    report = lake.publish(b"four", mode="append", options={})
+    assert "was removed: it shows a dataset of one file, and there are 2 now" in report.warnings[0]
+    assert lake.read() is None
+    lake.publish(b"five", keep="1d", options={})
+    assert lake.read() == b"five"
+    picked = lake.dataset.cherry_pick(lake.dataset.history()[1].job_id)
+    assert "there are 2 now" in picked.warnings[0]
+    assert lake.read() is None
+    assert first.job_id != report.job_id
+    lake.publish(b"six", options={})
+    assert remove(lake.url)
+    assert (lake.publish(b"seven", options={}).warnings, lake.read()) == ((), None)
+
+
+def test_it_follows_a_job_that_had_looked_before_the_first_alias(lake: Lake) -> None:
+    other = magicfs.Job(lake.url, mode="append").setup()
+    with other.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/b.csv", b"two")
     lake.publish(b"one")
-    other = lake.publish(b"two", options={})
+    other.commit()
+    assert (len(lake.dataset.files()), lake.read()) == (2, None)
+
+
+@pytest.mark.parametrize("follows", [["keep", "audit"], ["gone"], ["alias", "gone", ".."]])
+def test_a_pointer_that_names_what_does_not_follow_asks_nobody(lake: Lake, follows: list[str]) -> None:
+    lake.publish(b"one", options={})
+    for key in lake.names(f"{DATASET.partition('/')[2]}/_magicfs"):
+        if key.rpartition("/")[2].startswith("current"):
+            document = json.loads(lake.read(key) or b"")
+            lake.put(json.dumps({**document, "follows": follows}).encode(), key)
+    report = lake.publish(b"two", options={})
+    said = [one for one in report.warnings if "is not installed" in one]
+    assert len(said) == len(report.warnings) == len({*follows} - {"keep", "audit", "alias"})
+    assert len(lake.dataset.files()) == 1
+
+
+def test_one_that_was_left_behind_is_brought_along(lake: Lake) -> None:
+    lake.publish(b"one")
+    other = lake.left_behind(b"two")
     assert lake.read() == b"one"
     assert (lake.caught_up(dry_run=True).done, lake.read()) == ("would move", b"one")
     found = lake.caught_up()
@@ -126,8 +177,7 @@ def test_doctor_says_whether_it_shows_the_newest_publication(lake: Lake) -> None
     assert found() == ("", "")
     lake.publish(b"one")
     assert found()[0] == "ok"
-    with magicfs.Job(lake.url, mode="overwrite") as job, job.task(0) as task:
-        task.filesystem.pipe_file(f"{task.path}/a.csv", b"two")
+    lake.left_behind(b"two")
     verdict, said = found()
     assert (verdict, "does not show the newest" in said) == ("look", True)
     assert lake.read() == b"one", "doctor only looks"
@@ -135,7 +185,7 @@ def test_doctor_says_whether_it_shows_the_newest_publication(lake: Lake) -> None
 
 def test_of_several_files_it_is_removed_and_comes_back(lake: Lake) -> None:
     lake.publish(b"one")
-    lake.publish(b"two", mode="append", options={})
+    lake.left_behind(b"two", mode="append")
     assert lake.caught_up(dry_run=True).done == "would remove"
     found = lake.caught_up()
     assert (found.done, lake.read()) == ("removed", None)
@@ -166,7 +216,7 @@ def test_what_another_program_wrote_is_not_replaced(lake: Lake) -> None:
     other.put(b"1ne")  # of the same size
     with pytest.raises(UsageError, match="magicfs did not write"):
         other.publish(b"two")
-    other.publish(b"two", options={})
+    assert "magicfs did not write" in other.publish(b"two", options={}).warnings[0]
     assert (other.caught_up().done, other.read()) == ("left", b"1ne")
     assert "magicfs did not write" in other.dataset.drop(where=lambda _: True).warnings[0]
     assert other.read() == b"1ne"
@@ -253,7 +303,7 @@ def test_committers_without_manifests_refuse_it(tmp_path: Path) -> None:
 
 def test_commands_bring_it_along(lake: Lake, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     lake.publish(b"one")
-    lake.publish(b"two", options={})
+    lake.left_behind(b"two")
     assert main(["maintain", lake.url, "--only", "alias", "--dry-run"]) == 1
     assert "would move" in capsys.readouterr().out
     assert main(["recover", lake.url, "--json"]) == 0

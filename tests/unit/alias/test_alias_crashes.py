@@ -11,6 +11,7 @@ import pytest
 
 import magicfs
 from magicfs.alias import catch_up
+from magicfs.alias.extension import Alias
 from magicfs.alias.follow import follow
 from magicfs.alias.places import AliasPlace
 from magicfs.committers import registry
@@ -139,13 +140,20 @@ def test_two_drivers_at_once_never_leave_the_older_file(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_a_late_process_brings_back_no_older_file_of_the_same_bytes(scene: Scene, dies: bool) -> None:
-    """It stands still while others roll back to what it had seen: equal bytes have equal ETags."""
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_late_process_brings_back_no_older_file_of_the_same_bytes(
+    scene: Scene, dies: bool, follows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands still while others roll back to what it had seen: equal bytes have equal ETags. Nor does it
+    take what they have written for another program's.
+    """
     place = AliasPlace.of(paths.parse_url(scene.url), NAME)
     for number in range(1, 30):
         scene.published({"a.csv": b"one"}, mode="overwrite", alias=NAME, keep="1d")
         first = magicfs.Dataset(scene.url, filesystem=scene.filesystem).history()[0].job_id
-        scene.published({"a.csv": b"two"}, mode="overwrite", keep="1d")
+        with monkeypatch.context() as patch:
+            patch.setattr(Alias, "follows", follows)
+            scene.published({"a.csv": b"two"}, mode="overwrite", keep="1d")
 
         def overtake(request: Request, number: int = number, first: str = first) -> None:
             if request.number == number:
