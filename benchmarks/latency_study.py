@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Final
 
 from benchmarks.latency_job import SUBJECTS, Played, play
@@ -25,6 +26,8 @@ _APART_MOST: Final = 0.1
 """How far a whole job may be from what is told, as a share of it: what is refused, and when, is not told."""
 
 _MILLION: Final = (10_000, 1_000_000)
+_TRACKED: Final = {"store": "magic", "memory": "magic, memory"}
+"""The magic committer, by where it remembers uploads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +104,19 @@ class Study:
         return self.models[committer].predict(tasks, files, rates(latency_s), _WORKERS)
 
     def figures(self) -> dict[str, float]:
-        """How far code and arithmetic are apart at most, and a million files far away by each committer."""
+        """How far code and arithmetic are apart at most, and a million files far away by each committer, of
+        magic also as a share of what the directory committer takes.
+        """
         found = {"latency_apart": round(max((abs(run.apart) for run in self.runs), default=0.0), 4)}
         for name in self.models:
             told = self.told(name, FAR, *_MILLION)
             short = name.replace(", ", "_").replace(" ", "_").replace("-", "_")
             found[f"latency_commit_{short}_s"] = round(told.commit_s, 1)
             found[f"latency_job_{short}_s"] = round(told.total_s, 1)
+        for latency_s, (tracking, name) in product(self.sizes.runs, _TRACKED.items()):
+            if {name, "directory"} <= self.models.keys():
+                ours, other = (self.told(one, latency_s, *_MILLION).total_s for one in (name, "directory"))
+                found[f"latency_job_{1000 * latency_s:.0f}_{tracking}"] = round(ours / other, 3)
         return found
 
     def curves(self) -> dict[str, dict[str, list[list[float]]]]:

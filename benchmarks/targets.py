@@ -106,7 +106,13 @@ TARGETS: Final[tuple[Target, ...]] = (
         "streaming 512 MiB to visible, SeaweedFS, bodies unsigned as by the peer: rate against the best peer",
         at_least=0.95,
     ),
-    Target("many_memory", "bench", f"{_MANY} of the same concurrency, tracking in memory", at_most=1.0),
+    Target("many_memory", "bench", f"{_MANY} of the same concurrency, tracking in memory", at_most=0.7),
+    Target(
+        "many_memory_vs_obstore",
+        "bench",
+        "the same against obstore, as many at once, tracking in memory",
+        at_most=1.2,
+    ),
     Target("many_store", "bench", f"{_MANY} of the same concurrency, tracking in store", at_most=2.0),
     Target(
         "one_by_one_memory_vs_s3fs",
@@ -153,8 +159,9 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("rows_vs_s3fs", "bench", f"{_ROWS} against plain s3fs", at_most=0.5, must=True),
     Target("rows_vs_pyarrow", "bench", f"{_ROWS} against pyarrow's own S3", at_most=1.05, must=True),
     Target(
-        "read_vs_s3fs", "bench", "open and read those rows by the manifest: time against s3fs", at_most=1.05
+        "read_vs_s3fs", "bench", "open and read those rows by the manifest: time against s3fs", at_most=0.85
     ),
+    Target("read_vs_pyarrow", "bench", "the same: time against pyarrow's own S3", at_most=0.95),
     *(
         Target(
             f"write_{shape}_vs_{engine}",
@@ -182,7 +189,7 @@ TARGETS: Final[tuple[Target, ...]] = (
         "bench",
         "job commit of 100,000 files in 10,000 partitions, memory store: time of `overwrite_partitions` "
         "against `append`",
-        at_most=1.5,
+        at_most=1.3,
     ),
     Target("chain_view", "bench", f"readers of a dataset {_CHAIN}", at_most=2),
     Target("chain_run", "bench", f"lookup of an old run id {_CHAIN}", at_most=2),
@@ -230,7 +237,7 @@ TARGETS: Final[tuple[Target, ...]] = (
         "bench",
         "first upload of a task that came to a fresh process, stub server: processor time",
         "ms",
-        at_most=400,
+        at_most=300,
     ),
     # Many tasks far away, in virtual time.
     Target(
@@ -245,19 +252,34 @@ TARGETS: Final[tuple[Target, ...]] = (
         "the same commit on a store that throttles at 1,000: time against what it lets pass",
         at_most=1.5,
     ),
+    *(
+        Target(
+            f"latency_job_{ms}_{tracking}",
+            "bench",
+            f"whole job of 1,000,000 files of 8 MB by 100 workers at {ms} ms a request, virtual time, magic "
+            f"tracking in {tracking}: time against `directory`{floor}",
+            at_most=limit,
+            must=True,
+        )
+        for ms in (150, 30)
+        for tracking, limit, floor in (
+            ("store", 1.1, " (7 writes a file against 3: 2.3 where the store lets 3,500 a second pass)"),
+            ("memory", 1.0, ""),
+        )
+    ),
     # Beside Hadoop.
     Target(
         "hadoop_commit_store",
         "bench-hadoop",
         f"{_HADOOP_COMMIT}, tracking in store, {_HADOOP}",
-        at_most=0.7,
+        at_most=0.5,
         must=True,
     ),
     Target(
         "hadoop_commit_memory",
         "bench-hadoop",
         f"{_HADOOP_COMMIT}, tracking in memory, {_HADOOP}",
-        at_most=0.5,
+        at_most=0.35,
         must=True,
     ),
     Target(

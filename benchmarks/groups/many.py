@@ -47,4 +47,5 @@ def measure(session: Session) -> Mapping[str, Figure]:
     figures = {
         f"many_{name}": ratio_of(measured.wall_s(name), s3fs) for name in measured.turns if name != "s3fs"
     }
+    figures["many_memory_vs_obstore"] = ratio_of(measured.wall_s("memory"), measured.wall_s("obstore"))
     return figures | {f"many_{name}_s": Figure.of(measured.wall_s(name)) for name in measured.turns}

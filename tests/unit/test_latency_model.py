@@ -281,12 +281,15 @@ SMALL = Sizes({FAR: ((2, 200),)}, (1, 100), (1000, 1_000_000))
 
 @pytest.mark.slow
 def test_comparison_has_figures_curves_and_plots_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    some = [BY_NAME["magic, memory"], BY_NAME["file v1"]]
+    some = [BY_NAME["magic, memory"], BY_NAME["file v1"], BY_NAME["directory"]]
     monkeypatch.setattr(latency_study, "SUBJECTS", some)
     found = latency_study.study(SMALL)
     figures = found.figures()
     assert figures["latency_job_file_v1_s"] > 3 * figures["latency_job_magic_memory_s"] > 0
     assert figures["latency_apart"] < 0.1
+    shares = {name: figures[name] for name in figures if name.startswith("latency_job_150")}
+    assert shares.keys() == {"latency_job_150_memory"}
+    assert 0.2 < shares["latency_job_150_memory"] < 5
     assert json.loads(json.dumps(found.curves()))["0.15"].keys() == {one.name for one in some}
     assert [run[:4] for run in found.told_runs()] == [[one.name, FAR, 2, 200] for one in some]
     assert found.plots().keys() == {"latency-commit-150", "latency-job-150", "latency-tasks-150"}

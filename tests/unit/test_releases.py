@@ -839,7 +839,8 @@ class TestCommand:
 
     def test_all_of_it(self, tmp_path: Any, capsys: Any) -> None:
         url, sales = f"{tmp_path}/releases/marts", f"file://{tmp_path}/sales"
-        assert self.run(capsys, url)[1]["releases"] == []
+        status, error = self.run(capsys, url)
+        assert (status, error["kind"]) == (3, "ObjectNotFound"), "perhaps the URL has a typo"
         for number in range(2):
             with magicfs.Job(sales, mode="overwrite") as job, job.task(0) as task:
                 task.filesystem.pipe_file(f"{task.path}/a.bin", str(number).encode())

@@ -65,7 +65,7 @@ class TestDataset:
             ("day=2", 1, 1),
         ]
         told = str(found)
-        for word in ("newest", "2 (6 B)", "quarantined", "replaced files", "needs a decision"):
+        for word in ("newest", "2 (6 B)", "quarantined", "1 replaced file (", "needs a decision"):
             assert word in told, told
 
     def test_one_that_owes_nothing_says_so(self, scene: JobScene) -> None:

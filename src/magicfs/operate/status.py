@@ -233,7 +233,8 @@ class DatasetStatus(Report):
         if not self.kept_files or self.kept_until is None:
             return ""
         until = f"{datetime.fromtimestamp(self.kept_until, UTC):%Y-%m-%d %H:%M}Z"
-        return f"{self.kept_files:,} replaced files ({human_bytes(self.kept_bytes)}), until {until}"
+        count = "1 replaced file" if self.kept_files == 1 else f"{self.kept_files:,} replaced files"
+        return f"{count} ({human_bytes(self.kept_bytes)}), until {until}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from magicfs.cli.printing import print_json, print_report, print_table, write_line
 from magicfs.cli.statuses import Status
-from magicfs.cli.storage import add_storage_options
+from magicfs.cli.storage import add_storage_options, check_there
 from magicfs.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     if one is not None:
         return _print_release(one, arguments)
     found = release.history()
+    if not found:
+        check_there(arguments)
     if arguments.json:
         print_json({"url": release.url, "releases": [each.to_dict() for each in found], "tags": found.tags})
     elif not found:
