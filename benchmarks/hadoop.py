@@ -6,8 +6,8 @@ have written is counted, and no upload may be left open. Medians, the spread of 
 medians; processor time of client and server apart.
 
 ``--quick`` takes small sizes and one round, to see that it runs: its figures are none. ``--only`` takes
-some of ``directly,first,spark,reads``. Needs Maven, a JDK, and a way to Maven Central; without them it fails
-and says what to install. The last line of standard output is one JSON object.
+some of ``directly,stub,first,spark,reads``. Needs Maven, a JDK, and a way to Maven Central; without them it
+fails and says what to install. The last line of standard output is one JSON object.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ from benchmarks.hadoop_spark import OURS
 from benchmarks.hadoop_turns import Turns, say
 from benchmarks.session import SideTimes
 from benchmarks.sides.fallbacks import Fallbacks
+from benchmarks.stub import Stub
 from examples.flights.java import JavaProblem, require_java
 from proofs.doubles.servers import SeaweedFS
 
 __all__ = ["PARTS", "Results", "main", "run", "scratch"]
 
-PARTS: Final = ("directly", "first", "spark", "reads")
-"""What is measured: committers driven directly, a session's first write, its other writes, and reads."""
+PARTS: Final = ("directly", "stub", "first", "spark", "reads")
+"""What is measured: committers driven directly, on SeaweedFS and on a server that costs nothing, a session's
+first write, its other writes, and reads.
+"""
 
+_ON_STUB: Final = {name: told for name, told in hadoop_directly.OURS.items() if name != "bundles"}
 _DIRECT: Final = (("commit", "job_commit"), ("job", "whole"))
 
 
@@ -46,6 +50,7 @@ class Results:
 
     Attributes:
         directly: By number of files.
+        stub: The same on the stub, whose processor time is next to none.
         spark: By the shape of the frame.
         first: First writes; None if they were not measured.
         reads: By place.
@@ -54,6 +59,7 @@ class Results:
     """
 
     directly: Mapping[int, Turns] = field(default_factory=dict)
+    stub: Mapping[int, Turns] = field(default_factory=dict)
     spark: Mapping[str, Turns] = field(default_factory=dict)
     first: Turns | None = None
     reads: Mapping[str, Turns] = field(default_factory=dict)
@@ -74,6 +80,14 @@ class Results:
             for files, turns in self.directly.items():
                 ratio = turns.ratio("ours-memory", "hadoop-memory", phase)
                 found[f"hadoop_{row}_both_memory_{files}"] = ratio
+        for tracking in _ON_STUB if self.stub else ():
+            each = {
+                f"hadoop_stub_commit_{tracking}_{files}": turns.ratio(
+                    f"ours-{tracking}", "hadoop-store", "job_commit"
+                )
+                for files, turns in self.stub.items()
+            }
+            found |= {f"hadoop_stub_commit_{tracking}": _worst(each), **each}
         for shape, turns in {**self.spark, **({} if self.first is None else {"first": self.first})}.items():
             each = {f"spark_{shape}_{ours}": turns.ratio(ours, "s3a-magic", "write") for ours in OURS}
             found |= {f"spark_{shape}": _worst(each), **each}
@@ -94,6 +108,8 @@ class Results:
         found: list[SideTimes] = []
         for files, turns in self.directly.items():
             found += turns.times(f"directly, {files} files")
+        for files, turns in self.stub.items():
+            found += turns.times(f"directly, {files} files, stub")
         for shape, turns in self.spark.items():
             found += turns.times(f"Spark, {shape}")
         for place, turns in self.reads.items():
@@ -139,9 +155,22 @@ def run(
     shapes = hadoop_spark.QUICK if quick else hadoop_spark.SHAPES
     sizes, warm_up = ((50, 100), 20) if quick else ((1000, 5000), 2000)
     directly: dict[int, Turns] = {}
+    stub: dict[int, Turns] = {}
     spark: dict[str, Turns] = {}
     reads: dict[str, Turns] = {}
     first, fallbacks = None, Fallbacks()
+    if "stub" in only:
+        with Stub() as server:
+            stub = hadoop_directly.measure(
+                server,
+                jars,
+                directory,
+                sizes=(50, 100) if quick else (5000, 20_000),
+                tasks=5 if quick else 50,
+                rounds=seldom,
+                warm_up=warm_up,
+                ours=_ON_STUB,
+            )
     with SeaweedFS() as server:
         if "directly" in only:
             directly = hadoop_directly.measure(
@@ -155,7 +184,7 @@ def run(
             shape = hadoop_reads.READ_SHAPE[quick]
             reads = hadoop_reads.measure(server, jars, directory, shape=shape, rounds=often)
         versions = {"hadoop": jars.hadoop, "java": java.version, "seaweedfs": server.version}
-    return Results(directly, spark, first, reads, versions, fallbacks.taken())
+    return Results(directly, stub, spark, first, reads, versions, fallbacks.taken())
 
 
 @contextmanager

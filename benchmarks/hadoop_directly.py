@@ -167,8 +167,19 @@ def measure(
     tasks: int = 50,
     rounds: int = 5,
     warm_up: int = 2000,
+    ours: Mapping[str, Mapping[str, Any]] = OURS,
 ) -> dict[int, Turns]:
     """Measure jobs of some numbers of files.
+
+    Args:
+        server: Where all write.
+        jars: The class path of Hadoop.
+        directory: For logs.
+        sizes: How many files.
+        tasks: That write them.
+        rounds: How many count.
+        warm_up: Files of the first job of every side.
+        ours: The sides of ours.
 
     Returns:
         What was measured, by number of files.
@@ -189,9 +200,9 @@ def measure(
             made: dict[str, Side] = {}
             for name, peer in peers.items():
                 made[name] = partial(_turn, server, bucket, "s3a", files, partial(peer.job, tasks=tasks))
-            for name, told in OURS.items():
-                ours = partial(_ours, server, tasks=tasks, told=told)
-                made[f"ours-{name}"] = partial(_turn, server, bucket, "s3", files, ours)
+            for name, told in ours.items():
+                job = partial(_ours, server, tasks=tasks, told=told)
+                made[f"ours-{name}"] = partial(_turn, server, bucket, "s3", files, job)
             return made
 
         for name, once in sides(warm_up).items():
