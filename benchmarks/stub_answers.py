@@ -100,7 +100,7 @@ class Content:
             self.counts["part"] += 1
             return self._part(upload, query, body)
         if upload and method == "POST":
-            self.counts["complete"] += 1
+            self.counts["complete of a record" if is_kept(key) else "complete"] += 1
             return self._complete(upload, key, headers, body or b"")
         if method == "POST" and "uploads" in query:
             self.counts["create"] += 1

@@ -227,6 +227,7 @@ def test_stub_takes_data_and_forgets_it() -> None:
     assert b"<KeyCount>0</KeyCount>" in ask(content, "GET", "/bucket?list-type=2").body
     assert upload not in ask(content, "GET", "/bucket?uploads").body.decode()
     assert content.counts["part"] == content.counts["create"] == content.counts["complete"] == 1
+    assert not content.counts["complete of a record"]
 
 
 def test_stub_lists_page_by_page_and_by_directory() -> None:

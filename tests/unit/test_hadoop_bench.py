@@ -114,6 +114,7 @@ def results() -> Results:
     first = {"s3a-magic": [4.0], "format": [1.0], "write": [3.0]}
     return Results(
         {1000: turns_of(1, sides, phases), 5000: turns_of(1, slow, phases)},
+        {20_000: turns_of(1, slow, phases)},
         {name: turns_of(1, writers) for name in SHAPES},
         turns_of(1, first),
         {
@@ -129,7 +130,8 @@ def test_every_row_of_the_table_is_measured_and_the_worst_counts() -> None:
     assert {target.name for target in of_run("bench-hadoop")} <= found.keys()
     assert found["hadoop_commit_store"] == found["hadoop_job_store_5000"] == 0.75
     assert found["hadoop_job_store_1000"] == 0.5
-    assert found["hadoop_commit_memory"] == 0.25
+    assert found["hadoop_commit_memory"] == found["hadoop_stub_commit_memory"] == 0.25
+    assert found["hadoop_stub_commit_store"] == found["hadoop_stub_commit_store_20000"] == 0.75
     assert found["hadoop_commit_both_memory_1000"] == 0.2
     assert found["spark_tiny"] == found["spark_many_format"] == 0.5
     assert found["spark_rows_write"] == 0.25
@@ -181,7 +183,8 @@ def test_group_hands_figures_sides_and_fallbacks_to_the_run(monkeypatch: pytest.
     assert session.fallbacks == {"PutObject": 2}
     assert session.versions["hadoop"] == "3.5.0"
     assert {one.group for one in session.sides} == {
-        *("directly, 1000 files", "directly, 5000 files", "Spark, first write"),
+        *("directly, 1000 files", "directly, 5000 files", "directly, 20000 files, stub"),
+        "Spark, first write",
         *(f"Spark, {name}" for name in SHAPES),
         *(f"Spark reads, {place}" for place in hadoop_reads.PLACES),
     }
@@ -265,4 +268,4 @@ def test_command_ends_with_2_where_something_is_missing(
 def test_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         hadoop.main(["--only", "directly,flink"])
-    assert "--only knows directly, first, spark, reads, not flink" in capsys.readouterr().err
+    assert "--only knows directly, stub, first, spark, reads, not flink" in capsys.readouterr().err
