@@ -20,8 +20,6 @@ from magicfs.transaction.extension import Extension, Prepared, Settling
 
 _MODES: Final = frozenset({"append", "overwrite_partitions"})
 """Of jobs after which a dataset shows what earlier jobs have published, too."""
-_KEY: Final = "alias"
-"""Of the extension."""
 
 
 class Alias(Extension):
@@ -65,7 +63,7 @@ class Alias(Extension):
         """Record the name, and remove the alias that the dataset has had under another one."""
         if (text := job.job.options.alias) is None:
             return
-        job.manifest["follows"] = (_KEY,)
+        job.manifest["follows"] = ("alias",)
         place, before = _place(job.context, job.job.bucket, text), None
         with suppress(FormatError, UsageError):
             before = await read_name(job.engine.store, place.dataset)

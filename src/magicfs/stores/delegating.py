@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial, wraps
-from typing import Any, Final, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast
 
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings, PlacedPart, PlacingStore
@@ -21,8 +21,10 @@ def _request(method: _Method, operation: str = "") -> _Method:
 
     @wraps(method)
     def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
-        work = partial(getattr(self.inner, name), *args, **kwargs)
-        return self._around(operation or name, _first_key(*args), work)
+        request = getattr(self.inner, name)
+        if self.has_no_hook:
+            return request(*args, **kwargs)
+        return self._around(operation or name, _first_key(*args), partial(request, *args, **kwargs))
 
     return cast("_Method", ask)
 
@@ -56,6 +58,11 @@ class DelegatingStore:
 
     A subclass overrides ``_around``, through which every request goes, and every step of a listing.
     """
+
+    has_no_hook: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        cls.has_no_hook = cls._around is DelegatingStore._around
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -163,6 +170,7 @@ class _Part(Generic[_Port]):
         self.inner = inner
         self._around = store._around  # noqa: SLF001 - the hooks of this module
         self._steps = store._steps  # noqa: SLF001
+        self.has_no_hook = store.has_no_hook
 
 
 class DelegatingTree(_Part[Tree]):

@@ -125,7 +125,7 @@ class Register:
         seen = bodies[0] if bodies else None
         if not number and seen is not None and first.metadata.get(DIGEST) == _digest(seen)[DIGEST]:
             return seen
-        body = await self._body(key)
+        body = await self._store.get(key, size_max=_BODY_MAX)
         # Each number is written once, but the key without one is written over.
         return body if number or await self._is_of(first, body) else None
 
@@ -174,8 +174,8 @@ class Register:
         safe = conditions.put_if_match or conditions.put_if_absent
         mode = Update(entry.etag) if safe else PutMode.OVERWRITE
         try:
-            if not safe:
-                await self._check(entry)
+            if not safe and ((found := await self.read()) is None or found.etag != entry.etag):
+                raise self._moved("put", self.key)
             written: Entry | ObjectInfo = await self._store.put(
                 self.key, body, metadata=_digest(body), mode=mode
             )
@@ -240,10 +240,9 @@ class Register:
         A late copy of the request that wrote the first one brings that back alone. A register that was moved
         here has another one of each number.
         """
-        try:
-            first = await self._store.head(self.key)
-            before = await self._store.head(entry.key) if entry.number else first
-        except ObjectNotFound:
+        first = await found_at(self._store, self.key)
+        before = await found_at(self._store, entry.key) if entry.number else first
+        if first is None or before is None:
             return True
         is_another = bool(entry.etag and before.etag) and before.etag != entry.etag
         return is_another or not self._is_numbered(first)
@@ -266,15 +265,14 @@ class Register:
         """
         try:
             info = await self._store.head(key)
-            there = await self._body(key)
+            there = await self._store.get(key, size_max=_BODY_MAX)
             is_ours = there == body and await self._is_of(info, body)
         except ObjectNotFound:
             raise error from None
         if not is_ours:
             raise error
-        marked = info.metadata.get(_NUMBERED)
         numbered = bool(number) or self._is_numbered(info)
-        undecided = marked == _UNDECIDED
+        undecided = info.metadata.get(_NUMBERED) == _UNDECIDED
         return Entry(key, body, info.etag, number, numbered, undecided, version=info.version)
 
     def _is_numbered(self, first: ObjectInfo) -> bool:
@@ -288,14 +286,6 @@ class Register:
             return _digest(body)[DIGEST] == digest
         # Written by hand or by an older magicfs, or the store has no metadata.
         return (await self._store.head(info.key)).etag == info.etag
-
-    async def _check(self, entry: Entry) -> None:
-        found = await self.read()
-        if found is None or found.etag != entry.etag:
-            raise self._moved("put", self.key)
-
-    async def _body(self, key: str) -> bytes:
-        return await self._store.get(key, size_max=_BODY_MAX)
 
     async def _versions(self) -> dict[int, ObjectInfo]:
         """All versions by their numbers."""
