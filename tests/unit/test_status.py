@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -115,14 +116,30 @@ class TestBucket:
         assert (found.is_whole, found.ok) == (True, False)
         broken, sales = sorted(found.destinations, key=lambda one: not one.problem)
         assert "current.json" in broken.problem
-        assert (sales.url, sales.unfinished, sales.keeping) == ("memory://bucket/sales", 1, 1)
-        assert sales.published is not None
+        assert (sales.url, sales.unfinished, sales.waiting) == ("memory://bucket/sales", 1, 1)
+        assert (sales.keeping, sales.published is not None) == (1, True)
+
+    def test_a_job_that_may_be_running_needs_no_decision(
+        self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scene.published({"a": b"1"})
+        scene.job("append").setup()
+        found = look(scene, "memory://bucket")
+        assert isinstance(found, BucketStatus)
+        [sales] = found.destinations
+        assert (sales.unfinished, sales.waiting, found.ok) == (1, 0, True)
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 3700)
+        found = look(scene, "memory://bucket")
+        assert isinstance(found, BucketStatus)
+        assert (found.destinations[0].waiting, found.ok) == (1, False)
 
     def test_a_job_of_hadoops_counts_as_unfinished(self) -> None:
         lake = Bucket(f"b-{uuid4().hex[:8]}")
         HadoopJob(lake, "sales")
         [sales] = status(lake.url(""), price=0.5).destinations
         assert (sales.url, sales.published, sales.unfinished) == (lake.url("sales"), None, 1)
+        assert not sales.waiting, "it may be running"
 
     def test_partitions_are_not_searched(self, scene: JobScene) -> None:
         scene.filesystem.pipe_file("bucket/plain/year=2026/_magicfs/current.json", b"{")

@@ -18,13 +18,14 @@ from contextlib import suppress
 
 from magicfs.classic.final_files import FinalFilesCommitter, files_of
 from magicfs.classic.records import FileList
-from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
+from magicfs.errors import CommitFailed, FormatError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
 from magicfs.runtime.parallel import drained, raise_first
+from magicfs.stores.register import found_at
 from magicfs.transaction.attempt_output import delete_keys
 
 
@@ -92,11 +93,8 @@ class DirectCommitter(FinalFilesCommitter):
 
         async def look(file: tuple[str, int]) -> bool:
             key, size = file
-            try:
-                there = (await self.engine.store.head(self.key_of(key))).size
-            except ObjectNotFound:
-                there = -1
-            if there != size:
+            there = await found_at(self.engine.store, self.key_of(key))
+            if there is None or there.size != size:
                 lost.append(key)
             return True
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, CommitFailed, ObjectNotFound, PermissionDenied, Unsupported
+from magicfs.errors import CommitDenied, CommitFailed, PermissionDenied, Unsupported
 from magicfs.filesystem.tracking import shown_of, write_id_of
 from magicfs.formats.pending import Pending
 from magicfs.protocol import paths
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.runtime.parallel import drained
+from magicfs.stores.register import found_at
 
 _Fate = Literal["open", "published", "doubtful", "gone", "unknown"]
 _NAMED = 5
@@ -75,9 +76,7 @@ async def fates_of(engine: Engine, pendings: Iterable[Pending], there: OpenUploa
 
 async def _fate_of(engine: Engine, pending: Pending, there: OpenUploads) -> _Fate:
     lost: _Fate = "gone" if there.is_whole else "unknown"
-    try:
-        found = await engine.store.head(pending.destination_key)
-    except ObjectNotFound:
+    if (found := await found_at(engine.store, pending.destination_key)) is None:
         return lost
     if (own := write_id_of(pending)) is not None:
         return "published" if shown_of(found, pending) == own else lost

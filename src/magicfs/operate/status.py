@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any, Final, Unpack
 
 from magicfs.datasets.connection import Way, open_destination
-from magicfs.datasets.finders import DeadJob, finders
+from magicfs.datasets.finders import finders
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, ObjectNotFound
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -152,9 +152,7 @@ class DatasetStatus(Report):
     @property
     def ok(self) -> bool:
         """Whether nothing needs a decision."""
-        waiting = [
-            one for one in self.jobs if self.now - one.moved >= _SILENT_S or one.state == "quarantined"
-        ]
+        waiting = any(_waits(one, self.now) for one in self.jobs)
         uploads = [one for one in self.uploads if one.owner not in _NEEDS_NOBODY]
         return not (waiting or uploads or self.behind or self.leftovers or self.problems)
 
@@ -246,6 +244,7 @@ class Destination:
         published: When its newest job was published, in seconds since the epoch; None if none was.
         job_id: That job.
         unfinished: How many jobs have not ended.
+        waiting: How many of them wait for a decision: they are quarantined, or have been silent for an hour.
         keeping: How many jobs keep replaced files.
         problem: What could not be read; empty if all could.
     """
@@ -254,6 +253,7 @@ class Destination:
     published: float | None
     job_id: str = ""
     unfinished: int = 0
+    waiting: int = 0
     keeping: int = 0
     problem: str = ""
 
@@ -279,7 +279,7 @@ class BucketStatus(Report):
     @property
     def ok(self) -> bool:
         """Whether nobody has to look at a destination."""
-        return not any(one.unfinished or one.problem for one in self.destinations)
+        return not any(one.waiting or one.problem for one in self.destinations)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -413,18 +413,23 @@ def _changes(manifests: Sequence[Manifest]) -> tuple[dict[str, float], list[Step
 
 
 async def _unfinished(engine: Engine, location: Location, made: DatasetStatus) -> None:
-    found = await find_unfinished_jobs(engine, location.key, visitors=True)
-    jobs = [_as_unfinished(location, one) for one in found]
-    for dead in await _of_others(engine, location, found):
-        line = f"magicfs recover {shlex.quote(location.url)} --job {shlex.quote(dead.context.job)}"
-        jobs.append(UnfinishedJob(dead.context.job, dead.finder, dead.modified, "", None, line))
-    made.jobs = tuple(jobs)
+    made.jobs = tuple(await _unfinished_jobs(engine, location, visitors=True))
 
 
-async def _of_others(engine: Engine, location: Location, own: Sequence[OtherJob]) -> list[DeadJob]:
-    known = {one.job_id for one in own}
-    found = [one for finder in finders().values() for one in await finder.find_all(engine, location, None)]
-    return [one for one in found if one.context.job not in known]
+async def _unfinished_jobs(engine: Engine, location: Location, *, visitors: bool) -> list[UnfinishedJob]:
+    found = await find_unfinished_jobs(engine, location.key, visitors=visitors)
+    jobs = {one.job_id: _as_unfinished(location, one) for one in found}
+    for finder in finders().values():
+        for dead in await finder.find_all(engine, location, None):
+            job = dead.context.job
+            line = f"magicfs recover {shlex.quote(location.url)} --job {shlex.quote(job)}"
+            jobs.setdefault(job, UnfinishedJob(job, dead.finder, dead.modified, "", None, line))
+    return list(jobs.values())
+
+
+def _waits(job: UnfinishedJob, now: float) -> bool:
+    """Whether a job waits for a decision: nobody may be at work on it any more."""
+    return now - job.moved >= _SILENT_S or job.state == "quarantined"
 
 
 def _as_unfinished(location: Location, one: OtherJob) -> UnfinishedJob:
@@ -510,15 +515,15 @@ def _is_work(name: str) -> bool:
 
 async def _line(engine: Engine, location: Location) -> Destination:
     try:
-        jobs = len(found := await find_unfinished_jobs(engine, location.key))
-        jobs += len(await _of_others(engine, location, found))
+        jobs = await _unfinished_jobs(engine, location, visitors=False)
         newest = next(iter(await history_of(engine, location, 1)), None)
         seen = await chain.read_pointer(engine.store, location.key, READING)
     except MagicError as error:
         return Destination(location.url, None, problem=str(error))
     keeping = len(seen[0].keeping) if seen else 0
     when, job = (newest.published.timestamp(), newest.job_id) if newest else (None, "")
-    return Destination(location.url, when, job, jobs, keeping)
+    waiting = sum(_waits(one, time.time()) for one in jobs)
+    return Destination(location.url, when, job, len(jobs), waiting, keeping)
 
 
 def _moment(seconds: float) -> str:

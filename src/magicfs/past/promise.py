@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound
 from magicfs.formats.job_options import Keep
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
@@ -13,6 +12,7 @@ from magicfs.past.held import rule_of
 from magicfs.protocol.modes import delta_mark
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import NotSaid
+from magicfs.stores.register import is_there
 
 _WEEK_MS: Final = 7 * 86_400_000
 
@@ -42,8 +42,4 @@ async def _own_promise(engine: Engine, location: Location) -> tuple[int, str]:
 
 
 async def _is_table(engine: Engine, location: Location) -> bool:
-    try:
-        await engine.store.head(delta_mark(location.key))
-    except ObjectNotFound:
-        return False
-    return True
+    return await is_there(engine.store, delta_mark(location.key))

@@ -24,7 +24,7 @@ from uuid import uuid4
 
 from magicfs.datasets.connection import Destination, Way, open_destination
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, ObjectNotFound, UsageError
+from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import within
@@ -35,7 +35,7 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoverReport
 from magicfs.runtime.parallel import gathered
-from magicfs.stores.register import body_at
+from magicfs.stores.register import body_at, is_there
 
 FORMAT: Final = "magicfs.operation/1"
 OPERATION_SIZE_LIMIT: Final = 64 * 1024
@@ -158,10 +158,8 @@ def _user() -> str:
 
 
 async def _write(engine: Engine, location: Location, made: list[Operation]) -> None:
-    try:
-        await engine.store.head(chain.pointer_key(location.key))
-    except ObjectNotFound:  # no dataset yet, and a record must not pass for one
-        return
+    if not await is_there(engine.store, chain.pointer_key(location.key)):
+        return  # no dataset yet, and a record must not pass for one
     for one in made:
         await engine.store.put(f"{_prefix(location)}{one.when_ms:013d}-{uuid4().hex}.json", one.to_bytes())
 
