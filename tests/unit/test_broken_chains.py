@@ -11,6 +11,7 @@ import magicfs
 from magicfs.datasets import recover_jobs
 from magicfs.errors import CommitDenied, CommitUnfinished, FormatError, PreconditionFailed, UsageError
 from magicfs.formats.manifest import Manifest
+from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT
 from magicfs.operate.lost_pointer import newest_of
@@ -84,10 +85,9 @@ def test_adopt_whose_answer_is_lost_while_a_job_is_published_removes_no_manifest
     scene.put("stranger.bin", b"2")
     move = chain._move
 
-    async def lost(head: Any, seen: Any, manifest: Manifest) -> None:
+    async def lost(head: Any, seen: Any, manifest: Manifest) -> Pointer:
         if manifest.mode != chain.ADOPT:
-            await move(head, seen, manifest)
-            return
+            return await move(head, seen, manifest)
         if is_linked:
             await move(head, seen, manifest)
         await asyncio.to_thread(scene.published, {"b.bin": b"3"})

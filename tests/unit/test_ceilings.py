@@ -1,6 +1,6 @@
 """The whole of the house in figures, each with a ceiling that is only ever lowered.
 
-Only a new capability raises three of them, by what it brings: lines shipped, public names, commands. Parts
+Only a new capability raises some of them, by what it brings: lines, public names, commands. Parts
 have limits of their own (``test_tidy``). A house can keep all of those and still grow by one more keyword
 through eight layers; these figures grow with it.
 """
@@ -40,9 +40,9 @@ SLACK: Final = 0.98
 CEILINGS: Final = {
     "modules on the spine of one file": 50,
     "modules on the way of one file": 88,
-    "functions on the spine of one file": 657,
+    "functions on the spine of one file": 656,
     "lines of the core": 46_846,
-    "lines shipped": 82_904,
+    "lines shipped": 82_900,
     "arguments of Job": 14,
     "fields of the job object": 30,
     "fields of a job's context": 6,
@@ -147,7 +147,9 @@ FIGURES: Final[dict[str, Callable[[], int]]] = {
 @pytest.mark.parametrize("name", CEILINGS)
 def test_no_figure_rises_and_a_ceiling_follows_what_falls(name: str) -> None:
     figure, ceiling = FIGURES[name](), CEILINGS[name]
-    assert figure <= ceiling, f"{name}: {figure}; make it {ceiling} or less, for a ceiling is never raised"
+    assert figure <= ceiling, (
+        f"{name}: {figure}; make it {ceiling} or less: simplify nearby (see CONTRIBUTING.md)"
+    )
     assert figure >= ceiling * SLACK, f"{name}: {figure}; lower its ceiling, which is {ceiling}, to that"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.errors import AuditFailed, ObjectNotFound
+from magicfs.errors import AuditFailed, ObjectNotFound, UsageError
 from magicfs.operate.page import page_of
 from magicfs.operate.status import BucketStatus, DatasetStatus, Partition, Step, status
 from proofs.scenes.hadoop_jobs import HadoopJob
@@ -123,16 +123,19 @@ class TestBucket:
         self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         scene.published({"a": b"1"})
-        scene.job("append").setup()
+        job = scene.job("append").setup()
         found = look(scene, "memory://bucket")
         assert isinstance(found, BucketStatus)
         [sales] = found.destinations
-        assert (sales.unfinished, sales.waiting, found.ok) == (1, 0, True)
+        assert (sales.unfinished, sales.waiting, sales.states, found.ok) == (1, 0, "1 open", True)
         now = time.time()
         monkeypatch.setattr(time, "time", lambda: now + 3700)
         found = look(scene, "memory://bucket")
         assert isinstance(found, BucketStatus)
         assert (found.destinations[0].waiting, found.ok) == (1, False)
+        assert found.table()[0][3] == "1 open; 1 to decide"
+        with pytest.raises(UsageError, match=rf"unfinished are: {job.id}; nothing was changed"):
+            magicfs.datasets.abort(sales.url, job=job.id[:8], filesystem=scene.filesystem)
 
     def test_a_job_of_hadoops_counts_as_unfinished(self) -> None:
         lake = Bucket(f"b-{uuid4().hex[:8]}")

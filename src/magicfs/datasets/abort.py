@@ -101,6 +101,8 @@ async def abort_job(
         theirs = None if finder is None else await finder.find_begun(engine, location, begun, cluster)
         if theirs is None:
             return await end(job=name)
+    elif any(one.job_id.startswith(name) for one in there):
+        return await end(job=name)  # a part of an id, which is refused
     else:
         await _refuse_extra_destination(engine, location, name)
         theirs = await find_one(engine, location, name, cluster)

@@ -87,12 +87,15 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
     async for info in engine.store.list(paths.prefix_of(location.key)):
         if is_data(info.key, location.key):
             return UsageError(_older_files(location, "exist, and no job was published with magicfs"))
-    return ObjectNotFound(
-        "read",
-        f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
-        f"no job was published to {location.url}",
-        hint="check the URL",
-    )
+    return not_published("read", engine, location)
+
+
+def not_published(
+    operation: str, engine: Engine, location: Location, *, more: str = "", hint: str = "check the URL"
+) -> ObjectNotFound:
+    """The error for a dataset to which no job was published."""
+    path = f"{engine.store.bucket}/{chain.pointer_key(location.key)}"
+    return ObjectNotFound(operation, path, f"no job was published to {location.url}{more}", hint=hint)
 
 
 def _older_files(location: Location, since: str) -> str:

@@ -13,10 +13,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from magicfs.committers.registry import committer_info
-from magicfs.errors import MagicError, ObjectNotFound, PermissionDenied, ProtocolViolation
+from magicfs.errors import MagicError, PermissionDenied, ProtocolViolation
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.runtime.interrupt import run_on
+from magicfs.stores.register import is_there
 
 if TYPE_CHECKING:
     from magicfs.engine import Engine
@@ -35,13 +36,10 @@ def refuse_if_ended(spec: JobSpec, task: TaskId) -> None:
     """
     if not committer_info(spec.options.committer).driven:
         return
-    try:
-        with suppress(PermissionDenied):
-            run_on(spec.loop, spec.store().head, spec.work_layout.job_object_key)
-    except ObjectNotFound:
-        raise ProtocolViolation(
-            f"job {spec.job} has ended, or was never set up; task {task} was not started, and wrote nothing"
-        ) from None
+    with suppress(PermissionDenied):
+        if not run_on(spec.loop, is_there, spec.store(), spec.work_layout.job_object_key):
+            ended = f"job {spec.job} has ended, or was never set up"
+            raise ProtocolViolation(f"{ended}; task {task} was not started, and wrote nothing")
 
 
 def discard_if_ended(spec: JobSpec, commit: TaskCommit) -> None:

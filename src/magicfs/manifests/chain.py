@@ -335,7 +335,9 @@ async def link(
 
 async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> Pointer:
     nonce, now_ms = uuid4().hex, int(time.time() * 1000)
-    pointer, entry = seen or (_first(manifest, nonce, now_ms), None)
+    pointer, entry = seen or (Pointer(job_id=manifest.job_id, nonce=nonce, changed_ms=now_ms), None)
+    if seen is None and manifest.previous is not None:
+        pointer = pointer.unsure()  # somebody removed it, and with it the runs that it named
     moved = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms)
     moved = replace(moved, follows=tuple(sorted({*moved.follows, *manifest.follows})))
     if manifest.log is not None:
@@ -346,12 +348,6 @@ async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> Pointe
     body = moved.to_bytes()
     await (head.create(body) if entry is None else head.swap(entry, body))
     return moved
-
-
-def _first(manifest: Manifest, nonce: str, now_ms: int) -> Pointer:
-    """The pointer where there is none. Somebody removed it if there are jobs before: so are runs."""
-    pointer = Pointer(job_id=manifest.job_id, nonce=nonce, changed_ms=now_ms)
-    return pointer if manifest.previous is None else pointer.unsure()
 
 
 async def _is_linked(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
@@ -245,6 +246,7 @@ class Destination:
         job_id: That job.
         unfinished: How many jobs have not ended.
         waiting: How many of them wait for a decision: they are quarantined, or have been silent for an hour.
+        states: The states of these jobs, such as ``2 open, 1 quarantined``.
         keeping: How many jobs keep replaced files.
         problem: What could not be read; empty if all could.
     """
@@ -254,6 +256,7 @@ class Destination:
     job_id: str = ""
     unfinished: int = 0
     waiting: int = 0
+    states: str = ""
     keeping: int = 0
     problem: str = ""
 
@@ -296,7 +299,7 @@ class BucketStatus(Report):
                 one.url,
                 human_time(one.published, self.now) if one.published else "never",
                 one.job_id,
-                str(one.unfinished or ""),
+                f"{one.states}; {one.waiting} to decide" if one.waiting else one.states,
                 str(one.keeping or ""),
                 one.problem,
             )
@@ -324,9 +327,10 @@ def status(
 
 async def status_of(engine: Engine, location: Location, price: Price) -> DatasetStatus | BucketStatus:
     """``status``, on the store's loop."""
-    here = [one async for one in engine.store.list_directories(paths.prefix_of(location.key) + MAGIC)]
-    here += [one async for one in engine.store.list_directories(paths.prefix_of(location.key) + MANIFESTS)]
-    if not here:
+    prefix = paths.prefix_of(location.key)
+    here = [one async for one in engine.store.list_directories(prefix + MANIFESTS)]
+    work = [one async for one in engine.store.list_directories(prefix + MAGIC)]
+    if not here and not [one for one in work if not await is_empty(engine, one)]:
         found, is_whole = await _destinations(engine, location)
         if found:
             return BucketStatus(location.url, time.time(), tuple(found), is_whole)
@@ -523,7 +527,8 @@ async def _line(engine: Engine, location: Location) -> Destination:
     keeping = len(seen[0].keeping) if seen else 0
     when, job = (newest.published.timestamp(), newest.job_id) if newest else (None, "")
     waiting = sum(_waits(one, time.time()) for one in jobs)
-    return Destination(location.url, when, job, len(jobs), waiting, keeping)
+    states = ", ".join(f"{count} {state}" for state, count in Counter(one.state for one in jobs).items())
+    return Destination(location.url, when, job, len(jobs), waiting, states, keeping)
 
 
 def _moment(seconds: float) -> str:

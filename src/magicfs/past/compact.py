@@ -19,8 +19,9 @@ from typing import Final, Unpack
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from magicfs.datasets.connection import Way, on_destination
+from magicfs.datasets.read import not_published
 from magicfs.engine import Engine
-from magicfs.errors import MagicError, ObjectNotFound, Unavailable, UsageError
+from magicfs.errors import MagicError, Unavailable, UsageError
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT
 from magicfs.formats.log import LoggedJob
 from magicfs.formats.manifest import Manifest
@@ -75,12 +76,8 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
     for attempt in range(_TRIES):
         seen = await manifests.read_pointer(store, destination, READING)
         if seen is None:
-            raise ObjectNotFound(
-                "compact",
-                f"{store.bucket}/{manifests.pointer_key(destination)}",
-                f"no job was published to {location.url}",
-                hint="check the URL",
-            )
+            hint = "check the URL; for a whole bucket, give maintain a --policy"
+            raise not_published("compact", engine, location, hint=hint)
         newest = seen[0].job_id
         below = manifests.chain(store, destination, READING, start=newest, known=known, hidden="readable")
         async for one in below:

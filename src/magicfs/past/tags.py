@@ -7,8 +7,9 @@ from os import PathLike
 from typing import Unpack
 
 from magicfs.datasets.connection import Way, on_destination, told_as_newest
+from magicfs.datasets.read import not_published
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.errors import UsageError
 from magicfs.manifests import chain, tags
 from magicfs.manifests.chain import READING
 from magicfs.past import named
@@ -53,12 +54,7 @@ async def set_tag(
     if as_of is None:
         job = await chain.newest_job(engine.store, location.key, READING)
         if job is None:
-            raise ObjectNotFound(
-                "tag",
-                f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
-                f"no job was published to {location.url}",
-                hint="check the URL",
-            )
+            raise not_published("tag", engine, location)
     else:
         job = await job_as_of(engine, location, as_of)
     engine = await told_as_newest(engine, location)

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from uuid import uuid4
 
 from magicfs.datasets.connection import Destination
+from magicfs.datasets.read import not_published
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
@@ -203,12 +204,7 @@ async def publication(engine: Engine, location: Location, job: str | None) -> st
         return await job_as_of(engine, location, job)
     newest = await chain.newest_job(engine.store, location.key, READING)
     if newest is None:
-        raise ObjectNotFound(
-            "release",
-            f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
-            f"no job was published to {location.url}; nothing was released",
-            hint="check the URL",
-        )
+        raise not_published("release", engine, location, more="; nothing was released")
     return newest
 
 

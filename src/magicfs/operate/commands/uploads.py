@@ -50,7 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--abort", action="store_true", help="end those that no job can need")
     parser.add_argument(
-        "--older-than", metavar="PERIOD", help="with --abort: how old they have to be, such as 7d"
+        "--older-than",
+        metavar="PERIOD",
+        help="with --abort: how old they have to be, at least 1d",
     )
 
 
