@@ -448,9 +448,9 @@ def cuts(work: Callable[[Path], object], tmp_path: Path) -> Iterator[tuple[Path,
             yield directory, at, after
 
 
-def one_upload(directory: Path) -> tuple[str, list[Part]]:
-    upload_id = local_uploads.open_upload(directory, KEY, {})
-    found, _ = local_uploads.find(directory, KEY, upload_id)
+def one_upload(directory: Path, key: str = KEY) -> tuple[str, list[Part]]:
+    upload_id = local_uploads.open_upload(directory, key, {})
+    found, _ = local_uploads.find(directory, key, upload_id)
     assert found is not None
     return upload_id, [found.put_part(n, body) for n, body in ((2, b"bbb"), (1, b"aaa"), (3, b"c"))]
 
@@ -556,6 +556,30 @@ def test_what_half_an_end_has_left_goes_with_the_next_upload(tmp_path: Path, end
         assert bool(found) == bool(left), (at, after)
     assert number > 10
     assert 0 < open_ones < number
+
+
+def test_what_half_an_opening_or_end_has_left_goes_with_the_object_of_its_job(tmp_path: Path) -> None:
+    """What a store honours is tried on an upload of the job, and who tries it may be killed."""
+    job = "sales/__magic_job-a/job-a"
+    probe = f"{job}/probe-0123456789abcdef-upload"
+
+    def work(directory: Path) -> None:
+        (directory / job).mkdir(parents=True)
+        (directory / job / "job.json").write_bytes(b"{}")
+        upload_id, _ = one_upload(directory, probe)
+        found, _ = local_uploads.find(directory, probe, upload_id)
+        assert found is not None
+        found.remove()
+
+    number = 0
+    for directory, at, after in cuts(work, tmp_path):
+        number += 1
+        store = LocalStore(str(directory))
+        for key, upload_id in asyncio.run(pending(store)):
+            asyncio.run(store.abort_upload(key, upload_id))
+        asyncio.run(store.delete([f"{job}/job.json"]))
+        assert not [*directory.rglob("*job-a*/*")], (at, after)
+    assert number > 40
 
 
 def test_half_an_opening_or_part_leaves_what_can_be_aborted_or_is_not_there(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from magicfs.errors import (
     FormatError,
     MagicError,
     ObjectExists,
-    ObjectNotFound,
     PreconditionFailed,
     Unavailable,
 )
@@ -36,7 +35,7 @@ from magicfs.protocol.job_state import CHANGES_FILES, JobState
 from magicfs.protocol.modes import is_hidden_output, is_replaced
 from magicfs.runtime.parallel import at_once, drained
 from magicfs.stores.conditions import Conditions, remove_matching
-from magicfs.stores.register import found_at
+from magicfs.stores.register import body_at, found_at
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import find_unfinished_jobs
@@ -236,14 +235,11 @@ async def write_success(
     store, key = engine.store, context.layout.success_key
     raw = _success(context, job, engine.concurrency, output)
     for _ in range(_TRIES):
-        try:
+        with suppress(ObjectExists):
             return (await store.put(key, raw, mode=conditions.create)).etag
-        except ObjectExists:
-            pass
-        try:
-            etag = (await store.head(key)).etag
-            there = await store.get(key, size_max=SUCCESS_SIZE_LIMIT + 1)
-        except ObjectNotFound:
+        etag = await seen_success(engine, context)
+        there = await body_at(store, key, SUCCESS_SIZE_LIMIT + 1)
+        if etag is None or there is None:
             continue  # a later job has reached its commit point, and may yet be taken back
         if _job_of(there) == job.job_id:
             return None

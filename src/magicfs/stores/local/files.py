@@ -26,6 +26,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.magic import BASE, MAGIC
 from magicfs.stores.local import errors as local_errors
+from magicfs.stores.local.held import DATA
 from magicfs.stores.local.places import (
     REGULAR,
     Places,
@@ -36,6 +37,7 @@ from magicfs.stores.local.places import (
 )
 from magicfs.stores.port import Body, ObjectInfo
 
+_UPLOAD: Final = re.compile(r".*/\.magicfs-uploads/(?:(\d+)\.\1\.[^/]*|[^/]*(\.new))")
 OURS: Final = re.compile(r"\.magicfs-(?:[0-9a-f]{16}\.tmp|uploads)")
 """Temporary files of writers, and the directory of uploads: no objects."""
 # Somebody who deletes directories may be faster; nobody is so for ever.
@@ -440,15 +442,22 @@ def _prune(root: Path, key: str) -> None:
                 os.rmdir(name, dir_fd=directory)
 
 
+def _left(path: str, files: Sequence[str]) -> Sequence[str]:
+    """Which files of a directory of a job writers have left that died."""
+    upload = _UPLOAD.fullmatch(path)
+    is_over = upload is not None and (upload[2] or DATA not in files)
+    return files if is_over else [one for one in files if OURS.fullmatch(one)]
+
+
 def _clear(root: Path, directory: str) -> None:
-    """Remove the temporary files that writers which died have left, if there is nothing else. One that still
-    writes begins again, as if the directory had gone.
+    """Remove what writers that died have left, if nothing else is there: temporary files, and uploads that are
+    not open. One that still writes begins again, as if the directory had gone.
     """
     descriptor = open_directory(root, directory)
     try:
-        if all(OURS.fullmatch(name) for _, _, files, _ in os.fwalk(dir_fd=descriptor) for name in files):
-            for _, below, files, at in os.fwalk(topdown=False, dir_fd=descriptor):
-                for name in filter(OURS.fullmatch, files):
+        if all(len(_left(path, files)) == len(files) for path, _, files, _ in os.fwalk(dir_fd=descriptor)):
+            for path, below, files, at in os.fwalk(topdown=False, dir_fd=descriptor):
+                for name in _left(path, files):
                     os.unlink(name, dir_fd=at)
                 for name in below:
                     os.rmdir(name, dir_fd=at)
