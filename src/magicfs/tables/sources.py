@@ -56,7 +56,7 @@ class Source:
 def source_of(data: Any, *, schema: pa.Schema | None = None, index: bool | None = None) -> Source:
     """What to read of somebody's data. Of an iterable, the first element is taken; else nothing is read.
 
-    ``schema``: what to make of it; by default what it is. ``index``: of pandas, as ``DataFrame.to_parquet``.
+    ``schema``: what to make of it; by default what it is. ``index``: of pandas, as for ``magicfs.write``.
 
     Raises UsageError for what is no table, or cannot become one of Arrow.
     """
@@ -174,6 +174,8 @@ def _dataset(data: ds.Dataset) -> Source:
 
 
 def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
+    if index is None and (schema is not None or frame.index.name is not None):
+        index = True  # pyarrow keeps a range in metadata alone, where rows of other files are not in it
     try:
         found = pa.Schema.from_pandas(frame, preserve_index=index) if schema is None else schema
         frame = _named_by_text(frame)

@@ -94,7 +94,7 @@ def write(
         check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to compare the rows
             with one existing file first, and to refuse them if a column is missing or has another type, or
             if the partition columns differ.
-        index: Whether to write the pandas index, as for ``DataFrame.to_parquet``.
+        index: Whether to write the pandas index; by default all but a range without a name.
         tasks: Number of threads that share the rows, each writing its own files. With 1, rows keep their
             order. Leave it at 1 for Polars, which then encodes on all processors.
         executor: Runs the tasks elsewhere, each with a part of the files of a ``pyarrow.dataset``: a process
