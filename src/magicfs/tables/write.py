@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
 from os import PathLike
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset
     from fsspec.spec import AbstractFileSystem
 
+    from magicfs.tables.append_check import RowsThere
     from magicfs.tables.column_types import ColumnTypes
     from magicfs.tables.output_files import FileName
     from magicfs.tables.partition_writer import PartitionWriter
@@ -151,7 +152,7 @@ def write(
     with made:
         if made.found.published is None:
             if check_schema:
-                _check_rows(made, files)
+                files = replace(files, there=_check_rows(made, files))
             _run(made, source, files, tasks, executor)
     if release is not None:
         from magicfs.tables.release import released_with
@@ -175,6 +176,7 @@ class _Files:
     max_bytes_per_file: int | None
     max_open_files: int
     types: ColumnTypes = field(repr=False)
+    there: RowsThere | None = None  # what the directories must fit
 
     def write(
         self, batches: Iterable[pa.RecordBatch], task: Task, numbers: Mapping[str, int] | None = None
@@ -218,7 +220,7 @@ class _Files:
         from magicfs.tables.polars_files import PolarsFiles
 
         files = PolarsFiles(
-            open_file=_opener(task),
+            open_file=partial(_opened, task.filesystem, task.path, self.there),
             name=self._name(task),
             partition_by=self.partition_by,
             partitioning=self.partitioning,
@@ -244,7 +246,7 @@ class _Files:
         from magicfs.tables.partition_writer import PartitionWriter
 
         return PartitionWriter(
-            _opener(task),
+            partial(_opened, task.filesystem, task.path, self.there),
             self._name(task),
             partition_by=self.partition_by,
             partitioning=self.partitioning,
@@ -259,9 +261,8 @@ class _Files:
         )
 
 
-def _opener(task: Task) -> Callable[[str], Any]:
-    filesystem, path = task.filesystem, task.path
-    return lambda name: filesystem.open(f"{path}/{name}", "wb")
+def _opened(filesystem: AbstractFileSystem, path: str, there: RowsThere | None, name: str) -> Any:
+    return filesystem.open(f"{path}/{there.fitting(name) if there else name}", "wb")
 
 
 def _files(
@@ -334,17 +335,17 @@ def _run(job: Job, source: Source, files: _Files, tasks: int, executor: Executor
         pool.shutdown()
 
 
-def _check_rows(job: Job, files: _Files) -> None:
-    from magicfs.tables.append_check import check_rows_fit
+def _check_rows(job: Job, files: _Files) -> RowsThere | None:
+    from magicfs.tables.append_check import rows_there
 
-    check_rows_fit(
-        job.spec,
-        files.types.schema,
-        files.file_format,
-        partition_by=files.partition_by,
-        partitioning=files.partitioning,
-        advice="cast the columns, pass schema=, or pass check_schema=False to write them as they are",
-    )
+    if (there := rows_there(job.spec, files.file_format)) is not None:
+        there.check(
+            files.types.schema,
+            partition_by=files.partition_by,
+            partitioning=files.partitioning,
+            advice="cast the columns, pass schema=, or pass check_schema=False to write them as they are",
+        )
+    return there
 
 
 def _write_shared(files: _Files, stream: Any, task: Task) -> None:
