@@ -166,6 +166,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "bit": (lambda: duckdb.sql("SELECT [{'a': '10'::BIT}] v"), "'v' has type BIT, .* cast it to VARCHAR"),
     "array": (lambda: duckdb.sql("SELECT array_value('1'::BIT) v"), "'v' has type BIT"),
     "cursor": (lambda: duckdb.connect().execute("SELECT map{'a': '1'::BIT} v"), "'v' has type BIT"),
+    "uhugeint": (lambda: duckdb.sql("SELECT 1::UHUGEINT v"), "'v' has type UHUGEINT, .* cast it to HUGEINT"),
     "bignum": (lambda: duckdb.sql("SELECT 1::BIGNUM v"), "'v' has type BIGNUM"),
     "variant": (lambda: duckdb.sql("SELECT 1::VARIANT v"), "'v' has type VARIANT"),
 }

@@ -39,6 +39,7 @@ _NOT_OF_DUCKDB: Final[Mapping[str, str]] = {
     "BIT": "cast it to VARCHAR",
     "BIGNUM": "cast it to DECIMAL or to VARCHAR",
     "VARIANT": "cast it to JSON",
+    "UHUGEINT": "cast it to HUGEINT, or to VARCHAR if it has longer numbers",
 }
 
 
