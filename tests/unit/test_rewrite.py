@@ -217,8 +217,10 @@ class TestRewriting:
         with pytest.raises(ObjectNotFound):
             rewritten(plain)
         plain.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
-        with pytest.raises(UsageError, match="target_size"):
-            rewritten(plain, target_size=0)
+        for wrong in (0, -1, "1X", "", None):
+            with pytest.raises(UsageError, match=r"target_size=.* is not a size; write it as 64M or 1G"):
+                rewritten(plain, target_size=wrong)
+        assert rewritten(plain, target_size="1M", dry_run=True).files == 2
         plain.published({"c.parquet": b"PAR1 no more PAR1"})
         before = plain.everything()
         with pytest.raises(UsageError, match="cannot be read as Parquet"):

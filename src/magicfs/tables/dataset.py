@@ -446,7 +446,7 @@ class Dataset(_Address):
     def rewrite(
         self,
         *,
-        target_size: int = _TARGET_SIZE,
+        target_size: int | str = _TARGET_SIZE,
         partitions: str | Sequence[str] | None = None,
         dry_run: bool = False,
         keep: Period | None = None,
@@ -466,7 +466,7 @@ class Dataset(_Address):
         nothing, or aborts it and rewrites.
 
         Args:
-            target_size: Size in bytes of the new files; files of at least three quarters of it stay.
+            target_size: Size of the new files, in bytes or as ``"128M"``; files of at least 3/4 of it stay.
             partitions: Only these directories relative to the destination, with everything below them.
             dry_run: Change nothing; report what would be done.
             keep: How long the old files stay, such as ``"7d"``. By default they are deleted.
