@@ -178,6 +178,7 @@ class Dataset(_Address):
         as_of: str | datetime | None = None,
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002 - as in pyarrow
+        filters: object = None,
     ) -> pd.DataFrame:
         """Return the rows of the published Parquet files as a DataFrame. A second call reads them again.
 
@@ -188,14 +189,15 @@ class Dataset(_Address):
             columns: Only these columns.
             filter: Only these rows, such as ``pyarrow.compute.field("day") == "2026-01-01"``. Files whose
                 partitions or statistics rule them out are not read.
+            filters: Not taken: write ``filter``.
         """
         dataset = self.to_arrow(as_of=as_of)
         from pyarrow.compute import Expression
 
-        if filter is not None and not isinstance(filter, Expression):
+        if filters is not None or not isinstance(filter, Expression | None):
             raise UsageError(
-                f"filter={filter!a} is no pyarrow expression; nothing was read; write it like "
-                'filter=pyarrow.compute.field("day") == "2026-01-01"'
+                f"filter={filter!a} is no pyarrow expression, or filters= was given; nothing was read; write "
+                'it like filter=pyarrow.compute.field("day") == "2026-01-01"'
             )
         try:
             return dataset.to_table(columns=columns and list(columns), filter=filter).to_pandas()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
@@ -119,8 +119,9 @@ def write(
     """
     _require_pyarrow(data)
     check_words("magicfs.write", job, [*signature(write).parameters, *signature(Job).parameters])
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by or ())
-    _check(partitioning, tasks, max_rows_per_file, max_bytes_per_file, max_open_files, row_group_size)
+    by = () if partition_by is None else partition_by
+    names = tuple(by) if hasattr(by, "__iter__") and not isinstance(by, str) else (cast("str", by),)
+    _check(partitioning, names, tasks, max_rows_per_file, max_bytes_per_file, max_open_files, row_group_size)
     from magicfs.tables.sources import source_of
 
     source = source_of(data, schema=schema, index=index)
@@ -131,7 +132,7 @@ def write(
         )
     files = _files(
         source.schema,
-        partition_by=columns,
+        partition_by=names,
         partitioning=partitioning,
         file_format=format,
         compression=compression,
@@ -385,10 +386,12 @@ def _require_pyarrow(data: Any) -> None:
         ) from error
 
 
-def _check(partitioning: str, tasks: int, *limits: int | None) -> None:
+def _check(partitioning: str, partition_by: Sequence[str], tasks: int, *limits: int | None) -> None:
     from magicfs.job.checks import check_choice
 
     check_choice("partitioning", partitioning, ("hive", "directory"))
+    if partitioning == "directory" and not partition_by:
+        raise UsageError("partitioning='directory' needs partition_by=; nothing was changed; name columns")
     if not 1 <= tasks <= _TASKS_MAX:
         raise UsageError(f"tasks={tasks} is out of range; choose 1 to {_TASKS_MAX}")
     if any(limit is not None and limit < 1 for limit in limits):
