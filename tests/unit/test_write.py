@@ -343,6 +343,16 @@ def test_series_and_connections_that_were_read_are_told(url: str) -> None:
         magicfs.write(pl.DataFrame({"n": [1], "day": [1]}), url, partition_by=expression)
 
 
+def test_a_type_that_a_format_lacks_is_told_with_its_column(url: str) -> None:
+    import duckdb
+
+    months = duckdb.sql("SELECT 1 AS n, [INTERVAL 1 MONTH] AS every, INTERVAL 1 DAY AS wait")
+    with pytest.raises(UsageError, match=r"parquet cannot hold .* cast 'every', 'wait' to string"):
+        magicfs.write(months, url)
+    with pytest.raises(UsageError, match=r"csv cannot hold .* cast 'tags' to string"):
+        magicfs.write(pa.table({"n": [1], "tags": [["a"]]}), url, format="csv")
+
+
 def test_frames_that_arrow_does_not_know_are_told(url: str) -> None:
     with pytest.raises(UsageError, match="cannot be converted to Arrow"):
         magicfs.write(pd.DataFrame({"x": [1, "a", object()]}), url)
