@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -191,6 +192,30 @@ def test_moments_with_and_without_a_zone_share_no_dataset(
     found = list(clashes(there, f"at={text}/part.parquet", comes, partition_by=["at"]))
     assert len(found) == len(says)
     assert all(one.endswith(end) for one, end in zip(found, says, strict=True))
+
+
+@pytest.mark.parametrize("engine", ["pandas", "polars", "lazy", "executor"])
+def test_a_day_as_a_moment_and_then_as_text_is_refused(engine: str, tmp_path: Path) -> None:
+    import polars as pl
+    import pyarrow.dataset as ds
+
+    url = f"{tmp_path}/sales"
+    moments = pd.DataFrame({"day": pd.to_datetime(["2026-11-25", "2026-11-26"]), "n": [1, 2]})
+    magicfs.write(moments, url, partition_by="day")
+    days = moments.assign(day=moments["day"].dt.strftime("%Y-%m-%d"))
+    how: Any = {"partition_by": "day", "mode": "overwrite_partitions"}
+    come: Any = {"pandas": days, "polars": pl.from_pandas(days), "lazy": pl.from_pandas(days).lazy()}
+    if engine == "executor":
+        ds.write_dataset(pa.Table.from_pandas(days), tmp_path / "come", format="parquet")
+        come["executor"] = ds.dataset(tmp_path / "come")
+        how["executor"] = ThreadPoolExecutor(1)
+    with pytest.raises(UsageError, match="cast the column to a timestamp"):
+        magicfs.write(come[engine], url, **how)
+    back = magicfs.Dataset(url).to_arrow().to_table()
+    assert back["n"].to_pylist() == [1, 2]
+    assert pa.types.is_string(back.schema.field("day").type)
+    magicfs.write(back, url, partition_by="day", mode="overwrite_partitions")
+    assert magicfs.Dataset(url).to_arrow().to_table() == back
 
 
 def test_directories_without_names_are_not_compared() -> None:

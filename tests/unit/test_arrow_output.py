@@ -166,6 +166,16 @@ def test_rows_that_do_not_fit_are_refused_by_driver_and_tasks(
     assert last.publish(lambda: last.job.commit([last.write(0, [table])]), table.schema).published
 
 
+def test_a_day_as_a_moment_and_then_as_text_is_refused(scene: JobScene) -> None:
+    moments = TABLE.set_column(1, "day", pa.array([0] * 10, pa.timestamp("us")))
+    magicfs.write(moments, scene.url, filesystem=scene.filesystem, partition_by="day")
+    with pytest.raises(UsageError, match="cast the column to a timestamp"), scene.job(mode="append") as job:
+        output = ArrowOutput.of("day", "parquet").beside_rows_of(job.spec)
+        days = TABLE.set_column(1, "day", pa.array(["1970-01-01"] * 10))
+        output.commit(job.task(0), [days])
+    assert len(scene.data()) == 1
+
+
 def test_published_run_of_other_rows_is_not_compared(scene: JobScene) -> None:
     how: dict[str, Any] = {"filesystem": scene.filesystem, "mode": "append"}
     first = Sink(scene.url, **how, run_id="monday")

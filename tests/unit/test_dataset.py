@@ -64,6 +64,17 @@ def test_a_filter_that_is_no_expression_is_refused_with_how_to_write_it(
 ) -> None:
     with pytest.raises(UsageError, match=r'write it like filter=pyarrow\.compute\.field\("day"\) == '):
         sales.to_pandas(filter=said)
+    with pytest.raises(UsageError, match=r"filters= was given.* write it like filter=pyarrow"):
+        sales.to_pandas(filters=said)
+
+
+@pytest.mark.parametrize("said", [0, 1, 1.5, ["a"], date(2026, 1, 1), ""])
+def test_what_names_no_publication_is_refused(
+    sales: magicfs.Dataset, runs: list[magicfs.JobReport], said: Any
+) -> None:
+    for verb in (lambda as_of: sales.to_arrow(as_of=as_of), sales.rollback, sales.diff, sales.cherry_pick):
+        with pytest.raises(UsageError, match="names no publication; give a time"):
+            verb(said)
 
 
 # -- reading ---------------------------------------------------------------------------------------------

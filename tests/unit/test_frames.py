@@ -148,7 +148,7 @@ def test_chunks_with_numbers_as_names_are_one_dataset(url: str) -> None:
 def test_numbers_and_text_that_are_one_name_are_refused(url: str) -> None:
     with pytest.raises(UsageError, match="duplicate columns: '0'"):
         magicfs.write(pd.DataFrame({0: [1], "0": [2]}), url)
-    with pytest.raises(UsageError, match=r"partition_by names 0, which is not a string.* write '0'"):
+    with pytest.raises(UsageError, match=r"partition_by names 0, which is not .* write one of '0', '1'"):
         magicfs.write(pd.DataFrame({0: [1], 1: [2]}), url, partition_by=[0])
     assert not MemoryFileSystem().find(url)
     magicfs.write(pd.DataFrame({0: [1], 1: [2]}), url, partition_by="0")
@@ -166,6 +166,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "bit": (lambda: duckdb.sql("SELECT [{'a': '10'::BIT}] v"), "'v' has type BIT, .* cast it to VARCHAR"),
     "array": (lambda: duckdb.sql("SELECT array_value('1'::BIT) v"), "'v' has type BIT"),
     "cursor": (lambda: duckdb.connect().execute("SELECT map{'a': '1'::BIT} v"), "'v' has type BIT"),
+    "uhugeint": (lambda: duckdb.sql("SELECT 1::UHUGEINT v"), "'v' has type UHUGEINT, .* cast it to HUGEINT"),
     "bignum": (lambda: duckdb.sql("SELECT 1::BIGNUM v"), "'v' has type BIGNUM"),
     "variant": (lambda: duckdb.sql("SELECT 1::VARIANT v"), "'v' has type VARIANT"),
 }
@@ -302,8 +303,10 @@ def pandas_frames(draw: st.DrawFn) -> pd.DataFrame:
 def test_frames_of_pandas_read_back_as_to_parquet_writes_them(
     frame: pd.DataFrame, index: bool | None, size: int
 ) -> None:
+    # A range with a name is a column here, as any other index with a name.
+    own_index = True if index is None and frame.index.name is not None else index
     try:
-        own = own_bytes(lambda file: frame.to_parquet(file, index=index))
+        own = own_bytes(lambda file: frame.to_parquet(file, index=own_index))
     except (pa.ArrowException, ValueError, TypeError, NotImplementedError, OverflowError):
         assert published(frame, new_url(), index=index) is None
         return
@@ -591,3 +594,26 @@ def test_millions_of_rows_in_chunks_come_back(url: str) -> None:
     assert found.num_rows == 2_000_000
     assert sorted(found["day"].unique().to_pylist()) == ["mon", "tue"]
     assert pa.compute.sum(found["n"]).as_py() == int(frame["n"].sum())
+
+
+@pytest.mark.parametrize("how", [{}, {"partition_by": "day"}])
+def test_an_index_with_a_name_stays_with_its_rows(how: dict[str, Any], tmp_path: Path) -> None:
+    def part(first: int) -> pd.DataFrame:
+        index = pd.RangeIndex(first, first + 4, name="id")
+        return pd.DataFrame({"day": list("abab"), "sold": range(first, first + 4)}, index=index)
+
+    url = f"{tmp_path}/sales"
+    magicfs.write(part(1), url, **how)
+    magicfs.write([part(101), part(201).sample(frac=1, random_state=0)], url, mode="append", **how)
+    for back in (magicfs.Dataset(url).to_pandas(), pd.read_parquet(url)):
+        assert list(back.index) == list(back["sold"])
+        assert back.index.name == "id"
+        assert sorted(back.index) == [*range(1, 5), *range(101, 105), *range(201, 205)]
+
+
+def test_an_index_without_a_name_is_stored_where_the_first_rows_have_one(url: str) -> None:
+    frame = pd.DataFrame({"n": [1, 3, 2, 4]})
+    magicfs.write(frame, f"{url}/range")
+    assert magicfs.Dataset(f"{url}/range").to_arrow().schema.names == ["n"]
+    magicfs.write([frame[frame["n"] != 2], frame], f"{url}/mixed")
+    assert list(magicfs.Dataset(f"{url}/mixed").to_pandas().index) == [0, 1, 3, 0, 1, 2, 3]

@@ -116,6 +116,49 @@ class TestRewriting:
         assert schema.metadata == {b"a": b"1"}
         assert b"n\n1\n" in plain.bodies()
 
+    def test_files_of_polars_become_one_of_equal_rows_and_types(self, plain: JobScene):
+        import polars as pl
+
+        frames = []
+        for n, text in enumerate(["x", "y", None]):
+            made = pl.DataFrame(
+                {
+                    "n": [n],
+                    "text": pl.Series([text], dtype=pl.String),
+                    "kind": pl.Series([text], dtype=pl.Categorical),
+                    "enum": pl.Series([text], dtype=pl.Enum(["y", "x"])),
+                    "at": pl.Series([n], dtype=pl.Datetime("us", "Europe/Berlin")),
+                    "ns": pl.Series([n + 1], dtype=pl.Datetime("ns")),
+                    "list": pl.Series([[text]], dtype=pl.List(pl.String)),
+                    "array": pl.Series([[n, 2]], dtype=pl.Array(pl.Int16, 2)),
+                    "struct": pl.Series(
+                        [{"a": n, "b": text}], dtype=pl.Struct({"a": pl.Int64, "b": pl.String})
+                    ),
+                    "price": pl.Series([n], dtype=pl.Decimal(10, 2)),
+                    "big": pl.Series([n], dtype=pl.Decimal(38, 2)),
+                    "small": pl.Series([n], dtype=pl.UInt8),
+                    "time": pl.Series([n], dtype=pl.Time),
+                    "long": pl.Series([n], dtype=pl.Duration("ms")),
+                    "bytes": [b"x"],
+                    "null": [None],
+                }
+            )
+            frames.append(made)
+        for single in [*frames[0].columns, None]:
+            scene = JobScene(DEST)
+            bodies = {}
+            for n, frame in enumerate(frames):
+                sink = io.BytesIO()
+                frame.select(single or pl.all()).write_parquet(sink)
+                bodies[f"{n}.parquet"] = sink.getvalue()
+            scene.published(bodies)
+            report = rewritten(scene)
+            assert (report.files, report.new_files, report.left) == (3, 1, 0), single
+            [body] = scene.data().values()
+            whole = pl.read_parquet(io.BytesIO(body))
+            assert whole.equals(pl.concat(frames).select(single or pl.all())), single
+            assert whole.schema == frames[0].select(single or pl.all()).schema
+
     def test_the_schema_stays(self, plain: JobScene):
         table = pa.table(
             {
@@ -174,8 +217,10 @@ class TestRewriting:
         with pytest.raises(ObjectNotFound):
             rewritten(plain)
         plain.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
-        with pytest.raises(UsageError, match="target_size"):
-            rewritten(plain, target_size=0)
+        for wrong in (0, -1, "1X", "", None):
+            with pytest.raises(UsageError, match=r"target_size=.* is not a size; write it as 64M or 1G"):
+                rewritten(plain, target_size=wrong)
+        assert rewritten(plain, target_size="1M", dry_run=True).files == 2
         plain.published({"c.parquet": b"PAR1 no more PAR1"})
         before = plain.everything()
         with pytest.raises(UsageError, match="cannot be read as Parquet"):

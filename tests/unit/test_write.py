@@ -300,6 +300,9 @@ def test_data_without_rows_make_no_file_and_replace_nothing_unless_allowed(url: 
         ({"n": [1]}, {"compression": "rar"}, "not a codec of parquet"),
         ({"n": [1]}, {"format": "csv", "row_group_size": 5}, "no row groups"),
         ({"n": [1]}, {"partitioning": "hiv"}, "choose one of hive, directory"),
+        ({"n": [1]}, {"partitioning": "directory"}, "needs partition_by=; nothing was changed"),
+        ({"n": [1], "day": [1]}, {"partition_by": 1}, "partition_by names 1, .* write one of 'n', 'day'"),
+        ({"n": [1], "day": [1]}, {"partition_by": ds.field("day")}, "which is not a string"),
         ({"n": [1]}, {"tasks": 0}, "out of range"),
         ({"n": [1]}, {"max_bytes_per_file": 0}, "below 1"),
         ({"n": [1]}, {"mode": "replace"}, "choose one of"),
@@ -320,6 +323,34 @@ def test_wrong_arguments_are_told_and_change_nothing(
 def test_what_is_no_table_is_told(data: Any, url: str) -> None:
     with pytest.raises(UsageError, match="a DataFrame of pandas"):
         magicfs.write(data, url)
+
+
+@pytest.mark.filterwarnings("ignore:Arrow output on a DB-API result")
+def test_series_and_connections_that_were_read_are_told(url: str) -> None:
+    import duckdb
+    import polars as pl
+
+    for series in (pd.Series([1], name="a"), pl.Series("a", [1]), [pd.Series([1])]):
+        with pytest.raises(UsageError, match=r"nothing was changed; pass data\.to_frame\(\)"):
+            magicfs.write(series, url)
+    connection = duckdb.connect().execute("SELECT 1 AS a")
+    connection.fetchall()
+    for one in (connection, duckdb.connect()):
+        with pytest.raises(UsageError, match="is a connection of DuckDB; pass a relation"):
+            magicfs.write(one, url)
+    expression: Any = pl.col("day")
+    with pytest.raises(UsageError, match=r"which is not a string.* write one of 'n', 'day'"):
+        magicfs.write(pl.DataFrame({"n": [1], "day": [1]}), url, partition_by=expression)
+
+
+def test_a_type_that_a_format_lacks_is_told_with_its_column(url: str) -> None:
+    import duckdb
+
+    months = duckdb.sql("SELECT 1 AS n, [INTERVAL 1 MONTH] AS every, INTERVAL 1 DAY AS wait")
+    with pytest.raises(UsageError, match=r"parquet cannot hold .* cast 'every', 'wait' to string"):
+        magicfs.write(months, url)
+    with pytest.raises(UsageError, match=r"csv cannot hold .* cast 'tags' to string"):
+        magicfs.write(pa.table({"n": [1], "tags": [["a"]]}), url, format="csv")
 
 
 def test_frames_that_arrow_does_not_know_are_told(url: str) -> None:
@@ -413,6 +444,9 @@ def test_moments_and_days_as_partitions_read_back(url: str) -> None:
         ("conflict", "append", "write mode='error', 'append'"),
         ("existing_data_behavior", "delete_matching", "write mode='error', 'append'"),
         ("partition_cols", ["day"], "use partition_by="),
+        ("hive_partitioning", True, "leave it out: partitioning='hive' is the default"),
+        ("hive_schema", {}, "leave it out"),
+        ("committer_options", {}, "pass them in options="),
         ("comitter", "magic", "did you mean 'committer'"),
         ("partition_bye", "day", "did you mean 'partition_by'"),
         ("día 50% + #1", 1, "leave it out"),

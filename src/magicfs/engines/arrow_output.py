@@ -85,6 +85,7 @@ class ArrowOutput:
             basename_template=f"part-{{i}}.{self.file_format}",
             existing_data_behavior="overwrite_or_ignore",
             max_partitions=_OPEN_FILES_MAX,
+            file_visitor=lambda file: self.there and self.there.fitting(file.path),
         )
         task.count(ROWS, rows)
         return rows

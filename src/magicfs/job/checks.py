@@ -343,6 +343,8 @@ _WORDS: Final[Mapping[str, str]] = {
     "path": "give the URL first: s3://bucket/sales",
     "target_directories": "write mode='error', 'overwrite' or 'overwrite_partitions'",
     "write_index": "use index=",
+    "committer_options": "pass them in options={…}, too",
+    **dict.fromkeys(("hive_partitioning", "hive_schema"), "leave it out: partitioning='hive' is the default"),
 }
 """Words of other libraries for what has another name here."""
 
@@ -354,12 +356,8 @@ def check_words(call: str, given: Iterable[str], known: Iterable[str]) -> None:
         if name in known:
             continue
         word = _WORDS.get(name)
-        if word is None and name in {*GIVEN, *OWN, "committer_options"}:
-            word = (
-                f"write options={{{name!r}: …}}"
-                if name in {*GIVEN, *OWN}
-                else "pass them in options={…}, too"
-            )
+        if word is None and name in {*GIVEN, *OWN}:
+            word = f"write options={{{name!r}: …}}"
         word = word or _close(name, known) or "leave it out"
         raise UsageError(f"{name}= is not an argument of {call}; nothing was changed; {word}")
 

@@ -34,8 +34,8 @@ def parse_as_of(value: str | datetime) -> AsOf:
     """
     if isinstance(value, datetime):
         return AsOf("time", moment_ms=_milliseconds(value, value.isoformat()))
-    if value == "":
-        raise UsageError(f"as_of={value!r}; give a time, a job id, a run id or a tag")
+    if not value or not isinstance(value, str):
+        raise UsageError(f"{value!r} names no publication; give a time, a job id, a run id or a tag")
     kind, colon, name = value.partition(":")
     if colon and kind == "time":
         return AsOf("time", moment_ms=parse_moment(name))

@@ -54,6 +54,17 @@ class RowsThere:
                 f"{'; '.join([*wrong[:_SHOWN], *more])}; nothing was changed; {advice}"
             )
 
+    def fitting(self, key: str) -> str:
+        """The same key. Raises UsageError if its directory names as a day what is a moment in others."""
+        there = partition_values(self.key)
+        for name, text in partition_values(key).items():
+            if _DAY.fullmatch(text or "") and _MOMENT.fullmatch(there.get(name) or ""):
+                raise UsageError(
+                    f"existing directories of {self.url} write {name!r} as {there[name]!r}, but a new one "
+                    f"would be {text!r}; nothing was published; cast the column to a timestamp"
+                )
+        return key
+
 
 def rows_there(job: JobSpec, file_format: str = "parquet") -> RowsThere | None:
     """Look at one Parquet file that stays when a job writes; None if none does, or it is unreadable.

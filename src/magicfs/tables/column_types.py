@@ -52,7 +52,7 @@ def check_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     if other:
         raise UsageError(
             f"partition_by names {other[0]!r}, which is not a string, as column names in files are; nothing "
-            f"was changed; write {str(other[0])!r}"
+            f"was changed; write one of {', '.join(map(repr, names))}"
         )
     if len(set(partition_by)) < len(partition_by):
         raise UsageError(f"partition_by names a column twice: {', '.join(partition_by)}")

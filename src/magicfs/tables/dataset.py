@@ -178,6 +178,7 @@ class Dataset(_Address):
         as_of: str | datetime | None = None,
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002 - as in pyarrow
+        filters: object = None,
     ) -> pd.DataFrame:
         """Return the rows of the published Parquet files as a DataFrame. A second call reads them again.
 
@@ -188,14 +189,15 @@ class Dataset(_Address):
             columns: Only these columns.
             filter: Only these rows, such as ``pyarrow.compute.field("day") == "2026-01-01"``. Files whose
                 partitions or statistics rule them out are not read.
+            filters: Not taken: write ``filter``.
         """
         dataset = self.to_arrow(as_of=as_of)
         from pyarrow.compute import Expression
 
-        if filter is not None and not isinstance(filter, Expression):
+        if filters is not None or not isinstance(filter, Expression | None):
             raise UsageError(
-                f"filter={filter!a} is no pyarrow expression; nothing was read; write it like "
-                'filter=pyarrow.compute.field("day") == "2026-01-01"'
+                f"filter={filter!a} is no pyarrow expression, or filters= was given; nothing was read; write "
+                'it like filter=pyarrow.compute.field("day") == "2026-01-01"'
             )
         try:
             return dataset.to_table(columns=columns and list(columns), filter=filter).to_pandas()
@@ -446,7 +448,7 @@ class Dataset(_Address):
     def rewrite(
         self,
         *,
-        target_size: int = _TARGET_SIZE,
+        target_size: int | str = _TARGET_SIZE,
         partitions: str | Sequence[str] | None = None,
         dry_run: bool = False,
         keep: Period | None = None,
@@ -466,7 +468,7 @@ class Dataset(_Address):
         nothing, or aborts it and rewrites.
 
         Args:
-            target_size: Size in bytes of the new files; files of at least three quarters of it stay.
+            target_size: Size of the new files, in bytes or as ``"128M"``; files of at least 3/4 of it stay.
             partitions: Only these directories relative to the destination, with everything below them.
             dry_run: Change nothing; report what would be done.
             keep: How long the old files stay, such as ``"7d"``. By default they are deleted.

@@ -112,8 +112,10 @@ def open_writer(kind: Format, sink: Sink, schema: pa.Schema, settings: FileSetti
     try:
         return FileWriter(kind, counting, kind.encoder(cast("Sink", counting), schema, settings))
     except pa.ArrowException as error:
+        names = [one.name for one in schema if str(error).rpartition(":")[2].strip() in str(one.type)]
         raise UsageError(
-            f"{kind.name} cannot hold this schema: {error}; cast the column to string, or leave it out"
+            f"{kind.name} cannot hold this schema: {error}; nothing was published; cast "
+            f"{', '.join(map(repr, names)) or 'the column'} to string, or leave it out"
         ) from error
 
 

@@ -77,5 +77,5 @@ def _options(kind: ParquetKind) -> Iterator[dict[str, Any]]:
 
 
 def _text_of(schema: pq.ParquetSchema) -> str:
-    # Its first line is the address of the object.
-    return str(schema).partition("\n")[2]
+    # Its first two lines are the address of the object, and the name of the root, which means nothing.
+    return str(schema).split("\n", 2)[2]

@@ -26,6 +26,7 @@ from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.spec import JobSpec, destination_of
 from magicfs.job.task import Task
+from magicfs.past.commands.settings import size
 from magicfs.past.drop import Order, choose
 from magicfs.protocol import ids, paths
 from magicfs.protocol.modes import is_data
@@ -55,8 +56,6 @@ _READERS: Final = 16
 _WHOLE_BYTES: Final = 4 * 2**20
 _BUFFER_BYTES: Final = 64 * 2**20
 _BATCH_ROWS: Final = 64 * 1024
-
-"""Takes, of the files that are shown, those that are replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class RewriteReport(Report):
 def rewrite(
     url: str | PathLike[str],
     *,
-    target_size: int = TARGET_SIZE,
+    target_size: int | str = TARGET_SIZE,
     partitions: str | Sequence[str] | None = None,
     dry_run: bool = False,
     keep: Period | None = None,
@@ -106,8 +105,8 @@ def rewrite(
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
         raise UsageError("rewrite needs pyarrow; pip install 'magicfs[arrow]'") from error
-    if target_size < 1:
-        raise UsageError(f"target_size={target_size}; give bytes, such as {TARGET_SIZE}")
+    is_number = isinstance(target_size, int | float) and target_size >= 1
+    target = int(target_size) if is_number else size("target_size", target_size)
     order = Order() if partitions is None else Order.of(partitions)
     ms = kept_for(keep, keep_in_place=keep_in_place)
     kept = Keep(ms=ms, in_place=keep_in_place, rule=getattr(keep, "rule", ""))
@@ -117,7 +116,7 @@ def rewrite(
     spec = _spec(destination, options, filesystem)
     context = spec.context.asked(mode="rewrite", keep=kept, run_id=run_id)
     if dry_run or run_id is None:
-        work = _Work.planned(destination, spec, order, target_size)
+        work = _Work.planned(destination, spec, order, target)
         if dry_run or not work.groups:
             return work.report(None, ms, **(work.expected() if dry_run else {}))
         job = _Job.begun(destination, context)
@@ -128,7 +127,7 @@ def rewrite(
             job.abort()
             return RewriteReport(destination.location.url, job.setup.published, published_before=True)
         with job.aborted_if_it_fails():
-            work = _Work.planned(destination, spec, order, target_size)
+            work = _Work.planned(destination, spec, order, target)
         if not work.groups:
             job.abort()
             return work.report(None, ms)

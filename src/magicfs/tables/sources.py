@@ -39,6 +39,7 @@ _NOT_OF_DUCKDB: Final[Mapping[str, str]] = {
     "BIT": "cast it to VARCHAR",
     "BIGNUM": "cast it to DECIMAL or to VARCHAR",
     "VARIANT": "cast it to JSON",
+    "UHUGEINT": "cast it to HUGEINT, or to VARCHAR if it has longer numbers",
 }
 
 
@@ -56,7 +57,7 @@ class Source:
 def source_of(data: Any, *, schema: pa.Schema | None = None, index: bool | None = None) -> Source:
     """What to read of somebody's data. Of an iterable, the first element is taken; else nothing is read.
 
-    ``schema``: what to make of it; by default what it is. ``index``: of pandas, as ``DataFrame.to_parquet``.
+    ``schema``: what to make of it; by default what it is. ``index``: of pandas, as for ``magicfs.write``.
 
     Raises UsageError for what is no table, or cannot become one of Arrow.
     """
@@ -101,6 +102,8 @@ def _of_engine(data: object, schema: pa.Schema | None, index: bool | None) -> So
             return _eager(data)
         case "polars", "LazyFrame":
             return _lazy(data)
+        case ("pandas" | "polars") as engine, "Series":
+            raise UsageError(f"data is a Series of {engine}; nothing was changed; pass data.to_frame()")
         case "duckdb" | "_duckdb", _ if hasattr(data, "to_arrow_reader"):
             return _duckdb(data)
         case ("pyspark" | "dask") as engine, _:
@@ -174,6 +177,8 @@ def _dataset(data: ds.Dataset) -> Source:
 
 
 def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
+    if index is None and (schema is not None or frame.index.name is not None):
+        index = True  # pyarrow keeps a range in metadata alone, where rows of other files are not in it
     try:
         found = pa.Schema.from_pandas(frame, preserve_index=index) if schema is None else schema
         frame = _named_by_text(frame)
@@ -283,14 +288,14 @@ def _refuse(name: str, kinds: Iterable[str], not_taken: Mapping[str, str]) -> No
 
 
 def _duckdb(result: Any) -> Source:
-    if result.description is None:
-        raise UsageError("data is a connection of DuckDB; pass a relation, such as con.sql('FROM sales')")
-    for name, kind, *_ in result.description:
+    for name, kind, *_ in result.description or ():
         _refuse(name, _parts_of_duckdb(kind), _NOT_OF_DUCKDB)
     if hasattr(result, "limit"):  # a relation, which is run when its rows are needed
         schema = result.limit(0).to_arrow_table().schema
         return Source(schema, lambda: iter(result.to_arrow_reader(BATCH_ROWS)), _itself)
-    reader = result.to_arrow_reader(BATCH_ROWS)
+    reader = None if result.description is None else result.to_arrow_reader(BATCH_ROWS)
+    if reader is None:  # nothing was run, or its rows were read already
+        raise UsageError("data is a connection of DuckDB; pass a relation, such as con.sql('FROM sales')")
     return Source(reader.schema, lambda: iter(reader), _itself)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset
     from fsspec.spec import AbstractFileSystem
 
+    from magicfs.tables.append_check import RowsThere
     from magicfs.tables.column_types import ColumnTypes
     from magicfs.tables.output_files import FileName
     from magicfs.tables.partition_writer import PartitionWriter
@@ -94,7 +95,7 @@ def write(
         check_schema: With Parquet, and ``append`` or ``overwrite_partitions``, whether to compare the rows
             with one existing file first, and to refuse them if a column is missing or has another type, or
             if the partition columns differ.
-        index: Whether to write the pandas index, as for ``DataFrame.to_parquet``.
+        index: Whether to write the pandas index; by default all but a range without a name.
         tasks: Number of threads that share the rows, each writing its own files. With 1, rows keep their
             order. Leave it at 1 for Polars, which then encodes on all processors.
         executor: Runs the tasks elsewhere, each with a part of the files of a ``pyarrow.dataset``: a process
@@ -118,8 +119,9 @@ def write(
     """
     _require_pyarrow(data)
     check_words("magicfs.write", job, [*signature(write).parameters, *signature(Job).parameters])
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by or ())
-    _check(partitioning, tasks, max_rows_per_file, max_bytes_per_file, max_open_files, row_group_size)
+    by = () if partition_by is None else partition_by
+    names = tuple(by) if hasattr(by, "__iter__") and not isinstance(by, str) else (cast("str", by),)
+    _check(partitioning, names, tasks, max_rows_per_file, max_bytes_per_file, max_open_files, row_group_size)
     from magicfs.tables.sources import source_of
 
     source = source_of(data, schema=schema, index=index)
@@ -130,7 +132,7 @@ def write(
         )
     files = _files(
         source.schema,
-        partition_by=columns,
+        partition_by=names,
         partitioning=partitioning,
         file_format=format,
         compression=compression,
@@ -151,7 +153,7 @@ def write(
     with made:
         if made.found.published is None:
             if check_schema:
-                _check_rows(made, files)
+                files = replace(files, there=_check_rows(made, files))
             _run(made, source, files, tasks, executor)
     if release is not None:
         from magicfs.tables.release import released_with
@@ -175,6 +177,7 @@ class _Files:
     max_bytes_per_file: int | None
     max_open_files: int
     types: ColumnTypes = field(repr=False)
+    there: RowsThere | None = None  # what the directories must fit
 
     def write(
         self, batches: Iterable[pa.RecordBatch], task: Task, numbers: Mapping[str, int] | None = None
@@ -218,7 +221,7 @@ class _Files:
         from magicfs.tables.polars_files import PolarsFiles
 
         files = PolarsFiles(
-            open_file=_opener(task),
+            open_file=partial(_opened, task.filesystem, task.path, self.there),
             name=self._name(task),
             partition_by=self.partition_by,
             partitioning=self.partitioning,
@@ -244,7 +247,7 @@ class _Files:
         from magicfs.tables.partition_writer import PartitionWriter
 
         return PartitionWriter(
-            _opener(task),
+            partial(_opened, task.filesystem, task.path, self.there),
             self._name(task),
             partition_by=self.partition_by,
             partitioning=self.partitioning,
@@ -259,9 +262,8 @@ class _Files:
         )
 
 
-def _opener(task: Task) -> Callable[[str], Any]:
-    filesystem, path = task.filesystem, task.path
-    return lambda name: filesystem.open(f"{path}/{name}", "wb")
+def _opened(filesystem: AbstractFileSystem, path: str, there: RowsThere | None, name: str) -> Any:
+    return filesystem.open(f"{path}/{there.fitting(name) if there else name}", "wb")
 
 
 def _files(
@@ -334,17 +336,17 @@ def _run(job: Job, source: Source, files: _Files, tasks: int, executor: Executor
         pool.shutdown()
 
 
-def _check_rows(job: Job, files: _Files) -> None:
-    from magicfs.tables.append_check import check_rows_fit
+def _check_rows(job: Job, files: _Files) -> RowsThere | None:
+    from magicfs.tables.append_check import rows_there
 
-    check_rows_fit(
-        job.spec,
-        files.types.schema,
-        files.file_format,
-        partition_by=files.partition_by,
-        partitioning=files.partitioning,
-        advice="cast the columns, pass schema=, or pass check_schema=False to write them as they are",
-    )
+    if (there := rows_there(job.spec, files.file_format)) is not None:
+        there.check(
+            files.types.schema,
+            partition_by=files.partition_by,
+            partitioning=files.partitioning,
+            advice="cast the columns, pass schema=, or pass check_schema=False to write them as they are",
+        )
+    return there
 
 
 def _write_shared(files: _Files, stream: Any, task: Task) -> None:
@@ -384,10 +386,12 @@ def _require_pyarrow(data: Any) -> None:
         ) from error
 
 
-def _check(partitioning: str, tasks: int, *limits: int | None) -> None:
+def _check(partitioning: str, partition_by: Sequence[str], tasks: int, *limits: int | None) -> None:
     from magicfs.job.checks import check_choice
 
     check_choice("partitioning", partitioning, ("hive", "directory"))
+    if partitioning == "directory" and not partition_by:
+        raise UsageError("partitioning='directory' needs partition_by=; nothing was changed; name columns")
     if not 1 <= tasks <= _TASKS_MAX:
         raise UsageError(f"tasks={tasks} is out of range; choose 1 to {_TASKS_MAX}")
     if any(limit is not None and limit < 1 for limit in limits):

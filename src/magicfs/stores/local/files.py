@@ -450,8 +450,8 @@ def _left(path: str, files: Sequence[str]) -> Sequence[str]:
 
 
 def _clear(root: Path, directory: str) -> None:
-    """Remove what writers that died have left, if nothing else is there: temporary files, and uploads that are
-    not open. One that still writes begins again, as if the directory had gone.
+    """Remove what writers that died have left, if nothing else is there: temporary files, and uploads that
+    are not open. One that still writes begins again, as if the directory had gone.
     """
     descriptor = open_directory(root, directory)
     try:
