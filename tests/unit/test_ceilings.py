@@ -42,7 +42,7 @@ CEILINGS: Final = {
     "modules on the way of one file": 88,
     "functions on the spine of one file": 657,
     "lines of the core": 46_846,
-    "lines shipped": 82_908,
+    "lines shipped": 82_912,
     "arguments of Job": 14,
     "fields of the job object": 30,
     "fields of a job's context": 6,
