@@ -18,25 +18,38 @@ def save_step(url: str, step: int, layers: list[dict[str, np.ndarray]]) -> None:
     with magicfs.Job(url, mode="overwrite_partitions") as job:
         for rank, tensors in enumerate(layers):
             with job.task(rank) as task:
-                path = f"{task.path}/step={step:06d}/model.safetensors"
+                path = f"{task.path}/step={step}/model.safetensors"
                 task.filesystem.pipe_file(path, save(tensors))
+        job.commit(tasks=RANKS)  # refuses a checkpoint that lacks a rank
+
+
+def number(directory: str) -> int:
+    """The step of a checkpoint's directory, to sort by: as text, ``step=9`` comes after ``step=10``."""
+    return int(directory.removeprefix("step="))
 
 
 def checkpoints(url: str) -> dict[str, list[str]]:
     """URLs of the files of each whole checkpoint, by its directory, the oldest first."""
+    try:
+        files = magicfs.Dataset(url).files()
+    except magicfs.errors.ObjectNotFound:  # a first run: nothing is published yet
+        return {}
     found: dict[str, list[str]] = {}
-    for published in magicfs.Dataset(url).files():
+    for published in files:
         found.setdefault(published.key.partition("/")[0], []).append(published.url)
-    return dict(sorted(found.items()))
+    return {directory: found[directory] for directory in sorted(found, key=number)}
 
 
-def load_newest(url: str) -> dict[str, np.ndarray]:
-    """Read the files of the newest whole checkpoint."""
-    found: dict[str, np.ndarray] = {}
-    for shard in list(checkpoints(url).values())[-1]:
+def resume(url: str) -> tuple[int, dict[str, np.ndarray]]:
+    """The step to begin with, and the tensors of the newest whole checkpoint: none in a first run."""
+    tensors: dict[str, np.ndarray] = {}
+    if not (found := checkpoints(url)):
+        return 0, tensors
+    newest = list(found)[-1]
+    for shard in found[newest]:
         with fsspec.open(shard, "rb") as file:
-            found |= load(file.read())
-    return found
+            tensors |= load(file.read())
+    return number(newest) + 1, tensors
 
 
 def keep_last(url: str, count: int) -> None:
@@ -46,11 +59,13 @@ def keep_last(url: str, count: int) -> None:
 
 
 def main(url: str) -> None:
-    """Save three times, keep two, and load the newest."""
-    for step in (1, 2, 3):
+    """Save three more steps, keep two, and load the newest."""
+    first, _ = resume(url)
+    for step in range(first, first + 3):
         save_step(url, step, [{f"layer {rank}": np.full(100, step * rank)} for rank in range(RANKS)])
         keep_last(url, 2)
-    print({name: int(tensor.sum()) for name, tensor in sorted(load_newest(url).items())})
+    _, tensors = resume(url)
+    print({name: int(tensor.sum()) for name, tensor in sorted(tensors.items())})
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     SideMutant(
         "a task that is never committed is not missed",
         "magicfs.job.task",
-        "self._open.add(attempt)",
+        "self._states[attempt] = state",
         "pass",
         "not_committed",
     ),

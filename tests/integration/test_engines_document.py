@@ -212,6 +212,25 @@ def test_a_glob_of_all_directories_also_finds_what_was_replaced(tmp_path: Path) 
     assert len(pd.read_parquet(tmp_path / "sales")) == len(TABLE)
 
 
+def test_polars_reads_columns_that_came_later_and_text_that_looks_like_a_number(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/sales"
+    magicfs.write(pa.table({"zip": ["02134"], "n": [1]}), url, partition_by="zip", mode="append")
+    later = pa.table({"zip": ["7"], "n": [2], "note": ["late"]})
+    magicfs.write(later, url, partition_by="zip", mode="append")
+    [code] = [READERS[name][-1] for name in READERS if name.startswith("Polars, its own reader")]
+    found = eval(code, {"pl": pl, "magicfs": magicfs, "url": url}).sort("n")
+    assert found.select("zip", "note").rows() == [("02134", None), ("7", "late")]
+
+
+def test_a_glob_has_a_star_for_each_partition_column(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/sales"
+    rows = pa.table({"day": ["mon", "mon"], "country": ["DE", "FR"], "n": [1, 2]})
+    for table in (rows, rows.slice(0, 1)):
+        magicfs.write(table, url, partition_by=["day", "country"], mode="overwrite_partitions", keep="1d")
+    assert "`day=*/*/*.parquet`" in PAGE
+    assert pl.scan_parquet(f"{tmp_path}/sales/day=*/*/*.parquet").collect().height == len(rows)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_every_reader_that_lives_elsewhere_finds_every_row(name: str, url: str) -> None:

@@ -127,7 +127,7 @@ def test_scheduler_publishes_a_run_once(
     ("example", "shown", "shards"),
     [
         ("numpy_shards.py", "999000\n", 4),
-        ("safetensors_shards.py", "{'layer 0': 0, 'layer 1': 300, 'layer 2': 600, 'layer 3': 900}\n", 8),
+        ("safetensors_shards.py", "{'layer 0': 0, 'layer 1': 200, 'layer 2': 400, 'layer 3': 600}\n", 8),
     ],
 )
 def test_shards_are_saved_and_the_newest_are_loaded(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.errors import OutputExists, ProtocolViolation, UsageError
+from magicfs.errors import CommitFailed, OutputExists, ProtocolViolation, UsageError
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from proofs.scenes.arranged import arranged
@@ -51,6 +51,38 @@ def test_attempts_that_lost_or_were_aborted_are_not_told_of(scene: JobScene, com
         write(task)
     job.task(1).setup().abort()
     assert job.commit(None if commits is None else job.commits).warnings == ()
+
+
+def test_a_task_that_failed_where_nobody_looks_is_warned_about(
+    scene: JobScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = {1, 2}
+
+    def rank(number: int) -> None:
+        with job.task(number) as task:
+            write(task)
+            if number in failing:
+                raise OSError("no more memory")
+
+    with magicfs.Job(scene.url, mode="append", filesystem=scene.filesystem) as job:
+        with ThreadPoolExecutor(2) as pool:
+            pool.map(rank, range(4))  # nobody reads the results
+        failing.clear()
+        rank(2)
+    (warning,) = job.report.warnings
+    assert warning.startswith("task 000001 was ended by an error, and no other attempt of it committed")
+    assert warning in caplog.text
+    assert len(scene.data()) == 3
+
+
+def test_a_task_whose_commit_failed_is_warned_about(scene: JobScene) -> None:
+    job = scene.job()
+    with job.task(0) as task:
+        write(task)
+    with pytest.raises(CommitFailed), job.task(1) as task:
+        task.filesystem.open(f"{task.path}/a.bin", "wb").write(b"row")  # and never closed
+    (warning,) = job.commit(job.commits).warnings
+    assert warning.startswith("task 000001 was ended by an error")
 
 
 def test_a_job_none_of_whose_tasks_was_committed_is_refused(scene: JobScene) -> None:

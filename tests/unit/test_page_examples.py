@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
@@ -17,7 +18,7 @@ import pytest
 import safetensors.numpy
 
 import magicfs
-from magicfs.errors import AuditFailed
+from magicfs.errors import AuditFailed, ProtocolViolation
 from proofs.scenes.manifests import published_manifest
 
 ROOT = Path(__file__).parents[2]
@@ -140,14 +141,23 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
     assert "is set up" in caplog.text
 
 
-def test_checkpoints_of_any_library() -> None:
+def test_checkpoints_of_any_library(tmp_path: Path) -> None:
     [code] = [code for code in examples("checkpoints") if "safetensors" in code]
-    code = code.replace("s3://bucket", f"memory://{uuid4().hex}")  # one for all steps
-    layers = [{f"layer {rank}": np.full(3, rank)} for rank in range(2)]
-    for step in range(5):
-        found = run(code, safetensors=safetensors, layers=layers, step=step)
-        assert len(found["newest"]) == 2
-        assert found["old"] == [f"step={step - 3:06d}"] * (step > 2)
+    code = code.replace("s3://bucket", f"file://{tmp_path}")
+    page = run(code, safetensors=safetensors, fsspec=fsspec)
+    layers = [{f"layer {rank}": np.full(3, rank)} for rank in range(4)]
+    assert page["resume"]() == (0, {}), "nothing is published yet"
+    for step in (9, 10, 99_999, 999_999, 1_000_000):
+        page["save"](step, layers)
+        page["keep_last"](3)
+        first, tensors = page["resume"]()
+        assert (first, sorted(tensors)) == (step + 1, [f"layer {rank}" for rank in range(4)])
+    assert list(page["checkpoints"]()) == ["step=99999", "step=999999", "step=1000000"]
+    with pytest.raises(ProtocolViolation, match="4"):
+        page["save"](1_000_001, layers[:3])
+    assert page["resume"]()[0] == 1_000_001, "a checkpoint that lacks a rank is not published"
+    magicfs.Dataset(page["url"]).drop(partitions=list(page["checkpoints"]()), keep=None)
+    assert page["resume"]() == (0, {}), "everything was dropped"
 
 
 def write(task: magicfs.Task) -> None:

@@ -144,3 +144,8 @@ def _condition(chance: random.Random, depth: int) -> str:
             return f"not ({_condition(chance, depth - 1)})"
     join = chance.choice(["and", "or"])
     return f"({_condition(chance, depth - 1)}) {join} ({_condition(chance, depth - 1)})"
+
+
+def test_a_date_without_quotes_is_refused_with_the_advice_to_quote_it() -> None:
+    with pytest.raises(UsageError, match=r"quote text, as '2026-01-31'; nothing was changed"):
+        parse_condition("day < 2026-11-24")

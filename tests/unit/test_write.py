@@ -274,6 +274,10 @@ def test_data_without_rows_make_no_file_and_replace_nothing_unless_allowed(url: 
         assert (report.files, report.rows) == (0, 0)
     assert not visible(url)
     assert magicfs.Dataset(url).to_arrow(schema=empty.schema).count_rows() == 0
+    with pytest.raises(UsageError, match="for pandas") as refused:
+        magicfs.Dataset(url).to_pandas()
+    (advice,) = re.findall(r"to_arrow\(schema=pyarrow.*to_pandas\(\)", str(refused.value))
+    assert eval(f"at.{advice}", {"at": magicfs.Dataset(url), "df": empty.to_pandas(), "pyarrow": pa}).empty
     magicfs.write(pa.table(ROWS), url, mode="append", partition_by="day")
     for mode in ("overwrite", "overwrite_partitions"):
         with pytest.raises(UsageError, match="'allow_empty': True"):

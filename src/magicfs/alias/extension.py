@@ -28,6 +28,7 @@ class Alias(Extension):
     """
 
     follows = True
+    _withdrawn = ""  # what ``settle`` has to say of the alias under another name
 
     def at_setup(self, context: JobContext, job: JobObject) -> None:
         for options in (context.options, job.options):
@@ -67,8 +68,8 @@ class Alias(Extension):
         place, before = _place(job.context, job.job.bucket, text), None
         with suppress(FormatError, UsageError):
             before = await read_name(job.engine.store, place.dataset)
-            if before is not None and before.text != text:
-                await withdraw(job.engine, before)
+            if before is not None and before.text != text and await withdraw(job.engine, before):
+                self._withdrawn = f"the alias {before.url()} was removed: from now on it is {place.url()}"
         if before is None or before.text != text:
             await write_name(job.engine.store, place)
 
@@ -77,7 +78,8 @@ class Alias(Extension):
         if place is None:
             return None
         done = await follow(job.engine, place)
-        return [is_gone(done.url, done.files)] if done.done == "removed" else None
+        gone = is_gone(done.url, done.files) if done.done == "removed" else ""
+        return [one for one in (self._withdrawn, gone) if one]
 
 
 def is_gone(url: str, files: int) -> str:

@@ -73,11 +73,13 @@ def own_name(key: str) -> str:
 
 
 def _check(text: str) -> None:
+    if ":" in text.partition("/")[0]:
+        raise _refused(text, "it looks like a URL")
     try:
         key = paths.parse_path(f"bucket/{text}").key
     except UsageError as error:
         raise _refused(text, str(error).replace("bucket/", "")) from None
-    if not key or "://" in text or not text.isprintable() or is_reserved(key):
+    if not key or not text.isprintable() or is_reserved(key):
         raise _refused(text, "it is not a name that a file may have there")
 
 

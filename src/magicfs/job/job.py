@@ -233,10 +233,8 @@ class Job(Twins, Maps):
         if self._state == "open" and self._is_forked:
             return Task(self.spec, ids.task_id(task), is_elsewhere=True)  # as one that was pickled
         self._require_open("task")
-        note = self._attempts.note
-        return Task(
-            self.spec, ids.task_id(task), on_commit=self.add, check=self._require_state, on_state=note
-        )
+        spec, note = self.spec, self._attempts.note
+        return Task(spec, ids.task_id(task), on_commit=self.add, check=self._require_state, on_state=note)
 
     def add(self, commit: TaskCommit) -> None:
         """Add a commit that another process returned, to be published at the end of the ``with`` block.

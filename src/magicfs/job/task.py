@@ -31,39 +31,43 @@ if TYPE_CHECKING:
     from magicfs.committers.work_places import WorkPlace
 
 _NAMED = 10
+_State = Literal["open", "committed", "aborted", "failed"]
+_PROBLEMS: Final[dict[_State, str]] = {
+    "open": "set up but never committed: its files are not published; use with job.task(…) as task, or call "
+    "task.commit()",
+    "failed": "ended by an error, and no other attempt of it committed: its files are not published; see "
+    "what it raised (threads keep that in futures); job.commit(tasks=…) refuses a job that lacks a task",
+}
 
 
 class OpenAttempts:
-    """Those of one job. What they wrote is published by nobody, and their writer may believe it is."""
+    """Those of one job, and failed ones. Nobody publishes what they wrote; their writer may believe it is."""
 
     def __init__(self) -> None:
-        self._open: set[AttemptId] = set()
+        self._states: dict[AttemptId, _State] = {}
         self._lock = threading.Lock()
 
-    def note(self, attempt: AttemptId, state: Literal["open", "committed", "aborted"]) -> None:
+    def note(self, attempt: AttemptId, state: _State) -> None:
         """An attempt has got into another state."""
         with self._lock:
-            if state == "open":
-                self._open.add(attempt)
-            else:
-                self._open.discard(attempt)
+            self._states.pop(attempt, None)
+            if state in _PROBLEMS:
+                self._states[attempt] = state
 
-    def forgotten(self, commits: Sequence[TaskCommit]) -> list[str]:
-        """Tasks that were set up and have no commit, by any attempt."""
+    def forgotten(self, commits: Sequence[TaskCommit], state: _State = "open") -> list[str]:
+        """Tasks that were set up, or have failed, and have no commit, by any attempt."""
         with self._lock:
-            return sorted({ids.task_of_attempt(one) for one in self._open} - {c.task_id for c in commits})
+            found = {ids.task_of_attempt(one) for one, now in self._states.items() if now == state}
+        return sorted(found - {c.task_id for c in commits})
 
     def warnings(self, commits: Sequence[TaskCommit]) -> tuple[str, ...]:
-        """Return, and log, a warning if a job publishes these commits and forgets tasks."""
-        forgotten = self.forgotten(commits)
-        if not forgotten:
-            return ()
-        warning = (
-            f"{_named(forgotten)} set up but never committed: its files are not published; use with "
-            "job.task(…) as task, or call task.commit()"
-        )
-        logging.getLogger("magicfs").warning("%s", warning)
-        return (warning,)
+        """Return, and log, warnings if a job publishes these commits and lacks tasks."""
+        found: list[str] = []
+        for state, problem in _PROBLEMS.items():
+            if tasks := self.forgotten(commits, state):
+                found.append(f"{_named(tasks)} {problem}")
+                _LOGGER.warning("%s", found[-1])
+        return tuple(found)
 
     def require_some(self, job: str, commits: Sequence[TaskCommit] | None, *, allow_empty: bool) -> None:
         """Refuse to publish nothing although tasks were set up."""
@@ -77,16 +81,15 @@ class OpenAttempts:
 
 
 def _named(tasks: Sequence[str]) -> str:
+    noun, verb = ("task", "was") if len(tasks) == 1 else ("tasks", "were")
     more = f" and {len(tasks) - _NAMED} more" if len(tasks) > _NAMED else ""
-    return f"{'task' if len(tasks) == 1 else 'tasks'} {', '.join(tasks[:_NAMED])}{more} " + (
-        "was" if len(tasks) == 1 else "were"
-    )
+    return f"{noun} {', '.join(tasks[:_NAMED])}{more} {verb}"
 
 
 _LOGGER = logging.getLogger("magicfs")
 
-OnState = Callable[[AttemptId, Literal["open", "committed", "aborted"]], None]
-"""Called for each attempt that is set up, committed or aborted."""
+OnState = Callable[[AttemptId, _State], None]
+"""Called for each attempt that is set up, committed or aborted, and for one that an error has ended."""
 
 
 class Task(Twins):
@@ -105,7 +108,7 @@ class Task(Twins):
         is_elsewhere: Whether it has to read the job's state from the store, as a pickled task does.
 
     Attributes:
-        id: The task's id.
+        id: The task's id: text, such as ``"000003"``.
     """
 
     def __init__(
@@ -336,7 +339,7 @@ class Task(Twins):
             if call.interrupted:
                 self._tell(call, error)
                 raise
-            self._move("aborted")  # a failed commit leaves nothing to commit again
+            self._move("aborted", "failed")  # a failed commit leaves nothing to commit again
             if isinstance(error, CommitError) or committer.is_task_commit_repeatable:
                 raise
             raise not_repeatable(self._spec.options.committer, self.id, repr(error)) from error
@@ -396,9 +399,7 @@ class Task(Twins):
         if self._state in {"new", "aborted"}:
             return
         if self._state == "committed":
-            raise ProtocolViolation(
-                f"task {self.id} is committed; leave its commit out of job.commit instead"
-            )
+            raise ProtocolViolation(f"task {self.id} is committed; leave its commit out of job.commit")
         self._move("aborted")
         _LOGGER.info("job %s: task %s is aborted", self.job_id, self.id)
         abort = partial(self._spec.make_committer().abort_task, self._require_attempt())
@@ -430,11 +431,12 @@ class Task(Twins):
             self.abort()
         except Exception as second:  # noqa: BLE001 - the first error must not be hidden
             error.add_note(f"and task {self.id} could not be fully aborted: {second}")
+        self._move("aborted", "failed")
 
-    def _move(self, state: Literal["open", "committed", "aborted"]) -> None:
+    def _move(self, state: Literal["open", "committed", "aborted"], noted: _State | None = None) -> None:
         self._state = state
         if self._on_state is not None:
-            self._on_state(self._require_attempt(), state)
+            self._on_state(self._require_attempt(), noted or state)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), is_elsewhere=True), (self._spec, self.id)

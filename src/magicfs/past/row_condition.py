@@ -223,10 +223,11 @@ class _Reader:
 
     def expect_end(self) -> None:
         if self.place < len(self.tokens):
-            raise self.error(f"continues with {self.tokens[self.place][1]!r} where it should end")
+            there = self.tokens[self.place][1]
+            raise self.error(f"continues with {there!r} where it should end; quote text, as '2026-01-31'")
 
     def error(self, problem: str) -> UsageError:
-        return UsageError(f"the condition {self.text!r} {problem}")
+        return UsageError(f"the condition {self.text!r} {problem}; nothing was changed")
 
 
 def _joined(parts: list[_Evaluate], join: Callable[[bool | None, bool | None], bool | None]) -> _Evaluate:

@@ -164,7 +164,10 @@ class Dataset(_Address):
         at, files = place.location, _files_of(place, last, as_of)
         found = {key: one for key, one in files.items() if is_data(key, "")}
         if not found and schema is None:
-            raise UsageError(f"the dataset {at.url} has no files; to_arrow(schema=…) reads it as empty")
+            raise UsageError(
+                f"the dataset {at.url} has no files; to_arrow(schema=…) reads it as empty, and for pandas "
+                "to_arrow(schema=pyarrow.Schema.from_pandas(df)).to_table().to_pandas()"
+            )
         base = prefix_of(at.path)
         named = {f"{base}{key}": one for key, one in found.items()}
         places = {f"{base}{key}": f"{base}{one.key}" for key, one in found.items() if one.key != key}

@@ -225,8 +225,12 @@ def test_what_another_program_wrote_is_not_replaced(lake: Lake) -> None:
 def test_another_name_takes_the_place_of_the_first_one(lake: Lake) -> None:
     lake.publish(b"one")
     lake.alias = "current/sales.csv"
-    lake.publish(b"two")
+    report = lake.publish(b"two")
     assert (lake.read(NAME), lake.read()) == (None, b"two")
+    (warning,) = report.warnings
+    assert f"/{NAME} was removed: from now on it is " in warning
+    assert warning.endswith(f"lake 1/{lake.alias}")
+    assert lake.publish(b"three").warnings == ()
     assert remove(lake.url)
     assert (lake.read(), remove(lake.url), catch_up(lake.url)) == (None, False, None)
 
@@ -269,6 +273,15 @@ def test_names_that_no_alias_can_have_are_refused_before_anything_is_written(
     with pytest.raises(UsageError, match=r"nothing was (changed|uploaded)"):
         magicfs.Job(f"{tmp_path}/lake/sales", mode="overwrite", options={"alias": text}).setup()
     assert not [one for one in tmp_path.rglob("*") if one.is_file()]
+
+
+@pytest.mark.parametrize(
+    "text", ["file:///a/x.csv", "file:/a/x.csv", "s3://lake/x", "file:x", "s3:", "a:b/c"]
+)
+def test_urls_are_refused_with_the_advice_to_give_a_name(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"it looks like a URL; nothing was changed; write a name such as"):
+        magicfs.Job(f"{tmp_path}/lake/sales", mode="overwrite", options={"alias": text}).setup()
+    assert not list(tmp_path.rglob("*.*"))
 
 
 @pytest.mark.parametrize("value", ["", 1, ["a"], b"a"])
