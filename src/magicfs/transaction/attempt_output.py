@@ -129,10 +129,8 @@ async def load(
 
 
 def _is_as_written(listed: ObjectInfo, known: Known) -> bool:
-    if listed.key not in known or not listed.etag:
-        return False
-    ours = known[listed.key][0]
-    return (listed.size, listed.etag) == (ours.size, ours.etag)
+    ours = known[listed.key][0] if listed.key in known and listed.etag else None
+    return ours is not None and (listed.size, listed.etag) == (ours.size, ours.etag)
 
 
 async def read_pending(

@@ -430,8 +430,7 @@ class Plan:
         """What is deleted once every file is visible, the obstacles at the end."""
         found, over = self.replacement, set(self.replacement.equal_keys)
         gone = (one for one in found.deleted if self.planner.deletes and one.key not in over)
-        versions = found.versions
-        old = [OldObject(one.key, one.etag, one.size, versions.get(one.key, "")) for one in gone]
+        old = [OldObject(one.key, one.etag, one.size, found.versions.get(one.key, "")) for one in gone]
         return [*old, *self.obstacles]
 
     @property
