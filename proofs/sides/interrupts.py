@@ -68,11 +68,11 @@ class CtrlC:
         self.reached.set()
         await asyncio.to_thread(self.told.wait, 30)
 
-    def wait(self, ended: threading.Event) -> None:
+    def wait(self, running: threading.Lock) -> None:
         """In place of the thread's own waiting."""
         if self.raised >= self.times:
             self.told.set()
-        while not ended.wait(0.0005):
+        while not running.acquire(timeout=0.0005):
             if self.reached.is_set() and self.raised < self.times:
                 self.raised += 1
                 raise KeyboardInterrupt

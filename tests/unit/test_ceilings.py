@@ -40,9 +40,9 @@ SLACK: Final = 0.98
 CEILINGS: Final = {
     "modules on the spine of one file": 50,
     "modules on the way of one file": 88,
-    "functions on the spine of one file": 656,
-    "lines of the core": 46_845,
-    "lines shipped": 82_931,
+    "functions on the spine of one file": 655,
+    "lines of the core": 46_847,
+    "lines shipped": 82_933,
     "arguments of Job": 14,
     "fields of the job object": 30,
     "fields of a job's context": 6,

@@ -312,13 +312,15 @@ class CtrlC:
     def __init__(self, rules: Rules, times: int, opens: bool) -> None:
         self.rules, self.times, self.opens = rules, times, opens
 
-    def wait(self, ended: threading.Event) -> None:
-        if self.times and not ended.wait(0.1):
+    def wait(self, running: threading.Lock) -> None:
+        if self.times:
+            if running.acquire(timeout=0.1):
+                return
             self.times -= 1
             if self.opens and not self.times:
                 threading.Timer(0.05, self.rules.opened.set).start()
             raise KeyboardInterrupt
-        assert ended.wait(30)
+        assert running.acquire(timeout=30)
 
 
 @contextmanager

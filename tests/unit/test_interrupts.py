@@ -8,11 +8,13 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +122,7 @@ def test_a_second_ctrl_c_leaves_a_commit_that_goes_on_and_the_job_says_so(
     call = job._call
     assert call is not None
     hook.told.set()
-    assert call._ended.wait(30)
+    assert call._running.acquire(timeout=30)
     assert job.report.files == len(NEW)
     assert repr(job).endswith("committed>")
 
@@ -282,13 +284,13 @@ class Stands:
         self.reached.set()
         await asyncio.to_thread(self.go.wait, 30)
 
-    def wait(self, ended: threading.Event) -> None:
+    def wait(self, running: threading.Lock) -> None:
         if not self.raised:
             assert self.reached.wait(30)
             self.raised = True
             raise KeyboardInterrupt
         self.go.set()
-        assert ended.wait(30)
+        assert running.acquire(timeout=30)
 
 
 def test_an_interruption_stops_the_coroutine_before_it_is_raised(
@@ -347,12 +349,12 @@ class Busy:
         self.raised = False
         loop.call_soon_threadsafe(self.go.wait, 30)
 
-    def wait(self, ended: threading.Event) -> None:
+    def wait(self, running: threading.Lock) -> None:
         if not self.raised:
             self.raised = True
             raise KeyboardInterrupt
         self.go.set()
-        assert ended.wait(5), "the wait would last until a second Ctrl-C"
+        assert running.acquire(timeout=5), "the wait would last until a second Ctrl-C"
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -371,8 +373,8 @@ def test_an_interruption_before_a_busy_loop_has_begun_the_call_ends_the_wait(
     assert (began, call.ended, call.succeeded, call.interrupted) == (["work"] * whole, True, whole, True)
 
 
-def wait_briefly(ended: threading.Event) -> None:
-    assert ended.wait(10), "the wait would last until a second Ctrl-C"
+def wait_briefly(running: threading.Lock) -> None:
+    assert running.acquire(timeout=10), "the wait would last until a second Ctrl-C"
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -392,6 +394,41 @@ def test_an_interruption_while_the_loop_is_given_the_call_ends_it(
     with pytest.raises(KeyboardInterrupt):
         call.run()
     assert (call.ended, call.succeeded, call.interrupted) == (True, False, True)
+
+
+def test_an_interruption_at_each_line_and_return_while_a_call_is_waited_for_blocks_nobody(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in what the standard library has in Python, such as the lock of an Event."""
+    wait, met = interrupt._wait, 0
+
+    def interrupted(at: int, running: threading.Lock) -> None:
+        seen = 0
+
+        def trace(frame: Any, event: str, arg: object) -> Any:
+            nonlocal seen, met
+            seen += event in {"line", "return"}
+            if seen == at:
+                sys.settrace(None)
+                met += 1
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            wait(running)
+        finally:
+            sys.settrace(None)
+
+    for at in range(1, 30):
+        monkeypatch.setattr(interrupt, "_wait", partial(interrupted, at))
+        call = Call(loop, lambda: asyncio.sleep(0.001))
+        with suppress(KeyboardInterrupt):
+            call.run()
+        monkeypatch.setattr(interrupt, "_wait", wait_briefly)
+        assert run_on(loop, asyncio.sleep, 0, "alive") == "alive"
+        assert call.ended
+    assert met > 3
 
 
 @pytest.mark.slow

@@ -27,11 +27,11 @@ def before_its_first_step(user: User) -> Rows:
     filesystem.loop.call_soon_threadsafe(busy.wait, _HANGS_S)
     asked = iter([KeyboardInterrupt])
 
-    def wait(ended: threading.Event) -> None:
+    def wait(running: threading.Lock) -> None:
         if (error := next(asked, None)) is not None:
             raise error
         busy.set()
-        if not ended.wait(_HANGS_S):
+        if not running.acquire(timeout=_HANGS_S):
             raise AssertionError("the call waits for a second Ctrl-C")
 
     with mock.patch.object(interrupt, "_wait", wait):

@@ -101,16 +101,14 @@ class Call(Generic[_T]):
         self._loop = loop
         self._work = work
         self._stop = _Stop(loop, whole, waiting)
-        self._ended = threading.Event()
+        self.ended: bool = False  # whether the coroutine runs no more, or never will
+        # No Event: Ctrl-C can meet a thread that has just got the lock of its condition, and never frees it.
+        self._running = threading.Lock()
+        self._running.acquire()
         self._results: list[_T] = []
         self._error: BaseException | None = None
         self._has_begun = False
         self.interrupted: bool = False  # whether the thread that waited was interrupted
-
-    @property
-    def ended(self) -> bool:
-        """Whether the coroutine runs no more, or never will."""
-        return self._ended.is_set()
 
     @property
     def succeeded(self) -> bool:
@@ -138,15 +136,16 @@ class Call(Generic[_T]):
         once, and the coroutine goes on.
         """
         if _running_loop() is self._loop:
-            self._ended.set()
+            self.ended = True
             raise RuntimeError("Calling sync() from within a running loop")
         try:
             self._start()
-            _wait(self._ended)
+            _wait(self._running)
         except BaseException as interruption:
             self.interrupted = True
             self._loop.call_soon_threadsafe(self._interrupt)
-            _wait(self._ended)
+            if not self.ended:
+                _wait(self._running)
             if isinstance(self._error, Exception):
                 interruption.add_note(f"and: {self._error}")
             raise
@@ -166,7 +165,8 @@ class Call(Generic[_T]):
             self._stop.want()
         else:  # the interruption came before the loop had the call, and the loop will never have it
             self._error = asyncio.CancelledError()
-            self._ended.set()
+            self.ended = True
+            self._running.release()
 
     async def _main(self) -> None:
         self._stop.is_running = True
@@ -178,7 +178,8 @@ class Call(Generic[_T]):
             self._error = error
         finally:
             self._stop.task = None
-            self._ended.set()
+            self.ended = True
+            self._running.release()
 
 
 def run_on(
@@ -194,9 +195,10 @@ def run_on(
 def result_of(future: Future[_T]) -> _T:
     """What a future of an executor returns or raises, awaited here so that ``awaited`` can interrupt it."""
     if (waiter := _WAITER.get()) is not None:
-        ended = threading.Event()
-        future.add_done_callback(lambda _: ended.set())
-        waiter.wait(ended)
+        running = threading.Lock()
+        running.acquire()
+        future.add_done_callback(lambda _: running.release())
+        waiter.wait(running)
     return future.result()
 
 
@@ -210,8 +212,8 @@ class _Waiter:
     def __init__(self) -> None:
         self.interruptions = 0
 
-    def wait(self, ended: threading.Event) -> None:
-        while not ended.wait(_LOOK_S):
+    def wait(self, running: threading.Lock) -> None:
+        while not running.acquire(timeout=_LOOK_S):
             if self.interruptions:
                 self.interruptions -= 1
                 raise _Interrupted
@@ -285,11 +287,11 @@ def _tell_briefly(error: MagicError) -> None:
         one = one.__cause__ or one.__context__
 
 
-def _wait(ended: threading.Event) -> None:
+def _wait(running: threading.Lock) -> None:
     if (waiter := _WAITER.get()) is not None:
-        waiter.wait(ended)
+        waiter.wait(running)
         return
-    while not ended.wait(_WAIT_S):
+    while not running.acquire(timeout=_WAIT_S):
         pass
 
 
