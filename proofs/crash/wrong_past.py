@@ -211,8 +211,8 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a drop forgets its run",
         "magicfs.past.drop",
-        'options=JobOptions(committer="magic", mode="drop", run_id=run_id, keep=keep, alias=alias),',
-        'options=JobOptions(committer="magic", mode="drop", keep=keep, alias=alias),',
+        'options=JobOptions(committer="magic", mode="drop", run_id=run_id, keep=keep),',
+        'options=JobOptions(committer="magic", mode="drop", keep=keep),',
         ("drop",),
     ),
     WrongPast(
@@ -262,7 +262,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a job forgets the versions of what it keeps",
         "magicfs.transaction.planning",
-        'old = [OldObject(one.key, one.etag, one.size, versions.get(one.key, "")) for one in gone]',
+        'old = [OldObject(one.key, one.etag, one.size, found.versions.get(one.key, "")) for one in gone]',
         "old = [OldObject(one.key, one.etag, one.size) for one in gone]",
         ("keep",),
         model="versions",
