@@ -16,6 +16,7 @@ from fsspec.asyn import sync
 
 import magicfs
 from magicfs.formats.manifest import Manifest, ManifestFile
+from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores import resolve
@@ -74,11 +75,11 @@ class Place:
             files=tuple(files),
         )
 
-    def publish(self, *published: Manifest, conditions: Conditions | None = None) -> list[bool]:
+    def publish(self, *published: Manifest, conditions: Conditions | None = None) -> list[Pointer]:
         """Publish all of them at once."""
         return self.run(self._publish, published, conditions)
 
-    async def _publish(self, published: tuple[Manifest, ...], conditions: Conditions | None) -> list[bool]:
+    async def _publish(self, published: tuple[Manifest, ...], conditions: Conditions | None) -> list[Pointer]:
         store = self.store()
         honoured = conditions or await conditions_of(store, f"{DEST}/__magic_job-probe")
         return await asyncio.gather(
@@ -107,9 +108,12 @@ def test_published_at_once_by_many_every_job_is_linked_once(place: Place, number
     jobs = [place.upload(job, f"p=1/{job}.parquet", body=parquet(number)) for number, job in enumerate("abc")]
     twice = [replace(manifest, committed_ms=moment) for manifest in jobs for moment in (1, 2)]
     moved = place.publish(*twice, conditions=conditions)
-    assert sum(moved) == 3
-    assert sorted(place.jobs()) == ["a", "b", "c"]
-    assert not any(place.publish(*twice, conditions=conditions))
+    assert len({one.nonce for one in moved}) == 3, "each call returns a version of the pointer"
+    newest, *_ = found = place.jobs()
+    assert sorted(found) == ["a", "b", "c"]
+    again = place.publish(*twice, conditions=conditions)
+    assert [one.job_id for one in again] == [newest] * 6
+    assert len({one.nonce for one in again}) == 1, "none has moved it"
     assert values(magicfs.Dataset(place.url, storage_options=place.options).to_arrow()) == [0, 1, 2]
 
 
