@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from magicfs.cli.main import main
 from magicfs.errors import AuditFailed, ObjectNotFound, UsageError
 from magicfs.operate.page import page_of
 from magicfs.operate.status import BucketStatus, DatasetStatus, Partition, Step, status
+from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.unfinished import Bucket
@@ -118,6 +120,24 @@ class TestBucket:
         assert "current.json" in broken.problem
         assert (sales.url, sales.unfinished, sales.waiting) == ("memory://bucket/sales", 1, 1)
         assert (sales.keeping, sales.published is not None) == (1, True)
+
+    def test_an_empty_directory_of_a_job_is_no_dataset(
+        self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """SeaweedFS shows that of a trial for a while."""
+        scene.published({"a": b"1"})
+        listed = MemoryStore.list_directories
+
+        async def shown(store: MemoryStore, prefix: str) -> AsyncIterator[str]:
+            if prefix == "__magic":
+                yield "__magic_job-gone/"
+            async for one in listed(store, prefix):
+                yield one
+
+        monkeypatch.setattr(MemoryStore, "list_directories", shown)
+        found = look(scene, "memory://bucket")
+        assert isinstance(found, BucketStatus)
+        assert [one.url for one in found.destinations] == ["memory://bucket/sales"]
 
     def test_a_job_that_may_be_running_needs_no_decision(
         self, scene: JobScene, monkeypatch: pytest.MonkeyPatch

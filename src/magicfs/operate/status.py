@@ -329,8 +329,8 @@ async def status_of(engine: Engine, location: Location, price: Price) -> Dataset
     """``status``, on the store's loop."""
     prefix = paths.prefix_of(location.key)
     here = [one async for one in engine.store.list_directories(prefix + MANIFESTS)]
-    work = [one async for one in engine.store.list_directories(prefix + MAGIC)]
-    if not here and not [one for one in work if not await is_empty(engine, one)]:
+    work = engine.store.list_directories(prefix + MAGIC)
+    if not here and await anext((at async for at in work if not await is_empty(engine, at)), None) is None:
         found, is_whole = await _destinations(engine, location)
         if found:
             return BucketStatus(location.url, time.time(), tuple(found), is_whole)

@@ -144,7 +144,9 @@ def test_it_follows_a_job_that_had_looked_before_the_first_alias(lake: Lake) -> 
     assert (len(lake.dataset.files()), lake.read()) == (2, None)
 
 
-@pytest.mark.parametrize("follows", [["keep", "audit"], ["gone"], ["alias", "gone", ".."]])
+@pytest.mark.parametrize(
+    "follows", [["keep", "audit"], ["gone"], ["alias", "gone", ".."], [f"gone {n}" for n in range(10_000)]]
+)
 def test_a_pointer_that_names_what_does_not_follow_asks_nobody(lake: Lake, follows: list[str]) -> None:
     lake.publish(b"one", options={})
     for key in lake.names(f"{DATASET.partition('/')[2]}/_magicfs"):
@@ -153,7 +155,7 @@ def test_a_pointer_that_names_what_does_not_follow_asks_nobody(lake: Lake, follo
             lake.put(json.dumps({**document, "follows": follows}).encode(), key)
     report = lake.publish(b"two", options={})
     said = [one for one in report.warnings if "is not installed" in one]
-    assert len(said) == len(report.warnings) == len({*follows} - {"keep", "audit", "alias"})
+    assert len(said) == len(report.warnings) == min(len({*follows} - {"keep", "audit", "alias"}), 16)
     assert len(lake.dataset.files()) == 1
 
 
