@@ -170,6 +170,10 @@ class Witness:
             if (found := _VERSION.search(key)) and f"{key[: found.start()]}.json" not in work
         ]
 
+    def is_empty(self, lane: Lane) -> bool:
+        """Whether nothing at all is below a destination, hidden or pending."""
+        return not self._server.all_keys(lane.bucket, f"{lane.key}/") and not self.uploads(lane)
+
     def uploads(self, lane: Lane) -> list[str]:
         """The keys of pending uploads."""
         return sorted(key for key, _ in self._server.uploads(lane.bucket, f"{lane.key}/"))

@@ -42,6 +42,10 @@ class Judge:
         """Numbered versions of job objects whose first is gone: they say nothing, and wait for a sweep."""
         return self._witness.versions_of_ended_jobs(self._lane)
 
+    def nothing_is_there(self) -> bool:
+        """Whether the destination is empty: no command finds it then."""
+        return self._witness.is_empty(self._lane)
+
     def look_between(self) -> None:
         """Nothing may change before the commit point; old rows stay until all new ones are there."""
         self.seen.state = state = self.state()

@@ -21,7 +21,7 @@ Watch = WatchingProxy | DiskWatch
 _COMMAND_SECONDS = 120.0
 _SETTLE_SECONDS = 30.0
 _PAST = ("committing", "completed")
-_FINE, _UNDECIDED, _DENIED = 0, 1, 4
+_FINE, _UNDECIDED, _NOT_FOUND, _DENIED = 0, 1, 3, 4
 
 
 class Recovery:
@@ -110,6 +110,8 @@ class Recovery:
         got = self._command(proxy, *arguments).exit_status(_COMMAND_SECONDS)
         self._ground.recoveries.append(time.monotonic() - started)
         self._seen.recoveries += 1
+        if got == _NOT_FOUND and self._judge.nothing_is_there():
+            return  # the only job there was has gone without a trace, and a URL of nothing may be a slip
         if got != status:
             self._seen.troubles.append(f"magicfs {' '.join(arguments)}: exit status {got}, not {status}")
 

@@ -10,7 +10,7 @@ from proofs.kill.crew import Crew
 from proofs.kill.disk import Disk
 from proofs.kill.ground import Ground, Seen
 from proofs.kill.judge import Judge
-from proofs.kill.phases import DRIVER
+from proofs.kill.phases import DRIVER, Phase
 from proofs.kill.plans import Plan
 from proofs.kill.recovery import Recovery, Watch
 from proofs.kill.victim import Order
@@ -142,6 +142,8 @@ class Round:
         self._recovery.let_requests_settle(proxy, (DRIVER,))
         self._judge.look_between()
         result, state = self.seen.result, self.seen.state
+        if self.seen.killed == [DRIVER] and self.seen.phase is Phase.START and state != "none":
+            self.seen.troubles.append("there is a job, but no request of its driver was recognized")
         if result is not None and not result.published and not self._may_fail():
             self.seen.troubles.append(f"a job failed that should not: {result.said}")
         if result is not None and result.published:

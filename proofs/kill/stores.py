@@ -106,9 +106,13 @@ class Kind(Generic[_Place]):
 
 
 def take_role(role: str) -> None:
-    """Say in the User-Agent of every request from now on who this process is: S3's, Azure's and aiohttp's."""
+    """Say in the User-Agent of every request from now on who this process is: for each client there is."""
     import aiohttp.client_reqrep
 
+    from magicfs.runtime import watchers
+
+    agent = watchers.agent
+    watchers.agent = lambda: f"{agent()} app/{role}"
     os.environ["AWS_SDK_UA_APP_ID"] = role
     os.environ["AZURE_HTTP_USER_AGENT"] = f"app/{role}"
     # gcsfs has no setting for it.
