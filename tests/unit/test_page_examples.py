@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -142,9 +145,10 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_checkpoints_of_any_library(tmp_path: Path) -> None:
-    [code] = [code for code in examples("checkpoints") if "safetensors" in code]
-    code = code.replace("s3://bucket", f"file://{tmp_path}")
-    page = run(code, safetensors=safetensors, fsspec=fsspec)
+    first_code, ranks_code = (code for code in examples("checkpoints") if "safetensors" in code)
+    page = run(
+        first_code.replace("s3://bucket", f"file://{tmp_path}"), safetensors=safetensors, fsspec=fsspec
+    )
     layers = [{f"layer {rank}": np.full(3, rank)} for rank in range(4)]
     assert page["resume"]() == (0, {}), "nothing is published yet"
     for step in (9, 10, 99_999, 999_999, 1_000_000):
@@ -158,6 +162,37 @@ def test_checkpoints_of_any_library(tmp_path: Path) -> None:
     assert page["resume"]()[0] == 1_000_001, "a checkpoint that lacks a rank is not published"
     magicfs.Dataset(page["url"]).drop(partitions=list(page["checkpoints"]()), keep=None)
     assert page["resume"]() == (0, {}), "everything was dropped"
+    with Ranks(4) as ranks:
+        page |= run(ranks_code, **page, nullcontext=nullcontext, bcast=ranks.bcast, gather=ranks.gather)
+        done = [ranks.submit(page["save_from_rank"], rank, 4, 7, layers[rank]) for rank in range(4)]
+        assert [one.result() for one in done] == [None] * 4
+    first, tensors = page["resume"]()
+    assert first == 8
+    assert {name: value.tolist() for name, value in tensors.items()} == {
+        f"layer {rank}": [rank] * 3 for rank in range(4)
+    }
+
+
+class Ranks(ThreadPoolExecutor):
+    """Threads for ranks; what they send each other is pickled."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self._barrier = threading.Barrier(number, timeout=60)
+        self._sent: dict[int, bytes] = {}
+
+    def bcast(self, value: object) -> Any:
+        """What the one rank that has something sends to all."""
+        if value is not None:
+            self._sent[-1] = pickle.dumps(value)
+        self._barrier.wait()
+        return value or pickle.loads(self._sent[-1])
+
+    def gather(self, value: object) -> list[Any]:
+        """What all send."""
+        self._sent[threading.get_ident()] = pickle.dumps(value)
+        self._barrier.wait()
+        return [pickle.loads(sent) for rank, sent in self._sent.items() if rank != -1]
 
 
 def write(task: magicfs.Task) -> None:
