@@ -155,6 +155,14 @@ class Ground:
             raise Wrong("no file is there")
         return figures
 
+    def judge_added(self, order: Order, what: str) -> Figures:
+        """Look, and raise Wrong unless a reader finds old rows and new ones, and nothing else is left."""
+        figures, rows = self.look(order)
+        left = (figures.old_files_left, figures.uploads_left, figures.work_left)
+        if rows != list(range(-OLD_ROWS, order.parts * order.rows)) or left != (len(DAYS), 0, 0):
+            raise Wrong(f"{what} has left {figures}")
+        return figures
+
     def bury(self, driver: subprocess.Popen[str]) -> None:
         """Wait until what a dead driver has left behind has come to its end, then kill its own workers."""
         driver.wait(_DRIVER_S)
@@ -189,12 +197,12 @@ def whole(ground: Ground) -> Figures:
 
 
 def documented(ground: Ground) -> Figures:
-    """What the page about the engine shows."""
+    """What the page about the engine shows: it overwrites the partitions that it writes to."""
     order = replace(ground.order(), documented=True)
     told = ground.result(ground.start(order))
     if not told["published"]:
         raise Wrong(told["error"])
-    return ground.judge(order, _NEW)
+    return ground.judge_added(order, "the page's example")
 
 
 def modes(ground: Ground) -> Figures:
@@ -207,11 +215,7 @@ def modes(ground: Ground) -> Figures:
     told = ground.result(ground.start(replace(order, mode="append")))
     if not told["published"]:
         raise Wrong(told["error"])
-    figures, rows = ground.look(order)
-    left = (figures.old_files_left, figures.uploads_left, figures.work_left)
-    if rows != list(range(-OLD_ROWS, order.parts * order.rows)) or left != (len(DAYS), 0, 0):
-        raise Wrong(f"append has left {figures}")
-    return figures
+    return ground.judge_added(order, "append")
 
 
 def partitions(ground: Ground) -> Figures:
@@ -221,10 +225,7 @@ def partitions(ground: Ground) -> Figures:
         told = ground.result(ground.start(replace(order, run_id=f"{order.run_id} {run}")))
         if not told["published"]:
             raise Wrong(told["error"])
-    figures, rows = ground.look(order)
-    left = (figures.old_files_left, figures.uploads_left, figures.work_left)
-    if rows != list(range(-OLD_ROWS, order.parts * order.rows)) or left != (len(DAYS), 0, 0):
-        raise Wrong(f"overwrite_partitions has left {figures}")
+    figures = ground.judge_added(order, "overwrite_partitions")
     if told["files"] != figures.new_files_shown:
         raise Wrong(f"{told['files']} files are reported and {figures.new_files_shown} are there")
     return figures

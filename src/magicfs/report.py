@@ -32,6 +32,12 @@ class Report:
         return [one for one in self.to_dict().items() if one[1] not in (None, "", [], (), {})]
 
 
+class Advice(str):
+    """A warning that leaves nothing to do: commands end with status 0 all the same."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a job commit is, or a task commit that uploads.

@@ -372,8 +372,18 @@ class TestColumns:
 
     def test_a_directory_of_a_dataset_is_no_dataset(self, url: str) -> None:
         magicfs.write(pa.table({"id": [0], "day": ["mon"]}), url, partition_by="day")
-        with pytest.raises(UsageError, match=f"day=mon is in the dataset {url}; read that one"):
+        with pytest.raises(UsageError, match=f"day=mon is no dataset; {url} is: use that"):
             magicfs.Dataset(f"{url}/day=mon").to_arrow()
+
+    def test_a_directory_above_datasets_is_none_and_is_not_adopted(self, url: str) -> None:
+        magicfs.write(pa.table({"id": [0], "day": ["mon"]}), f"{url}/a", partition_by="day")
+        above = magicfs.Dataset(url)
+        with pytest.raises(UsageError, match=f"{url} is no dataset; {url}/a is: use that"):
+            above.verify()
+        for dry_run in (True, False):
+            with pytest.raises(UsageError, match="has another dataset below it, a; adopt one dataset alone"):
+                above.adopt(dry_run=dry_run)
+        magicfs.write(pa.table({"id": [1]}), f"{url}/a", mode="overwrite")
 
     @pytest.mark.parametrize("last", [None, "z"])
     def test_a_column_that_came_later_is_read_and_is_null_before(self, url: str, last: str | None) -> None:

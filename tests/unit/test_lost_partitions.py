@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import magicfs
+from magicfs.cli.main import main
 from magicfs.protocol.replacement import lost_partitions
 from magicfs.stores.memory.store import default_world
 
@@ -61,6 +64,24 @@ def test_partitions_that_are_replaced_by_nothing_are_told_before_they_are_gone(
         .warnings[0]
         .startswith("1 partition is deleted without new data, such as day=a b: ")
     )
+
+
+def test_a_command_that_is_told_so_has_done_all_it_was_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script with ``set -e`` goes on: nothing is left to do."""
+    (tmp_path / "in.csv").write_text("day,n\ne,1\n")
+    url = f"file://{tmp_path}/out"
+    replace(url, DAYS)
+    how = ["--mode", "overwrite", "--partition-by", "day", "--any-schema"]
+    assert main(["write", str(tmp_path / "in.csv"), url, *how]) == 0
+    assert "warning     4 partitions are deleted without new data" in capsys.readouterr().out
+    replace(url, DAYS)
+    job = magicfs.Job(url, mode="overwrite").setup()
+    with job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/day=e/a", b"1")
+    assert main(["job", "commit", f"{url}/__magic_job-{job.id}", "--tasks", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"][0].startswith("4 partitions are deleted")
 
 
 @pytest.mark.parametrize(

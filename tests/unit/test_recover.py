@@ -305,7 +305,7 @@ def test_open_jobs_beside_are_reported_and_left() -> None:
 
 
 def test_rollback_and_abort_together_are_refused() -> None:
-    with pytest.raises(UsageError, match="give either rollback or abort"):
+    with pytest.raises(UsageError, match="give rollback or abort"):
         JobScene().recover(rollback=True, abort=True)
     with pytest.raises(UsageError, match="give either filesystem or storage_options"):
         magicfs.Dataset("memory://b/x", filesystem=JobScene().filesystem, storage_options={"a": 1}).recover()

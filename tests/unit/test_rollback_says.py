@@ -212,6 +212,9 @@ class TestSaying:
         assert "for good" in said("drop", url, "--partition", "day=2", "--no-keep")
         assert "kept        for 7d" in said(*named)
         assert "takes back" in said(*named, "--no-keep", "--dry-run", code=1)
+        [newest] = magicfs.Dataset(url).history(limit=1).rows()
+        assert (newest[2], newest[-1]) == ("rollback", f"to {magicfs.Dataset(url).history()[0].restores}")
+        assert magicfs.Dataset(url).history().rows()[0][-1] == "to monday"
         assert "not allowed with" in said(*named, "--keep", "7d", "--no-keep", code=2)
 
 

@@ -18,10 +18,11 @@ from magicfs.cli.main import main
 from magicfs.errors import AuditFailed, ObjectNotFound, UsageError
 from magicfs.operate.page import page_of
 from magicfs.operate.status import BucketStatus, DatasetStatus, Partition, Step, status
+from magicfs.protocol.job_state import JobState
 from magicfs.stores.memory.store import MemoryStore
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.job_scene import JobScene
-from proofs.scenes.unfinished import Bucket
+from proofs.scenes.unfinished import Bucket, died_in
 
 EVIL = 'r"><script>alert(1)</script><img src=http://evil.example/x>'
 
@@ -100,6 +101,22 @@ class TestDataset:
         found = look(scene)
         assert (found.ok, [one.job_id for one in found.jobs]) == (True, [job.id])
         assert "nothing to decide yet: the job may be running" in str(found)
+        assert f"if its driver is dead: magicfs recover {scene.url} --job {job.id} --abort" in str(found)
+
+    def test_a_job_that_stopped_while_it_published_needs_a_decision_after_ten_minutes(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        url = f"memory://{uuid4().hex}/sales"
+        job = died_in(JobState.COMMITTING, url)
+        assert status(url, price=0.5).ok
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 601)
+        found = status(url, price=0.5)
+        assert not found.ok
+        assert f"end             magicfs recover {url}\n" in str(found)
+        assert main(["uploads", url, "--json"]) == 1
+        listed = json.loads(capsys.readouterr().out)["pending"]
+        assert [one["end"] for one in listed] == [[f"magicfs recover {url} --job {job.id}"]] * 3
 
     def test_work_that_is_left_is_told(self, scene: JobScene) -> None:
         scene.published({"a": b"1"})

@@ -14,7 +14,7 @@ import pytest
 import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets.connection import open_destination
-from magicfs.errors import CommitDenied, UsageError
+from magicfs.errors import AuditFailed, CommitDenied, UsageError
 from magicfs.past import expire as past_expire
 from magicfs.upkeep import dead_jobs, places, signs
 from magicfs.upkeep.dead_jobs import Limits, end_dead_jobs
@@ -349,6 +349,20 @@ class TestDeadJobs:
         time.sleep(1.1)
         [found] = self.ended(where)
         assert (found.found, found.action, found.decide) == ("unjudged", "left", True)
+
+    @pytest.mark.parametrize("limit", [None, 3600.0])
+    def test_a_job_in_quarantine_is_for_a_person_however_young_it_is(
+        self, tmp_path: Path, limit: float | None
+    ) -> None:
+        where = tmp_path / "d"
+        job = magicfs.Job(str(where), committer="magic", audit=[lambda _: "no"]).setup()
+        with job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/a", b"1")
+        with pytest.raises(AuditFailed):
+            job.commit()
+        [found] = self.ended(where, abort_s=limit)
+        assert (found.found, found.action, found.decide) == ("quarantined", "left", True)
+        assert found.reason == "its audit waits for a decision"
 
     def test_a_malformed_job_object_is_for_a_person(self, tmp_path: Path) -> None:
         open_job(tmp_path / "d")

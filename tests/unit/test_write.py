@@ -360,6 +360,8 @@ def test_a_type_that_a_format_lacks_is_told_with_its_column(url: str) -> None:
 def test_frames_that_arrow_does_not_know_are_told(url: str) -> None:
     with pytest.raises(UsageError, match="cannot be converted to Arrow"):
         magicfs.write(pd.DataFrame({"x": [1, "a", object()]}), url)
+    with pytest.raises(UsageError, match="Conversion failed for column note with type object"):
+        magicfs.write(pd.DataFrame({"n": [1, 2], "note": [1, object()]}), url)
     with pytest.raises(UsageError, match=r"cannot be converted to Arrow|duplicate columns"):
         magicfs.write(pd.DataFrame([[1, 2]], columns=["a", "a"]), url)
 

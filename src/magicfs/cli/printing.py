@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from magicfs.cli.commands import names
 from magicfs.cli.statuses import Status, exit_code, status_of, worst
 from magicfs.protocol.period import human_time
-from magicfs.report import human_bytes
+from magicfs.report import Advice, human_bytes
 
 if TYPE_CHECKING:
     from magicfs.cli.guests import Part
@@ -121,7 +121,7 @@ def print_job_report(report: JobReport, *, as_json: bool) -> int:
     else:
         for line in str(report).splitlines():
             write_line(printable(line))
-    return status_of(found=False, unfinished=report.warnings)
+    return status_of(found=False, unfinished=[one for one in report.warnings if type(one) is not Advice])
 
 
 def print_error(error: BaseException, *, as_json: bool) -> int:

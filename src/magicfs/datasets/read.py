@@ -77,16 +77,15 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
             f"job {publishing[0]} is being published to {location.url}, and is the first one there",
             hint=f"wait for it, or if its driver is dead, run: magicfs recover {location.url}",
         )
+    listed = engine.store.list(paths.prefix_of(location.key))
+    first = await anext((one.key async for one in listed if is_data(one.key, location.key)), location.key)
     with suppress(MagicError):  # a refusal above, or a broken pointer, is not what was asked about
-        for above in paths.parents(location.key):
+        for above in paths.parents(first):
             if await chain.newest_job(engine.store, above, READING) is not None:
                 whole = Location(location.scheme, location.bucket, above).url
-                return UsageError(
-                    f"{location.url} is in the dataset {whole}; read that one, and filter its rows"
-                )
-    async for info in engine.store.list(paths.prefix_of(location.key)):
-        if is_data(info.key, location.key):
-            return UsageError(_older_files(location, "exist, and no job was published with magicfs"))
+                return UsageError(f"{location.url} is no dataset; {whole} is: use that, and filter its rows")
+    if first != location.key:
+        return UsageError(_older_files(location, "exist, and no job was published with magicfs"))
     return not_published("read", engine, location)
 
 

@@ -69,9 +69,7 @@ async def recover_jobs(
 ) -> RecoverReport:
     """``recover``, on the store's loop."""
     if rollback and abort:
-        raise UsageError(
-            "give either rollback or abort: rollback undoes a commit, abort discards an open job"
-        )
+        raise UsageError("give rollback or abort: rollback undoes a commit, abort discards an open job")
     found = await find_unfinished_jobs(engine, location.key)
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
     acting = wish is not Wish.FINISH

@@ -30,9 +30,7 @@ class UploadedPart:
 
     def __post_init__(self) -> None:
         if not self.etag:
-            raise UsageError(
-                "a part without an ETag cannot be completed; pass the one that the store returned"
-            )
+            raise UsageError("a part without an ETag cannot be completed; pass what the store returned")
 
     def to_document(self) -> dict[str, object]:
         """The ``object`` form."""

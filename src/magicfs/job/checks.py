@@ -123,9 +123,7 @@ def check_filesystem(storage_options: Mapping[str, Any], filesystem: AbstractFil
     from magicfs.filesystem import MagicFileSystem
 
     if isinstance(filesystem, MagicFileSystem):
-        raise UsageError(
-            "filesystem is already a MagicFileSystem; give the one that it wraps (its attribute fs)"
-        )
+        raise UsageError("filesystem is already a MagicFileSystem; give the one that it wraps (its .fs)")
 
 
 def check_manifest(destination: str, job: JobId) -> None:

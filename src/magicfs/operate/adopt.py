@@ -196,7 +196,9 @@ class _Found:
 
 
 async def listed_files(store: Store, location: Location) -> dict[str, ManifestFile]:
-    """All data at a destination, by relative keys. Raises UsageError for a table of another format."""
+    """All data at a destination, by relative keys. Raises UsageError for a table of another format, and above
+    another dataset.
+    """
     files: dict[str, ManifestFile] = {}
     is_registered = False
     async for info in store.list(paths.prefix_of(location.key)):
@@ -205,8 +207,11 @@ async def listed_files(store: Store, location: Location) -> dict[str, ManifestFi
             if is_registered:
                 continue
             raise UsageError(f"{location.url} is a table of {table}, whose own log lists its files; use that")
+        key = paths.relative_to(info.key, location.key)
+        below, is_record, _ = key.partition(f"/{MANIFESTS}/")
+        if is_record:
+            raise UsageError(f"{location.url} has another dataset below it, {below}; adopt one dataset alone")
         if is_data(info.key, location.key):
-            key = paths.relative_to(info.key, location.key)
             files[key] = ManifestFile(key=key, size=info.size, etag=info.etag)
     return files
 

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -26,6 +27,7 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import LABEL, UUID, is_named_by, job_named
 from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.protocol.paths import Location
@@ -76,6 +78,7 @@ class OpenUpload:
     destination: str | None = None  # the job's, as a key; None if no work of the job was found
     is_foreign: bool = False  # whether the job is one of another program, which has no job object
     unjudged: bool = False  # whether the job is open, and rules have still to judge it
+    ending: bool = False  # whether the job is past its commit point, or being undone: recover ends it
     held: str = ""  # why it is never aborted here; empty if nobody can need it
 
     @property
@@ -328,16 +331,16 @@ def _explained(number: int, upload: UploadInfo, work: _Work) -> dict[int, OpenUp
     claim = claim or _Claim(None, work.named(upload.key), None)
     if claim.own_path is not None:
         held = f"a file of {claim.own_path} names it"
-        return {number: _as_open(upload, Owner.RUNNING, claim.length, own_path=claim.own_path, held=held)}
+        own = _open(upload)(Owner.RUNNING, length=claim.length, own_path=claim.own_path, held=held)
+        return {number: own}
     job = claim.job
     if job is None or work.is_unknown:
         return {}
     if job in work.jobs:
         return {number: _of_unfinished(upload, work.jobs[job], claim.length)}
-    one = _as_open(
-        upload,
+    one = _open(upload)(
         Owner.HADOOP if job in work.foreign else Owner.ENDED,
-        claim.length,
+        length=claim.length,
         job_id=job,
         destination=work.traces.get(job),
         is_foreign=job in work.foreign,
@@ -347,13 +350,14 @@ def _explained(number: int, upload: UploadInfo, work: _Work) -> dict[int, OpenUp
 
 
 def _of_unfinished(upload: UploadInfo, one: OtherJob, length: int | None) -> OpenUpload:
-    return _as_open(
-        upload,
-        Owner.QUARANTINED if one.job is not None and one.job.is_quarantined else Owner.RUNNING,
-        length,
+    job = one.job
+    return _open(upload)(
+        Owner.QUARANTINED if job is not None and job.is_quarantined else Owner.RUNNING,
+        length=length,
         job_id=one.job_id,
         destination=one.layout.destination,
-        unjudged=one.job is not None and one.job.is_unjudged,
+        unjudged=job is not None and job.is_unjudged,
+        ending=job is not None and job.state not in BEFORE_COMMIT,
         held=f"job {one.job_id} has not ended",
     )
 
@@ -366,7 +370,7 @@ def _left_over(upload: UploadInfo, above: Sequence[_Work]) -> OpenUpload:
     owner = Owner.NOBODY if job is None else Owner.ENDED
     if any(one.is_unknown for one in above):
         owner = Owner.UNKNOWN
-    return _as_open(upload, owner, job_id=job, held=held)
+    return _open(upload)(owner, job_id=job, held=held)
 
 
 def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
@@ -387,35 +391,13 @@ def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
     line = f"magicfs recover {url(destination)} --job {shlex.quote(upload.job_id)}"
     if upload.is_foreign:
         return line, f"{line} --commit {promise}", f"{line} --abort {promise}"
-    return f"{line} --commit --accept REASON" if upload.quarantined else line, f"{line} --abort"
+    if upload.ending:
+        return (line,)
+    return *((f"{line} --commit --accept REASON",) if upload.quarantined else ()), f"{line} --abort"
 
 
-def _as_open(
-    upload: UploadInfo,
-    owner: Owner,
-    length: int | None = None,
-    *,
-    job_id: str | None = None,
-    own_path: str | None = None,
-    destination: str | None = None,
-    is_foreign: bool = False,
-    unjudged: bool = False,
-    held: str = "",
-) -> OpenUpload:
-    return OpenUpload(
-        upload.key,
-        upload.upload_id,
-        upload.initiated,
-        owner,
-        upload.initiator,
-        length,
-        job_id,
-        own_path,
-        destination,
-        is_foreign,
-        unjudged,
-        held,
-    )
+def _open(upload: UploadInfo) -> partial[OpenUpload]:
+    return partial(OpenUpload, upload.key, upload.upload_id, upload.initiated, initiator=upload.initiator)
 
 
 def _needs_records(work: _Work, job: str) -> bool:

@@ -26,7 +26,7 @@ from magicfs.operate.prices import Price, money, price_of
 from magicfs.operate.upload_owners import Share, shares_of
 from magicfs.past.history import Publication, history_of
 from magicfs.protocol import paths
-from magicfs.protocol.job_state import BEFORE_COMMIT
+from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.modes import MANIFESTS, is_data
 from magicfs.protocol.paths import Location
@@ -36,6 +36,8 @@ from magicfs.runtime.parallel import drained
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 
 _SILENT_S: Final = 3600.0
+_COMMITS_S: Final = 600.0
+_COMMITTED: Final = {one.value for one in JobState} - {one.value for one in BEFORE_COMMIT}
 _STEPS_MAX: Final = 60
 _KEEPERS_MAX: Final = 100
 _LEFT_MAX: Final = 20
@@ -200,15 +202,17 @@ class DatasetStatus(Report):
 
     def _rows(self) -> list[tuple[str, object]]:
         """One screen: the same, with the command that ends each, and what it costs."""
-        ends = [("end", one.end) for one in self.jobs]
-        ends += [("end", one.advice) for one in self.uploads if one.advice]
-        if self.behind:
-            ends.append(("end", f"magicfs maintain {shlex.quote(self.url)}"))
+        ends = [self._end(one) for one in self.jobs]
+        ends += [one.advice for one in self.uploads if one.advice]
+        ends += [f"magicfs maintain {shlex.quote(self.url)}"] * bool(self.behind)
         cost = "" if not self.dollars else f"{money(self.dollars)} a month for uploads and kept files"
         fine = "nothing to decide yet: the job may be running" if self.jobs else "nothing to decide"
         done = fine if self.ok else "needs a decision"
-        rows = [*self.short(), ("cost", cost), *dict.fromkeys(ends), ("status", done)]
-        return [one for one in rows if one[1]]
+        named = [("cost", cost), *(("end", one) for one in dict.fromkeys(ends)), ("status", done)]
+        return [one for one in [*self.short(), *named] if one[1]]
+
+    def _end(self, job: UnfinishedJob) -> str:
+        return job.end if _waits(job, self.now) else f"if its driver is dead: {job.end}"
 
     def _newest(self) -> str:
         if self.newest is None:
@@ -245,7 +249,7 @@ class Destination:
         published: When its newest job was published, in seconds since the epoch; None if none was.
         job_id: That job.
         unfinished: How many jobs have not ended.
-        waiting: How many of them wait for a decision: they are quarantined, or have been silent for an hour.
+        waiting: How many need a decision: quarantined, or silent for an hour (10 minutes if publishing).
         states: The states of these jobs, such as ``2 open, 1 quarantined``.
         keeping: How many jobs keep replaced files.
         problem: What could not be read; empty if all could.
@@ -433,7 +437,8 @@ async def _unfinished_jobs(engine: Engine, location: Location, *, visitors: bool
 
 def _waits(job: UnfinishedJob, now: float) -> bool:
     """Whether a job waits for a decision: nobody may be at work on it any more."""
-    return now - job.moved >= _SILENT_S or job.state == "quarantined"
+    silent_s = _COMMITS_S if job.state in _COMMITTED else _SILENT_S
+    return now - job.moved >= silent_s or job.state == "quarantined"
 
 
 def _as_unfinished(location: Location, one: OtherJob) -> UnfinishedJob:

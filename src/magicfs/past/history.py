@@ -62,7 +62,8 @@ class History(list[Publication]):
     def rows(
         self, shown: Callable[[datetime], str] = "{:%Y-%m-%d %H:%M:%S} UTC".format
     ) -> list[tuple[str, ...]]:
-        """What stands below ``HEADER``."""
+        """What stands below ``HEADER``. For a rollback, ``RUN`` says what it went back to."""
+        runs = {one.job_id: one.run_id or f"job {one.job_id}" for one in self}
         return [
             (
                 shown(one.published),
@@ -72,7 +73,7 @@ class History(list[Publication]):
                 human_bytes(one.bytes),
                 shown(one.kept_until) if one.kept_until else "",
                 " ".join(one.tags),
-                one.run_id or "",
+                one.run_id or (f"to {runs.get(one.restores, one.restores)}" if one.restores else ""),
             )
             for one in self
         ]

@@ -204,9 +204,7 @@ def _check_columns(chosen: Sequence[str], columns: Sequence[str]) -> None:
     if len(set(chosen)) < len(chosen):
         raise UsageError(f"partitionCols names a column twice: {', '.join(chosen)}; name each once")
     if chosen and len(set(chosen)) == len(set(columns)):
-        raise UsageError(
-            "partitionCols names every column, so the files would be empty; leave one column out"
-        )
+        raise UsageError("partitionCols names every column, so the files would be empty; leave one out")
 
 
 # One parser for each kind of value; each gets the documented name of the option, for its message.

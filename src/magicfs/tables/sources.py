@@ -19,6 +19,8 @@ from magicfs.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import PurePath
 
+    import pandas as pd
+
 BATCH_ROWS = 2**17
 _BATCH_BYTES = 16 * 2**20
 
@@ -176,7 +178,16 @@ def _dataset(data: ds.Dataset) -> Source:
     return Source(data.schema, pieces, _itself, fragments=data)
 
 
-def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
+def _reason(frame: pd.DataFrame, error: Exception) -> str:
+    """What pyarrow says, with the column: it does not name that while it looks for types."""
+    try:
+        pa.Table.from_pandas(frame.select_dtypes("object"), preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError) as named:
+        error = named
+    return "; ".join(map(str, error.args))
+
+
+def _pandas(frame: pd.DataFrame, schema: pa.Schema | None, index: bool | None) -> Source:
     if index is None and (schema is not None or frame.index.name is not None):
         index = True  # pyarrow keeps a range in metadata alone, where rows of other files are not in it
     try:
@@ -184,8 +195,8 @@ def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
         frame = _named_by_text(frame)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise UsageError(
-            f"the DataFrame cannot be converted to Arrow: {error}; nothing was changed; cast the column, or "
-            "pass schema="
+            f"the DataFrame cannot be converted to Arrow: {_reason(frame, error)}; nothing was changed; cast "
+            "the column, or pass schema="
         ) from error
     names = set(found.names)
     if lost := [name for name in frame.columns if name not in names]:
@@ -212,7 +223,7 @@ def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
     )
 
 
-def _named_by_text(frame: Any) -> Any:
+def _named_by_text(frame: pd.DataFrame) -> pd.DataFrame:
     """The same rows, whose columns and index have the names that pyarrow makes of numbers and tuples."""
     if all(isinstance(name, str) for name in (*frame.columns, *frame.index.names)):
         return frame

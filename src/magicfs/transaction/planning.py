@@ -34,6 +34,7 @@ from magicfs.protocol.replacement import (
     partitions_of,
 )
 from magicfs.protocol.temporary import RENAMING
+from magicfs.report import Advice
 from magicfs.runtime.parallel import drained
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.register import found_at
@@ -449,7 +450,7 @@ class Plan:
             return []
         more = ", …" if len(lost) > _SHOWN else ""
         count = "1 partition is" if len(lost) == 1 else f"{len(lost):,} partitions are"
-        warning = (
+        warning = Advice(
             f"{count} deleted without new data, such as {', '.join(lost[:_SHOWN])}{more}: mode='overwrite' "
             "deletes the whole dataset; use mode='overwrite_partitions' to replace only the partitions "
             "that you write"

@@ -37,6 +37,7 @@ from magicfs.manifests.parts import FILES_IN_MANIFEST
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.steps import Publication, Rename
+from magicfs.report import Advice
 from magicfs.runtime.parallel import at_once, drained, gathered
 from magicfs.stores.register import found_at
 from magicfs.transaction import facts, planning, visible
@@ -85,13 +86,13 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
     try:
         there, is_whole = await listed(engine, context)
     except PermissionDenied as error:
-        warnings.append(f"{unknown}: {error}")
+        warnings.append(Advice(f"{unknown}: {error}"))
         return
     gone = [one.destination_key for one in known if one.upload_id not in there]
     if gone and not engine.store.capabilities.uploads.apart:
         gone = await _free(engine, gone)
     if gone and not is_whole:
-        warnings.append(f"{unknown}: the store listed one page of uploads and may have more")
+        warnings.append(Advice(f"{unknown}: the store listed one page of uploads and may have more"))
     elif gone:
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
         raise CommitFailed(
@@ -112,7 +113,7 @@ def _refuse_if_going(
     hours = age_ms // (3600 * 1000)
     told = f"files were written up to {hours} hours ago, and the store keeps uploads for {days} days"
     if age_ms < days * _DAY_MS - _REFUSED_BEFORE_MS:
-        warnings.append(f"{told}: commit such jobs sooner")
+        warnings.append(Advice(f"{told}: commit such jobs sooner"))
         return
     oldest = now_ms() - days * _DAY_MS + _REFUSED_BEFORE_MS
     going = [one.destination_key for one in known if one.created_ms <= oldest]

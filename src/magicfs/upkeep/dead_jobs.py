@@ -91,6 +91,8 @@ async def _end_open(
 ) -> DeadJob:
     state = "quarantined" if job.is_quarantined else "unjudged" if job.is_unjudged else job.state.value
     seen = DeadJob(one.job_id, state, reason="the policy has no abort_after")
+    if job.is_quarantined:
+        return replace(seen, reason="its audit waits for a decision", decide=True)
     if limit_s is None:
         return seen
     silent, doubt = await silence_of(engine, one, clock)

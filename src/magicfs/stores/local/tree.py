@@ -129,9 +129,7 @@ class LocalTree:
         if not self._is_there(source):
             return self._missing("rename", source, "no such file or directory")
         if error.errno in {errno.ENOENT, errno.ENOTDIR} and not self._path(parent).is_dir():
-            return self._missing(
-                "rename", destination, f"no directory {parent!r}", "make the directory first"
-            )
+            return self._missing("rename", destination, f"no directory {parent!r}", "create it first")
         if error.errno in NOT_EMPTY:
             problem = "there is a directory that is not empty"
             return ObjectExists("rename", self._place(destination), problem, hint=_ELSEWHERE)

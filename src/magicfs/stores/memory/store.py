@@ -305,9 +305,7 @@ class MemoryStore:
         upload = self.upload("put_part", key, upload_id)
         limits = self.capabilities.parts
         if not 1 <= number <= limits.count_max:
-            raise StoreError(
-                "put_part", self.path(key), f"part number {number} is not in 1..{limits.count_max}"
-            )
+            raise StoreError("put_part", self.path(key), f"part {number} is not in 1..{limits.count_max}")
         data = body.getvalue() if isinstance(body, io.BytesIO) else bytes(body)
         if len(data) > limits.size_max:
             raise StoreError("put_part", self.path(key), f"part of {len(data)} bytes is too large")

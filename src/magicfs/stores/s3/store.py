@@ -223,9 +223,7 @@ class S3Store:
         span = f"bytes={start}-{start + size - 1}"
         answer = await self.call("get_object", "get_range", key, size_max=size, Range=span, IfMatch=etag)
         if answer.get("ETag", etag) != etag:  # of a server that does not know the condition
-            raise PreconditionFailed(
-                "get_range", f"{self.bucket}/{key}", f"no object of ETag {etag} is there"
-            )
+            raise PreconditionFailed("get_range", f"{self.bucket}/{key}", f"no object of ETag {etag}")
         s3_errors.check_range(answer, start, "get_range", f"{self.bucket}/{key}")
         return bytes(answer["Body"])
 
