@@ -21,10 +21,10 @@ _PAGE: Final = Path(__file__).parents[2] / "docs" / "hadoop.md"
 _HEADING: Final = "## Differences of modes"
 
 _MODES: Final = (
-    ("directory", "fail", "fail"),
+    ("directory", "fail", "error"),
     ("directory", "append", "append"),
-    ("directory", "replace", "replace"),
-    ("partitioned", "fail", "fail"),
+    ("directory", "replace", "overwrite"),
+    ("partitioned", "fail", "error"),
     ("partitioned", "append", "append"),
     ("partitioned", "replace", "overwrite_partitions"),
     ("magic", "append", "append"),

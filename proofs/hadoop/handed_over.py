@@ -132,7 +132,7 @@ def _jvm_killed_in_its_job_commit(ground: Ground) -> None:
 
 @case("b")
 def _jvm_killed_in_the_job_commit_of_other_modes_and_names(ground: Ground) -> None:
-    for mode in ("append", "fail"):
+    for mode in ("append", "error"):
         for unique_names in (True, False):
             _kill_after(ground, 5, mode=mode, unique_names=unique_names)
 

@@ -34,7 +34,7 @@ is held up longer."""
 
 _CHANGES: Final[Mapping[str, int]] = {
     "rename": 4,
-    "overwrite": 1,
+    "replace": 1,
     "link": 1,
     "unlink": 2,
     "mkdir": 1,
