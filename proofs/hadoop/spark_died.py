@@ -51,7 +51,7 @@ def _is_never_swept(place: Place) -> None:
     check(len(rows), _COMPLETED * SHAPE.rows, "rows that are published")
     status, text = said("recover", "--abort", place.url, "--job", place.job, "--driver-is-dead")
     check(status, 4, "abort")
-    is_told(text, place, "5 of 16 files", "magicfs recover --commit")
+    is_told(text, place, "5 of 16 files", f"--job {place.job} --commit --driver-is-dead")
     check((_state(place), _rows(place)), (before, rows), "after an abort that was denied")
     _is_finished(place)
 
