@@ -255,6 +255,7 @@ def write(
             part = f"{parts[file % len(parts)]}/" if parts and parts[file % len(parts)] != "root" else ""
             with task.filesystem.open(f"{task.path}/{part}{stem}-{number}-{file}.csv", "wb") as stream:
                 stream.write(body(text))
+        task.filesystem.find(task.path)  # waits for the records of what was closed
         if commit:
             commits.append(task.commit())
     return commits
