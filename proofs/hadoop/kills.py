@@ -114,6 +114,8 @@ class _Died:
 
     def abort(self) -> None:
         """Abort it, and judge: what was published stays, all else is gone."""
-        does("recover", "--abort", *self.named)
+        status, text = said("recover", "--abort", *self.named)
+        nothing = not (self.place.below() or self.place.uploads())
+        check(status, 3 if nothing and "nothing is there" in text else 0, f"abort: {text[:600]}")
         check(self.place.files(), self.visible, "files after an abort")
         self.place.is_clean("abort", self.stray)
