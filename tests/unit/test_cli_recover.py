@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from collections.abc import Callable
 from uuid import uuid4
 
@@ -568,3 +569,22 @@ class TestFindings:
         with caplog.at_level(logging.INFO, logger="magicfs"):
             magicfs.Job(url, mode="append").setup()
         assert self.messages(caplog) == []
+
+
+@pytest.mark.parametrize("command", [["recover"], ["doctor"], ["status"]])
+def test_a_command_that_is_printed_is_one_command_whatever_directories_are_called(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever may write to a bucket names its directories, and people paste what is printed."""
+    bucket = uuid4().hex
+    evil = f"memory://{bucket}/x; touch $(id) `id` 'y"
+    job = magicfs.Job(evil, mode="append").setup()
+    cli.main([*command, f"memory://{bucket}"])
+    cli.main([*command, evil])
+    printed = capsys.readouterr().out
+    lines = [line[line.index("magicfs ") :] for line in printed.splitlines() if "magicfs recover" in line]
+    assert lines
+    for line in lines:
+        words = shlex.split(line.partition(", then")[0])
+        assert words[:3] == ["magicfs", "recover", evil], line
+    job.abort()

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from magicfs.cli.commands import names
@@ -219,7 +220,7 @@ def _done(job: RecoveredJob) -> str:
 
 
 def _advice(url: str, job: RecoveredJob) -> str:
-    line = f"magicfs recover {url} --job {job.job_id}"
+    line = f"magicfs recover {quote(url)} --job {quote(job.job_id)}"
     if job.action == "left":
         if job.found == "quarantined":
             return f"{line} --commit --accept REASON publishes it anyway, {line} --abort discards it"
@@ -243,7 +244,7 @@ def _advice(url: str, job: RecoveredJob) -> str:
         return AGAIN
     if job.warnings:
         return (
-            f"fix what the warnings name, then run magicfs recover {url}; once the job and all of its tasks "
-            f"have ended, {line} --abort --driver-is-dead cleans up the rest"
+            f"fix what the warnings name, then run magicfs recover {quote(url)}; once the job and all of its "
+            f"tasks have ended, {line} --abort --driver-is-dead cleans up the rest"
         )
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from magicfs.cli import guests
@@ -105,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_there(arguments)
     nothing = f"no unfinished job under {done.url}; nothing was changed"
     if done.below:
-        commands = "\n".join(f"  magicfs recover {one}" for one in done.below)
+        commands = "\n".join(f"  magicfs recover {quote(one)}" for one in done.below)
         nothing = f"{nothing}; there are unfinished jobs below it:\n{commands}"
     return print_recovered(done, nothing, guests.run(POINTS, arguments), as_json=arguments.json)
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from os import PathLike
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, cast
 
 from magicfs.alias.catch_up import caught_up
@@ -257,7 +258,7 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
     if found := await find_unfinished_jobs(engine, location.key, visitors=True):
         said = "; ".join(map(_told, found[:_SHOWN]))
         home = Location(location.scheme, location.bucket, found[0].layout.destination)
-        command = f"magicfs recover {home.url} --dry-run"
+        command = f"magicfs recover {quote(home.url)} --dry-run"
         advice = f"if none of their drivers is running: {command}, then the command that it prints as next"
         advice = crowded(location.url, len(found)) or advice
         return Finding("jobs", "look", f"{len(found)} unfinished: {said}", advice)
@@ -267,7 +268,7 @@ async def _jobs(engine: Engine, location: Location) -> Finding:
         return Finding("jobs", "look", said, f"magicfs recover {location.url} shows each, and what to do")
     if below := await destinations_below(engine, location):
         said = f"no unfinished job here, but there are unfinished jobs below: {', '.join(below[:_SHOWN])}"
-        return Finding("jobs", "look", said, f"magicfs recover {below[0]}")
+        return Finding("jobs", "look", said, f"magicfs recover {quote(below[0])}")
     prefix = paths.prefix_of(location.key) + MAGIC
     directories = [one async for one in engine.store.list_directories(prefix)]
     left = [one for one in directories[:_TRIED] if not await is_empty(engine, one)]

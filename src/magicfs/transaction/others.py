@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -94,7 +95,7 @@ class InTheWay:
             )
         if self.jobs:
             urls = sorted(set(self.to_recover))
-            commands = " and ".join(f"magicfs recover {url}" for url in urls[:_SHOWN])
+            commands = " and ".join(f"magicfs recover {quote(url)}" for url in urls[:_SHOWN])
             advice.append(
                 f"wait for the job, or if its driver is dead, run {commands}" if urls else "try again"
             )

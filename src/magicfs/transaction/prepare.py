@@ -17,6 +17,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from json import JSONEncoder
+from shlex import quote
 from typing import Any
 
 from magicfs.engine import Engine
@@ -288,7 +289,7 @@ async def _announced(version: JobVersion, plan: Plan, warnings: list[str]) -> tu
     raise CommitDenied(
         f"job {context.job} with mode={context.options.mode!r} cannot be published now: "
         f"{'; '.join(in_the_way.jobs)}; nothing was published; wait for it, or if its driver is dead, run "
-        f"magicfs recover {' and '.join(urls)}, then commit again"
+        f"magicfs recover {' and '.join(map(quote, urls))}, then commit again"
     )
 
 

@@ -54,6 +54,4 @@ def _write(path: Path, page: str) -> None:
         os.replace(draft, path)  # noqa: PTH105 - says what it does
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}; give another file to --html"
-        ) from error
+        raise UsageError(f"{path} cannot be written: {error.strerror}; give --html another file") from error

@@ -50,9 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     dataset = Dataset(arguments.url, storage_options=arguments.storage_options)
     if arguments.cherry_pick:
         if arguments.partition or arguments.where:
-            raise UsageError(
-                "--cherry-pick adds all files of a publication: leave --partition and --where out"
-            )
+            raise UsageError("--cherry-pick adds all files of a publication: omit --partition and --where")
         report = dataset.cherry_pick(arguments.to, dry_run=arguments.dry_run, run_id=arguments.run_id)
     else:
         chosen = {"partitions": arguments.partition, "where": arguments.where}
