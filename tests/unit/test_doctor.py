@@ -149,7 +149,7 @@ def test_recover_above_a_destination_says_where_the_job_is(
     url = f"file://{tmp_path}/lake/team/sales 1"
     job = magicfs.Job(url, committer="magic", mode="append").setup()
     assert main(["recover", f"file://{tmp_path}/lake"]) == 1
-    assert f"  magicfs recover {url}\n" in capsys.readouterr().out
+    assert f"  magicfs recover '{url}'\n" in capsys.readouterr().out
     assert magicfs.Dataset(tmp_path / "lake").recover().below == (url,)
     job.abort()
     (tmp_path / "lake" / "a.bin").write_bytes(b"1")
@@ -209,8 +209,7 @@ class TestUploads:
             f"1 pending of job {job.id}, last seen {ago}, the oldest started {ago}, 3 B", told
         )
         assert advice == (
-            f"if none of their drivers is running: magicfs recover {scene.url} --job {job.id}, or magicfs "
-            f"recover {scene.url} --job {job.id} --abort"
+            f"if none of their drivers is running: magicfs recover {scene.url} --job {job.id} --abort"
         )
 
     def test_a_fresh_upload_shows_that_an_old_job_runs(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -85,7 +86,7 @@ def test_recover_tells_of_it_and_changes_nothing(
     ):
         assert told in out
     assert ("3 of the files, by its driver" in out) is bool(completed)
-    assert f"magicfs recover {url} --job {job.id} --commit --driver-is-dead" in out
+    assert f"magicfs recover {shlex.quote(url)} --job {job.id} --commit --driver-is-dead" in out
     [one] = json.loads(run("recover", url, "--json", "--job", job.id)[1])["jobs"]
     assert one["found"] == "hadoop"
     assert one["foreign"] == {

@@ -262,4 +262,4 @@ class TestCommand:
         self, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["status", url, "--html", str(tmp_path / "no" / "page.html")]) == 2
-        assert "another file to --html" in capsys.readouterr().err
+        assert "give --html another file" in capsys.readouterr().err
