@@ -372,16 +372,16 @@ class TestColumns:
 
     def test_a_directory_of_a_dataset_is_no_dataset(self, url: str) -> None:
         magicfs.write(pa.table({"id": [0], "day": ["mon"]}), url, partition_by="day")
-        with pytest.raises(UsageError, match=f"day=mon is no dataset; {url} is: use that"):
+        with pytest.raises(UsageError, match=f"day=mon is not a dataset, but {url} is; use that URL"):
             magicfs.Dataset(f"{url}/day=mon").to_arrow()
 
     def test_a_directory_above_datasets_is_none_and_is_not_adopted(self, url: str) -> None:
         magicfs.write(pa.table({"id": [0], "day": ["mon"]}), f"{url}/a", partition_by="day")
         above = magicfs.Dataset(url)
-        with pytest.raises(UsageError, match=f"{url} is no dataset; {url}/a is: use that"):
+        with pytest.raises(UsageError, match=f"{url} is not a dataset, but {url}/a is; use that URL"):
             above.verify()
         for dry_run in (True, False):
-            with pytest.raises(UsageError, match="has another dataset below it, a; adopt one dataset alone"):
+            with pytest.raises(UsageError, match="contains the dataset a; adopt each by its own URL"):
                 above.adopt(dry_run=dry_run)
         magicfs.write(pa.table({"id": [1]}), f"{url}/a", mode="overwrite")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from magicfs.cli.commands import names
 from magicfs.cli.statuses import Status, exit_code, status_of, worst
 from magicfs.protocol.period import human_time
-from magicfs.report import Advice, human_bytes
+from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from magicfs.cli.guests import Part
@@ -122,7 +122,7 @@ def print_job_report(report: JobReport, *, as_json: bool) -> int:
     else:
         for line in str(report).splitlines():
             write_line(printable(line))
-    return status_of(found=False, unfinished=[one for one in report.warnings if type(one) is not Advice])
+    return status_of(found=False, unfinished=report.warnings)
 
 
 def print_error(error: BaseException, *, as_json: bool) -> int:
@@ -167,7 +167,7 @@ def print_recovered(report: RecoverReport, nothing: str, parts: Sequence[Part] =
         failed = [((one.name, one.line),) for one in parts if one.status > Status.FOUND]
         blocks = [block for one in parts for block in one.blocks]
         print_shown([*(_fields(report.url, job) for job in report.jobs), *failed, *blocks], first)
-    own = status_of(found=report.undecided, unfinished=any(job.warnings for job in report.jobs))
+    own = status_of(found=report.undecided, unfinished=[one for job in report.jobs for one in job.warnings])
     return worst([own, *(one.status for one in parts)])
 
 

@@ -16,6 +16,7 @@ from magicfs.errors import (
     OutputExists,
     StoreError,
 )
+from magicfs.report import Advice
 
 
 class Status(IntEnum):
@@ -59,9 +60,10 @@ def exit_code(error: BaseException) -> Status:
     return next((status for kind, status in _OF_ERRORS if isinstance(error, kind)), Status.USAGE)
 
 
-def status_of(*, found: object, unfinished: object = ()) -> Status:
-    """The status of something that was done, or of what was found."""
-    return Status.UNFINISHED if unfinished else Status.FOUND if found else Status.FINE
+def status_of(*, found: object, unfinished: Iterable[str] = ()) -> Status:
+    """The status of something that was done, or of what was found. Advice leaves nothing to do."""
+    left = any(type(one) is not Advice for one in unfinished)
+    return Status.UNFINISHED if left else Status.FOUND if found else Status.FINE
 
 
 def worst(statuses: Iterable[int]) -> int:

@@ -83,7 +83,7 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
         for above in paths.parents(first):
             if await chain.newest_job(engine.store, above, READING) is not None:
                 whole = Location(location.scheme, location.bucket, above).url
-                return UsageError(f"{location.url} is no dataset; {whole} is: use that, and filter its rows")
+                return UsageError(f"{location.url} is not a dataset, but {whole} is; use that URL")
     if first != location.key:
         return UsageError(_older_files(location, "exist, and no job was published with magicfs"))
     return not_published("read", engine, location)

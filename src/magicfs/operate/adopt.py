@@ -210,7 +210,7 @@ async def listed_files(store: Store, location: Location) -> dict[str, ManifestFi
         key = paths.relative_to(info.key, location.key)
         below, is_record, _ = key.partition(f"/{MANIFESTS}/")
         if is_record:
-            raise UsageError(f"{location.url} has another dataset below it, {below}; adopt one dataset alone")
+            raise UsageError(f"{location.url} contains the dataset {below}; adopt each by its own URL")
         if is_data(info.key, location.key):
             files[key] = ManifestFile(key=key, size=info.size, etag=info.etag)
     return files

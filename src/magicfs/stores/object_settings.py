@@ -44,9 +44,7 @@ def check_few(scheme: str, options: Mapping[str, Any], own: Collection[str]) -> 
         if name in own or name in OF_EVERY_FILESYSTEM or name in _OF_EVERY_LOOP:
             continue
         near = get_close_matches(str(name), own, 1, 0.7)
-        meant = (
-            f"did you mean {near[0]}?" if near else "leave it out, or use the URL of the store that has it"
-        )
+        meant = f"did you mean {near[0]}?" if near else "omit it, or use the URL of the store that has it"
         where = "files of this machine know" if scheme != "memory" else "memory:// knows"
         raise UsageError(f"{where} no option {name!r}; {meant}; nothing was changed")
 
