@@ -53,7 +53,7 @@ def test_wrong_options_are_named_before_any_request(
     ("options", "told"),
     [
         (PLAIN, "no option 'key'; omit it, or use the URL of the store that has it; nothing was"),
-        ({"endpoint_url": "http://127.0.0.1:9"}, "no option 'endpoint_url'; leave it out"),
+        ({"endpoint_url": "http://127.0.0.1:9"}, "no option 'endpoint_url'; omit it"),
     ],
 )
 @pytest.mark.parametrize("call", [magicfs.Job, verify, partial(magicfs.write, PLAIN_TABLE)])
