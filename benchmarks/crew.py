@@ -30,7 +30,7 @@ _Result = TypeVar("_Result")
 _ROOT = Path(__file__).parents[1]
 _OWN_ENVIRONMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "awswrangler": ("awswrangler>=3.17",),
-    "duckdb": ("duckdb==1.5.5", "duckdb-extensions", "duckdb-extension-httpfs==1.5.5", "pyarrow>=18"),
+    "duckdb": ("duckdb==1.5.5", "duckdb-extensions", "duckdb-extension-httpfs==1.5.5", "pyarrow>=22"),
 }
 """Of sides whose requirements do not go together with ours."""
 

@@ -45,7 +45,7 @@ def _named(where: str) -> Any:
     return getattr(import_module(f"proofs.faults.sides.{module}"), function)
 
 
-_ARROW = "pyarrow>=18"
+_ARROW = "pyarrow>=22"
 
 TOOLS = (
     Tool("magicfs: Job, fsspec file", "ours:fsspec_file", ("magicfs", "s3fs"), ours=True),

@@ -13,7 +13,7 @@ from proofs.doubles import environments
 
 __all__ = ["REQUIREMENTS", "run"]
 
-REQUIREMENTS: Final = ("apache-airflow>=3.1", "fsspec>=2025.12", "pyarrow>=18", "tenacity>=9")
+REQUIREMENTS: Final = ("apache-airflow>=3.1", "fsspec>=2025.12", "pyarrow>=22", "tenacity>=9")
 _SECONDS: Final = 800
 _TEST: Final = """
 import sys

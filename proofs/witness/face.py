@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final
 
+from fsspec.asyn import AsyncFileSystem
+
 import magicfs
 from magicfs.cli.main import commands_of
 
@@ -33,7 +35,9 @@ def _names(module: str, where: Any) -> Iterator[str]:
         if inspect.isclass(value):
             for member, one in sorted(vars(value).items()):
                 if not member.startswith("_") and (callable(one) or isinstance(one, property | str | bool)):
-                    yield f"{module}.{name}.{member}{_signature(one)}"
+                    theirs = _signature(getattr(AsyncFileSystem, member, None)) if "System" in name else ""
+                    given = _signature(one)
+                    yield f"{module}.{name}.{member}{' as fsspec has it' if given == theirs != '' else given}"
 
 
 def _signature(value: Any) -> str:

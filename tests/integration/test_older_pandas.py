@@ -13,7 +13,7 @@ import magicfs
 from proofs.doubles import environments
 from proofs.doubles.servers import Server
 
-_REQUIREMENTS = ("pandas==2.2.3", "httptools", "s3fs>=2025.12", "pyarrow>=18", "tenacity>=9")
+_REQUIREMENTS = ("pandas==2.2.3", "httptools", "s3fs>=2025.12", "pyarrow>=22", "tenacity>=9")
 _CODE = """
 import json, sys
 sys.path.append(sys.argv[1])

@@ -35,7 +35,7 @@ del signal.SIGHUP
 # Hides what Linux alone has, in the same way. What the standard library needs of it is imported before.
 _WITHOUT_LINUX = """
 import asyncio, concurrent.futures.thread, ctypes, multiprocessing, os, platform, shutil
-import signal, socket, subprocess, sys, sysconfig, tempfile, time, uuid
+import signal, socket, subprocess, sys, sysconfig, tempfile, time, urllib.request, uuid
 
 sysconfig.get_config_vars()
 sys.platform = "darwin"

@@ -116,6 +116,13 @@ class TestRewriting:
         assert schema.metadata == {b"a": b"1"}
         assert b"n\n1\n" in plain.bodies()
 
+    def test_columns_of_views_become_one(self, plain: JobScene):
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"text": pa.array(["x", None], pa.string_view())}), sink)
+        plain.published({f"{n}.parquet": sink.getvalue() for n in range(3)})
+        report = rewritten(plain)
+        assert (report.files, report.new_files, report.left) == (3, 1, 0)
+
     def test_files_of_polars_become_one_of_equal_rows_and_types(self, plain: JobScene):
         import polars as pl
 

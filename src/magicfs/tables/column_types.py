@@ -39,6 +39,14 @@ class ColumnTypes:
         return batch
 
 
+def bytes_of(rows: pa.Table | pa.RecordBatch) -> int:
+    """Their bytes; before pyarrow 25, where columns are views, those of all their buffers."""
+    try:
+        return int(rows.nbytes)
+    except pa.ArrowTypeError:
+        return int(rows.get_total_buffer_size())
+
+
 def check_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     """Raise UsageError for columns that no dataset can have."""
     names: list[str] = list(schema.names)

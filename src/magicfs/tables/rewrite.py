@@ -282,14 +282,15 @@ def _tables(files: Iterable[tuple[str, pq.ParquetFile]]) -> Iterator[Any]:
     """The rows of some files, in lumps that make row groups of a good size."""
     import pyarrow as pa
 
-    batches: list[Any] = []
-    size = 0
+    from magicfs.tables.column_types import bytes_of
+
+    batches, size = list[Any](), 0
     for key, file in files:
         rows = 0
         for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
             batches.append(batch)
             rows += batch.num_rows
-            size += batch.nbytes
+            size += bytes_of(batch)
             if size >= _BUFFER_BYTES:
                 yield pa.Table.from_batches(batches, file.schema_arrow)
                 batches, size = [], 0

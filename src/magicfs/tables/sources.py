@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from magicfs.errors import UsageError
+from magicfs.tables.column_types import bytes_of
 
 if TYPE_CHECKING:
     from pathlib import PurePath
@@ -83,7 +84,7 @@ def _source(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
 def _of_arrow(data: object) -> Source | None:
     match data:
         case pa.Table():
-            rows = _piece_rows(data.num_rows, data.nbytes)
+            rows = _piece_rows(data.num_rows, bytes_of(data))
             return Source(data.schema, lambda: iter(data.to_batches(max_chunksize=rows)), _itself)
         case pa.RecordBatch():
             return _of_arrow(pa.Table.from_batches([data]))
@@ -130,9 +131,7 @@ def _is_no_table(data: Any) -> bool:
 def _described(data: str | PurePath | Any) -> str:
     kind = f"of type {type(data).__module__}.{type(data).__qualname__}"
     if isinstance(data, str) or hasattr(data, "__fspath__"):
-        return (
-            f"{kind}, and files are read with pyarrow.dataset.dataset(path), or by the command magicfs write"
-        )
+        kind += ", and files are read with pyarrow.dataset.dataset(path), or by the command magicfs write"
     return kind
 
 
@@ -210,13 +209,11 @@ def _pandas(frame: pd.DataFrame, schema: pa.Schema | None, index: bool | None) -
     def batches(piece: Any) -> Iterable[pa.RecordBatch]:
         try:
             # A table: text that was put together of several frames has several chunks.
-            table: pa.Table = pa.Table.from_pandas(piece, schema=found, preserve_index=index)
-            made: list[pa.RecordBatch] = table.to_batches()
+            return list(pa.Table.from_pandas(piece, schema=found, preserve_index=index).to_batches())
         except (pa.ArrowException, KeyError) as error:
             raise UsageError(
                 f"rows of the DataFrame do not fit its columns: {error}; nothing was published"
             ) from error
-        return made
 
     return Source(
         found, lambda: (frame.iloc[start : start + rows] for start in range(0, len(frame), rows)), batches
@@ -237,8 +234,7 @@ def _named_by_text(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_polars(frame: Any) -> Iterable[pa.RecordBatch]:
-    batches: list[pa.RecordBatch] = frame.to_arrow().to_batches(max_chunksize=BATCH_ROWS)
-    return batches
+    return list(frame.to_arrow().to_batches(max_chunksize=BATCH_ROWS))
 
 
 def _eager(frame: Any) -> Source:
@@ -263,8 +259,7 @@ def _lazy(frame: Any) -> Source:
 def _polars_schema(empty: Any) -> pa.Schema:
     for name, kind in empty.schema.items():
         _refuse(name, _parts_of_polars(kind), _NOT_OF_POLARS)
-    schema: pa.Schema = empty.to_arrow().schema
-    return schema
+    return pa.schema(empty.to_arrow().schema)
 
 
 def _parts_of_polars(kind: Any) -> Iterator[str]:
@@ -329,11 +324,7 @@ def _many(elements: Iterator[Any], schema: pa.Schema | None, index: bool | None)
         for one in chain(((found),), (_source(each, found.schema, index) for each in elements)):
             yield from ((one, piece) for piece in one.pieces())
 
-    def batches(pair: tuple[Source, Any]) -> Iterator[pa.RecordBatch]:
-        one, piece = pair
-        return _cast(one.batches(piece), found.schema)
-
-    return Source(found.schema, pieces, batches)
+    return Source(found.schema, pieces, lambda pair: _cast(pair[0].batches(pair[1]), found.schema))
 
 
 def _is_table(data: Any) -> bool:

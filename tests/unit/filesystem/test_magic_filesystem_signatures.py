@@ -45,6 +45,8 @@ def test_the_methods_of_a_filesystem_are_compared() -> None:
 def test_positions_are_those_of_fsspec(name: str) -> None:
     theirs = [one.name for one in _parameters(AsyncFileSystem, name).values() if one.kind in _POSITIONAL]
     ours = [one.name for one in _parameters(MagicFileSystem, name).values() if one.kind in _POSITIONAL]
+    if name == "_walk" and "topdown" not in theirs:  # fsspec before 2026.7
+        ours.remove("topdown")
     assert ours[: len(theirs)] == theirs
 
 

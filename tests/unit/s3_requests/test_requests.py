@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from s3fs import S3FileSystem
 
+import magicfs
 from magicfs.stores.answer_rules import Malformed
 from magicfs.stores.s3.client import ask_client
 from magicfs.stores.s3.http import Address, Answer
@@ -277,7 +278,8 @@ def test_requests_are_those_of_aiobotocore(pair: Pair, asked: tuple[str, dict[st
     for name in _OF_THE_MOMENT:
         assert (name in expected) == (name in headers)
     # Within, botocore lists what of its own code a request went through.
-    assert headers.pop("user-agent").partition(" m/")[0] == expected.pop("user-agent").partition(" m/")[0]
+    name = headers.pop("user-agent").removesuffix(f" magicfs/{magicfs.__version__}").partition(" m/")[0]
+    assert name == expected.pop("user-agent").partition(" m/")[0]
     gone = _OF_THE_MOMENT | _OURS
     ours = {name: value for name, value in headers.items() if name not in gone}
     assert ours == {name: value for name, value in expected.items() if name not in gone}
