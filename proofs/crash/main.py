@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
 import json
 import logging
 import multiprocessing
 import os
+import pickle
 import random
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+import magicfs
 from proofs.crash import classic, dropped, elsewhere, grid, other_stores
 from proofs.crash.audit_cuts import audit_units, work_audit
 from proofs.crash.classic import CLASSIC
@@ -43,6 +48,7 @@ _PAIRED: Final = 24
 _NAMED: Final = 5
 """Of so many seeds of two destinations there is one of hostile names alone."""
 _Unit = tuple[str, Any]
+_CODE: Final = (Path(magicfs.__file__).parent, Path(__file__).parents[1])
 
 _WHOLE: Final = Targets(
     single_cuts=1_000, pairs=100_000, simulated_jobs=20_000, staged_jobs=5_000, elsewhere=5_000
@@ -217,19 +223,53 @@ def _units_of_staging(committer: str, *, quick: bool, first: int) -> Iterator[_U
     yield from (("singles", (setting,)) for setting in every)
 
 
-def run(batch: Sequence[_Unit], kind: str) -> Figures:
-    """Do all of it in two processes."""
+def run(batch: Sequence[_Unit], kind: str, journal: Path | None = None) -> Figures:
+    """Do all of it in two processes; of what a journal has already, take the result."""
     figures, told = Figures.of(kind), time.monotonic()
+    known = _known(journal, batch)
+    for number, result in known.items():
+        figures.add(batch[number], result)
+    left = [(number, unit) for number, unit in enumerate(batch) if number not in known]
     # The order of sets of text must be the same in every process, or a reproduction reproduces nothing.
     os.environ["PYTHONHASHSEED"] = "0"
     spawning = multiprocessing.get_context("spawn")
     with room() as top, spawning.Pool(PROCESSES, initializer=move_to, initargs=(top,)) as pool:
-        for number, (unit, result) in enumerate(pool.imap_unordered(work, batch), start=1):
-            figures.add(unit, result)
+        for done, (number, result) in enumerate(pool.imap_unordered(_numbered, left), start=len(known) + 1):
+            figures.add(batch[number], result)
+            if journal:
+                with journal.open("ab") as file:
+                    pickle.dump((number, result), file)
             if time.monotonic() - told > _SILENCE_S:
                 told = time.monotonic()
-                say(f"{number} of {len(batch)} units of work, {figures.violations} violations")
+                say(f"{done} of {len(batch)} units of work, {figures.violations} violations")
     return figures
+
+
+def _numbered(one: tuple[int, _Unit]) -> tuple[int, Any]:
+    number, unit = one
+    return number, work(unit)[1]
+
+
+def _known(journal: Path | None, batch: Sequence[_Unit]) -> dict[int, Any]:
+    """What a run of the same work by the same code has done, and was broken off."""
+    if journal is None:
+        return {}
+    code = hashlib.sha256(repr(batch).encode())
+    for path in sorted(path for where in _CODE for path in where.rglob("*.py")):
+        code.update(path.read_bytes())
+    with journal.open("ab+") as file:
+        if not file.tell():
+            pickle.dump(code.hexdigest(), file)
+        file.seek(0)
+        if pickle.load(file) != code.hexdigest():  # noqa: S301 - our own
+            raise SystemExit(f"{journal} is of other work, or of other code; name a new file")
+        known, whole = {}, file.tell()
+        with contextlib.suppress(EOFError, pickle.UnpicklingError):
+            while True:
+                number, known_result = pickle.load(file)  # noqa: S301 - our own
+                known[number], whole = known_result, file.tell()
+        file.truncate(whole)  # what was being written when it was broken off
+    return known
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -249,6 +289,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, help="how many jobs of each driven committer are simulated")
     parser.add_argument("--first", type=int, default=0, help="the first seed; it also draws pairs")
     parser.add_argument("--quick", action="store_true", help="the part that belongs to every test run")
+    parser.add_argument(
+        "--journal", type=Path, help="keep in this file what is done; the same command goes on where it ended"
+    )
     parser.add_argument("--reproduce", metavar="TEXT", help="run exactly what a finding was printed with")
     given = parser.parse_args(arguments)
     if given.reproduce is not None:
@@ -270,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         batch = other_stores.units_on(
             given.store, committers, quick=given.quick, targets=targets, first=given.first
         )
-    figures = run(batch, given.store)
+    figures = run(batch, given.store, given.journal)
     tell(figures)
     document = figures.document(targets, time.perf_counter() - begun)
     print(json.dumps(document, separators=(",", ":")))  # noqa: T201
