@@ -290,7 +290,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed; it also draws pairs")
     parser.add_argument("--quick", action="store_true", help="the part that belongs to every test run")
     parser.add_argument(
-        "--journal", type=Path, help="keep in this file what is done; the same command goes on where it ended"
+        "--journal",
+        type=Path,
+        help="keep results here: the same command goes on where it ended, and times its last part alone",
     )
     parser.add_argument("--reproduce", metavar="TEXT", help="run exactly what a finding was printed with")
     given = parser.parse_args(arguments)

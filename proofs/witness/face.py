@@ -35,9 +35,16 @@ def _names(module: str, where: Any) -> Iterator[str]:
         if inspect.isclass(value):
             for member, one in sorted(vars(value).items()):
                 if not member.startswith("_") and (callable(one) or isinstance(one, property | str | bool)):
-                    theirs = _signature(getattr(AsyncFileSystem, member, None)) if "System" in name else ""
-                    given = _signature(one)
-                    yield f"{module}.{name}.{member}{' as fsspec has it' if given == theirs != '' else given}"
+                    yield f"{module}.{name}.{member}{_of_fsspec(value, member) or _signature(one)}"
+
+
+def _of_fsspec(kind: type, member: str) -> str:
+    """What stands for a signature that is fsspec's own, whose releases may change it."""
+    if not issubclass(kind, AsyncFileSystem) or not callable(
+        theirs := getattr(AsyncFileSystem, member, None)
+    ):
+        return ""
+    return " as fsspec has it" if _signature(theirs) == _signature(getattr(kind, member)) else ""
 
 
 def _signature(value: Any) -> str:

@@ -51,7 +51,7 @@ CEILINGS: Final = {
     "commands": 17,
     "functions above complexity 10": 103,
     "functions above complexity 17": 0,
-    "lines with Any": 1018,
+    "lines with Any": 1017,
     "literal tuples that are unpacked where they stand": 58,
     "lines with words of the budget": 372,
 }

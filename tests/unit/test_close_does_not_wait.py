@@ -318,7 +318,7 @@ class CtrlC:
                 return
             self.times -= 1
             if self.opens and not self.times:
-                threading.Timer(0.5, self.rules.opened.set).start()  # when the interruption has arrived
+                threading.Timer(0.5, self.rules.opened.set).start()  # time for the interruption to arrive
             raise KeyboardInterrupt
         assert running.acquire(timeout=30)
 

@@ -157,7 +157,7 @@ class TestJob:
 
         monkeypatch.setattr(asyncio, "to_thread", to_pool)
         monkeypatch.setattr(interrupt.Call, "_start", to_loop)
-        monkeypatch.setattr(local_calls, "QUICK_S", float("inf"))  # every call but the first
+        monkeypatch.setattr(local_calls, "QUICK_S", float("inf"))  # every call counts as quick
         return counted
 
     def test_job_of_one_file_changes_threads_where_it_waits_for_the_disk(

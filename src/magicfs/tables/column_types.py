@@ -40,7 +40,7 @@ class ColumnTypes:
 
 
 def bytes_of(rows: pa.Table | pa.RecordBatch) -> int:
-    """Their bytes; before pyarrow 25, where columns are views, those of all their buffers."""
+    """The size of rows in memory. Before pyarrow 25 that of views is unknown: it is that of all buffers."""
     try:
         return int(rows.nbytes)
     except pa.ArrowTypeError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -203,8 +204,7 @@ def _pandas(frame: pd.DataFrame, schema: pa.Schema | None, index: bool | None) -
             f"the DataFrame has a column {lost[0]!r}, which schema=, or the first rows, do not have; "
             "nothing was published; give all rows the same columns"
         )
-    size = int(frame.memory_usage(index=True).sum())
-    rows = _piece_rows(len(frame), size)
+    rows = _piece_rows(len(frame), int(frame.memory_usage(index=True).sum()))
 
     def batches(piece: Any) -> Iterable[pa.RecordBatch]:
         try:
@@ -322,9 +322,9 @@ def _many(elements: Iterator[Any], schema: pa.Schema | None, index: bool | None)
     def pieces() -> Iterator[Any]:
         # Each by itself: an element may be a stream, which is read once.
         for one in chain(((found),), (_source(each, found.schema, index) for each in elements)):
-            yield from ((one, piece) for piece in one.pieces())
+            yield from (partial(one.batches, piece) for piece in one.pieces())
 
-    return Source(found.schema, pieces, lambda pair: _cast(pair[0].batches(pair[1]), found.schema))
+    return Source(found.schema, pieces, lambda batches: _cast(batches(), found.schema))
 
 
 def _is_table(data: Any) -> bool:
