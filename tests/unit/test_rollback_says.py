@@ -167,6 +167,15 @@ class TestSaying:
             assert said in text
         assert json.loads(json.dumps(report.to_dict()))["effects"]["back"]["files"] == 1
 
+    def test_one_that_undoes_a_rollback_takes_that_back_alone(self, scene: JobScene):
+        back(scene, "good-25", keep="7d", run_id="back")
+        effects = back(scene, "good-26", dry_run=True).effects
+        assert [one.run_id for one in effects.publications] == ["back"]
+        back(scene, "good-26", keep="7d", run_id="forth")
+        effects = back(scene, "bad-25", dry_run=True).effects
+        assert [one.run_id for one in effects.publications] == ["forth", "good-26"]
+        assert days(scene) == ALL
+
     def test_what_is_done_says_it_too(self, scene: JobScene, caplog: pytest.LogCaptureFixture):
         with caplog.at_level(logging.INFO, "magicfs"):
             report = back(scene, "good-25", keep="7d")

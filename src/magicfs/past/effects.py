@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -224,40 +224,36 @@ async def _lost(
     found = (await look(engine, context, record, output)).replacement
     versions = versions_of(context, found, shown) if engine.store.capabilities.versions else {}
     destination = context.layout.destination
-    return Files.of(
-        {
-            paths.relative_to(one.key, destination): one.size
-            for one in found.deleted
-            if one.key not in versions
-        }
-    )
+    lost = (one for one in found.deleted if one.key not in versions)
+    return Files.of({paths.relative_to(one.key, destination): one.size for one in lost})
 
 
 async def _taken_back(engine: Engine, location: Location, context: JobContext) -> tuple[Publication, ...]:
-    """The publications since then that are in effect; with partitions, those that changed them."""
-    found = []
-    async with (
-        aclosing(publications(engine, location)) as jobs,
-        aclosing(_in_effect(jobs)) as effective,
-    ):
-        async for one in effective:
-            if one.job_id == context.options.rollback.job:
-                break
-            found.append(one)
-    if context.options.rollback.partitions is not None:
-        where = context.options.rollback.partitions
+    """The publications in effect now that were not then; with partitions, those that changed them."""
+    found = await _not_in_effect_at(engine, location, context.options.rollback.job)
+    if (where := context.options.rollback.partitions) is not None:
 
         async def touches(job: str) -> bool:
-            manifest = await chain.read(engine.store, location.key, job, READING)
-            if manifest is None or manifest.hides == "all":
+            one = await chain.read(engine.store, location.key, job, READING)
+            if one is None or one.hides == "all":
                 return True
-            return any(
-                lies_in(key, where) for key in (*(one.key for one in manifest.files), *manifest.deleted)
-            )
+            return any(lies_in(key, where) for key in (*(file.key for file in one.files), *one.deleted))
 
         touched = await gathered([one.job_id for one in found], touches, _AT_ONCE)
         found = [one for one, is_touched in zip(found, touched, strict=True) if is_touched]
     return tuple(as_publication(one) for one in found[:_NAMED_MAX])
+
+
+async def _not_in_effect_at(engine: Engine, location: Location, job: str | None) -> list[LoggedJob]:
+    """The publications in effect now that were not in effect when a job was published."""
+    found, now, then = list[LoggedJob](), _Line(), _Line(job)
+    async with aclosing(publications(engine, location)) as jobs:
+        async for one in jobs:
+            is_now, was_then = now.has(one), then.has(one)
+            if is_now and was_then:
+                break
+            found += [one] * is_now
+    return found
 
 
 async def _brought(engine: Engine, location: Location, keys: Iterable[str]) -> tuple[Publication, ...]:
@@ -274,10 +270,15 @@ async def _brought(engine: Engine, location: Location, keys: Iterable[str]) -> t
     return tuple(found)
 
 
-async def _in_effect(jobs: AsyncIterable[LoggedJob]) -> AsyncGenerator[LoggedJob]:
-    """Of publications, the newest first, those that no rollback of everything has taken back."""
-    leads_to: str | None = None
-    async for one in jobs:
-        if leads_to in {None, one.job_id}:
-            leads_to = one.restores if one.mode == "overwrite" else None
-            yield one
+class _Line:
+    """The publications that were in effect at one of them: those that no rollback of everything took back."""
+
+    def __init__(self, newest: str | None = None) -> None:
+        self._next = newest  # None for whichever comes
+
+    def has(self, one: LoggedJob) -> bool:
+        """Whether the next older publication belongs to it."""
+        if self._next not in {None, one.job_id}:
+            return False
+        self._next = one.restores if one.mode == "overwrite" else None
+        return True
