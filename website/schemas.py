@@ -162,6 +162,7 @@ def schemas() -> dict[str, Schema]:
         restores=_of(str | None),
         datasets=_list(_object(name=_TEXT, url=_TEXT, job_id=_TEXT)),
     )
+    shares = _list(_object(owner=owner, uploads=_NUMBER, bytes=_of(int | None), all=_FLAG))
     status = _object(
         url=_TEXT,
         ok=_FLAG,
@@ -170,7 +171,7 @@ def schemas() -> dict[str, Schema]:
         bytes=_NUMBER,
         rows=_of(int | None),
         jobs=_list(_report(UnfinishedJob, moved=maybe)),
-        uploads=_list(_object(owner=owner, uploads=_NUMBER, bytes=_NUMBER, all=_FLAG)),
+        uploads=shares,
         kept=_object(files=_NUMBER, bytes=_NUMBER, until=maybe),
         behind=_list(_TEXT),
         leftovers=_list(_TEXT),
@@ -239,6 +240,7 @@ def schemas() -> dict[str, Schema]:
             ok=_FLAG,
             all=_FLAG,
             destinations=_list(_report(Destination, published=maybe)),
+            uploads=shares,
         ),
         "show": _object(path=_TEXT, kind=_TEXT, document=_ANY),
         "tag": _object(("job_id", "removed"), url=_TEXT, tag=_TEXT, job_id=_TEXT, removed=_FLAG),

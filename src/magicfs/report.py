@@ -301,6 +301,7 @@ class RecoveredJob:
         reason: Why it is or was rolled back, or is left unpublished; empty otherwise.
         warnings: What could not be done; another call finishes it.
         foreign: The state of a Hadoop job; None for jobs of magicfs.
+        label: What it was called; empty if it was not.
     """
 
     job_id: str
@@ -315,6 +316,12 @@ class RecoveredJob:
     reason: str = ""
     warnings: tuple[str, ...] = ()
     foreign: ForeignJob | None = None
+    label: str = ""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nothing was done about it yet."""
+        return self.action.startswith(("left", "would"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +341,7 @@ class RecoverReport(Report):
     @property
     def undecided(self) -> bool:
         """Whether a job is left that needs your decision."""
-        left = any(job.action.startswith(("left", "would")) or job.warnings for job in self.jobs)
+        left = any(job.is_left or job.warnings for job in self.jobs)
         return left or bool(self.below)
 
     def to_dict(self) -> dict[str, Any]:

@@ -135,8 +135,7 @@ def test_pending_and_show_say_how_to_end_it(bucket: Bucket, url: str, run: Run, 
     code, out, _ = run("uploads", url)
     assert code == 1
     for command in (
-        f"magicfs recover {named},",
-        f"magicfs recover {named} --commit --driver-is-dead,",
+        f"to end: magicfs recover {named} --commit --driver-is-dead, or ",
         f"magicfs recover {named} --abort --driver-is-dead\n",
     ):
         assert command in out
@@ -153,11 +152,14 @@ def test_job_of_which_nothing_is_published_is_discarded(
     job = theirs(bucket, layout=layout)
     job.leave(0, 7)
     bucket.put(f"{DESTINATION}/old.bin", b"old")
+    bucket.create_upload(f"{DESTINATION}/part-00009-{job.id}.c000.bin")  # a task had just opened it
     before = left(bucket)
-    assert run("recover", "--abort", url, "--job", job.id, "--driver-is-dead", "--dry-run")[0] == 1
+    abort = ("recover", "--abort", url, "--job", job.id, "--driver-is-dead")
+    code, out, _ = run(*abort, "--dry-run")
+    assert (code, "discarded  6 uploads" in out, "waiting    5 uploads" in out) == (1, True, True)
     assert left(bucket) == before
-    code, out, _ = run("recover", "--abort", url, "--job", job.id, "--driver-is-dead")
-    assert (code, "aborted" in out, "5 uploads" in out) == (0, True, True)
+    code, out, _ = run(*abort)
+    assert (code, "aborted" in out, "discarded  6 uploads" in out, "waiting" in out) == (0, True, True, False)
     assert left(bucket) == ({f"{DESTINATION}/old.bin": b"old"}, [])
     assert run("recover", "--abort", url, "--job", job.id, "--driver-is-dead")[0] == 0
 

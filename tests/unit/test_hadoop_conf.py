@@ -352,7 +352,6 @@ def test_options_that_are_made_exist() -> None:
     ("committer", "name", "value"),
     [
         ("magic", "fs.s3a.committer.magic.enabled", "false"),
-        ("magic", "fs.s3a.committer.magic.cleanup.enabled", "false"),
         ("directory", "fs.s3a.committer.summary.report.directory", "s3a://bucket/reports"),
         ("directory", "fs.s3a.multipart.uploads.enabled", "false"),
         ("file", f"{OF_FILE}cleanup.skipped", "true"),
@@ -363,6 +362,20 @@ def test_options_that_are_made_exist() -> None:
 )
 def test_known_option_that_is_not_supported_is_refused(committer: str, name: str, value: str) -> None:
     refused({NAME: committer, name: value}, f"{name}=.* is not supported by committer='{committer}'")
+
+
+def test_cleaning_up_after_others_is_ignored_and_says_why() -> None:
+    found = from_hadoop_conf(
+        {
+            NAME: "magic",
+            "fs.s3a.committer.magic.cleanup.enabled": "false",
+            "fs.s3a.multipart.purge": "true",
+        }
+    )
+    assert found.ignored == {
+        "fs.s3a.committer.magic.cleanup.enabled": "a job removes its work at its end",
+        "fs.s3a.multipart.purge": "a job discards only its own uploads; magicfs uploads finds others",
+    }
 
 
 def test_option_of_one_committer_does_not_concern_another() -> None:

@@ -89,6 +89,8 @@ class TestDataset:
         found = look(scene)
         assert any("current.json" in one for one in found.problems)
         assert [one.job_id for one in found.jobs] == [job.id]
+        assert len(found.problems) == len(set(found.problems))
+        assert "newest          unknown" in str(found)
 
     def test_a_notebook_shows_the_short_form_escaped(self, scene: JobScene) -> None:
         owing(scene)
@@ -137,6 +139,35 @@ class TestBucket:
         assert "current.json" in broken.problem
         assert (sales.url, sales.unfinished, sales.waiting) == ("memory://bucket/sales", 1, 1)
         assert (sales.keeping, sales.published is not None) == (1, True)
+        assert [row[1] for row in found.table() if row[-1]] == ["unknown"]
+        assert [one.owner.value for one in found.uploads] == ["quarantined"]
+        assert found.to_dict()["uploads"] == [
+            {"owner": "quarantined", "uploads": 1, "bytes": 7, "all": True},
+        ]
+
+    def test_an_upload_that_nobody_needs_is_shown_and_needs_a_decision(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        lake = Bucket(f"b-{uuid4().hex[:8]}")
+        with magicfs.Job(lake.url("sales"), mode="append") as job, job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/x", b"1")
+        assert status(lake.url(""), price=0.5).ok
+        lake.create_upload("elsewhere/y")
+        assert main(["status", lake.url("")]) == 1
+        told = capsys.readouterr().out
+        assert "1 pending of unknown programs" in told
+        assert "--abort --older-than 7d" in told
+
+    def test_a_leaked_job_is_named_once_with_its_label(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        lake = Bucket(f"b-{uuid4().hex[:8]}")
+        job = magicfs.Job(lake.url("sales"), mode="append", options={"label": "nightly sales"}).setup()
+        task = job.task(0).setup()
+        task.filesystem.pipe_file(f"{task.path}/x", b"1")
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 3700)
+        told = str(status(lake.url("sales"), price=0.5))
+        assert told.count(f"{job.id} --abort") == 1
+        assert f"{job.id}, nightly sales, open" in told
 
     def test_an_empty_directory_of_a_job_is_no_dataset(
         self, scene: JobScene, monkeypatch: pytest.MonkeyPatch

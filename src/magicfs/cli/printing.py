@@ -18,7 +18,7 @@ from magicfs.report import human_bytes
 
 if TYPE_CHECKING:
     from magicfs.cli.guests import Part
-    from magicfs.report import ForeignJob, JobReport, RecoveredJob, RecoverReport
+    from magicfs.report import JobReport, RecoveredJob, RecoverReport
 
 AGAIN = "nothing was changed; run again without --dry-run to do it"
 _COMMAND = re.compile(
@@ -175,9 +175,10 @@ def _fields(url: str, job: RecoveredJob) -> list[Field]:
     return [
         ("job", job.job_id),
         ("run", job.run_id),
+        ("label", job.label),
         ("found", _found(job)),
         ("done", _done(job)),
-        *_come_to(job.foreign),
+        *_come_to(job),
         ("files", job.files if job.action.endswith(("finish", "finished")) else None),
         ("replaced", job.deleted or None),
         ("discarded", f"{job.uploads} upload{'' if job.uploads == 1 else 's'}" if job.uploads else None),
@@ -194,9 +195,9 @@ def _found(job: RecoveredJob) -> str:
     return job.found if job.found == "ended" else f"{job.found}, last moved {moved}, on {job.host}"
 
 
-def _come_to(one: ForeignJob | None) -> list[Field]:
+def _come_to(job: RecoveredJob) -> list[Field]:
     """What a job of Hadoop's has come to."""
-    if one is None:
+    if (one := job.foreign) is None:
         return []
     what = "files to be renamed" if one.committer == "manifest" else "uploads that are open"
     return [
@@ -208,7 +209,7 @@ def _come_to(one: ForeignJob | None) -> list[Field]:
             f"{one.doubtful} files may have been published by its driver" if one.doubtful else None,
         ),
         ("gone", f"{one.gone} files can no longer be published" if one.gone else None),
-        ("waiting", f"{one.uploads} {what}" if one.uploads else None),
+        ("waiting", f"{one.uploads} {what}" if one.uploads and job.is_left else None),
         ("problem", one.problem),
     ]
 

@@ -274,25 +274,12 @@ class ListedJob(Report):
     published: int = 0
 
 
-class _Asked(TypedDict, total=False):
-    """What ``commit`` takes besides the way to the store, all of it optional."""
-
-    tasks: int | None
-    driver_is_dead: bool
-    allow_empty: bool
-    accept: str | None
-
-
-class _Given(_Asked, Way, total=False):
-    pass
-
-
 def commit(
     url: str | PathLike[str],
     job: str,
     *,
     cluster: Cluster | str | None = None,
-    **asked: Unpack[_Given],
+    **asked: Unpack[_Way],
 ) -> JobReport:
     """Publish what the tasks of an open job have committed, in the place of its driver.
 

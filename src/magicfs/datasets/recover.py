@@ -222,6 +222,7 @@ def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None 
         run_id=found.options.run_id,
         reason=str(done.failure) if done and done.failure else found.reason or _why_left(found, action),
         warnings=_warnings(done) if done else (),
+        label=found.options.label,
     )
 
 

@@ -1,6 +1,6 @@
 """The ``.pendingset`` file: all pending uploads of one task attempt. Hadoop's ``PendingSet``.
 
-Version 3; Hadoop up to 3.3.0 wrote version 2, which its later readers refuse, and so does this one. The
+Version 3; Hadoop up to 3.3.0 wrote version 1, which its later readers refuse, and so does this one. The
 staging committers of Hadoop write the same content into a file without a suffix.
 """
 

@@ -25,6 +25,7 @@ from magicfs.transaction.outcome import JobOutcome, ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import read_record
 from magicfs.transaction.setup import is_published
+from magicfs.transaction.sweep import plan_sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class HadoopJob(DeadJob):
             raise self.promise_missing()
         refuse_published(self.context.url, self.context.job, self.fates)
         done, is_published = JobOutcome(aborted=self.report.uploads), False
+        if dry_run and self.report.committer == "magic":
+            done.aborted = len((await plan_sweep(self.engine, self.context)).uploads)
         if not dry_run:
             transaction = JobTransaction(self.engine, self.context)
             driver = await transaction.take_over(may_create=True)

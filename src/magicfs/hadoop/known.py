@@ -51,6 +51,9 @@ IGNORED: Final[Mapping[str, str]] = {
     f"{S3A}uuid.source": "the origin of a job's id is not recorded",
     f"{S3A}experimental.collect.iostatistics": "statistics are always collected",
     f"{S3A}generate.uuid": "every job has an id",
+    f"{S3A}magic.cleanup.enabled": "a job removes its work at its end",
+    "fs.s3a.multipart.purge": "a job discards only its own uploads; magicfs uploads finds others",
+    "fs.s3a.multipart.purge.age": "a job discards only its own uploads; magicfs uploads finds others",
     f"{MANIFEST}store.operations.classname": "the store says how it renames",
 }
 
@@ -64,7 +67,6 @@ FIXED: Final[Mapping[str, tuple[str, frozenset[str], str]]] = {
         "only the manifest committer has it; those with a job object need it not",
     ),
     f"{S3A}magic.enabled": ("true", _MAGIC, "a magic committer needs a filesystem that delays writes"),
-    f"{S3A}magic.cleanup.enabled": ("true", _MAGIC, "a job removes its work at its end"),
     f"{S3A}summary.report.directory": ("", S3AS, "job.report is the report; keep it where you like"),
     "fs.s3a.multipart.uploads.enabled": ("true", S3AS, "its files are multipart uploads"),
 }

@@ -390,7 +390,7 @@ def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
     destination = location.key if upload.destination is None else upload.destination
     line = f"magicfs recover {url(destination)} --job {shlex.quote(upload.job_id)}"
     if upload.is_foreign:
-        return line, f"{line} --commit {promise}", f"{line} --abort {promise}"
+        return f"{line} --commit {promise}", f"{line} --abort {promise}"
     if upload.ending:
         return (line,)
     return *((f"{line} --commit --accept REASON",) if upload.quarantined else ()), f"{line} --abort"

@@ -72,6 +72,7 @@ def _bucket(found: BucketStatus) -> str:
     waiting = sum(one.unfinished for one in found.destinations)
     cards = [("destinations", f"{len(found.destinations):,}"), ("unfinished jobs", f"{waiting:,}")]
     more = "" if found.is_whole else '<p class="warn">There are more directories than were looked at.</p>'
+    more += "".join(f"<p>{escape(one.sentence)}</p>" for one in found.uploads)
     table = _table([name.capitalize() for name in found.HEADER], rows)
     return _title(found.url, found.now) + _cards(cards) + table + more
 

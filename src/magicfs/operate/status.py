@@ -58,6 +58,7 @@ class UnfinishedJob:
         host: Where.
         run_id: Its run; None if it has none.
         end: The command that ends it.
+        label: What it was called; empty if it was not.
     """
 
     job_id: str
@@ -66,6 +67,7 @@ class UnfinishedJob:
     host: str
     run_id: str | None
     end: str
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ class DatasetStatus(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
+        until = self.kept_until and _moment(self.kept_until)
         return {
             "url": self.url,
             "ok": self.ok,
@@ -169,20 +172,8 @@ class DatasetStatus(Report):
             "bytes": self.bytes,
             "rows": self.rows,
             "jobs": [{**asdict(one), "moved": _moment(one.moved)} for one in self.jobs],
-            "uploads": [
-                {
-                    "owner": one.owner.value,
-                    "uploads": len(one.uploads),
-                    "bytes": one.bytes,
-                    "all": one.is_whole,
-                }
-                for one in self.uploads
-            ],
-            "kept": {
-                "files": self.kept_files,
-                "bytes": self.kept_bytes,
-                "until": self.kept_until and _moment(self.kept_until),
-            },
+            "uploads": [one.to_dict() for one in self.uploads],
+            "kept": {"files": self.kept_files, "bytes": self.kept_bytes, "until": until},
             "behind": list(self.behind),
             "leftovers": list(self.leftovers),
             "dollars_a_month": self.dollars if self.dollars is None else round(self.dollars, 4),
@@ -193,8 +184,8 @@ class DatasetStatus(Report):
         """A few lines, as names and values."""
         lines = [("dataset", self.url), ("newest", self._newest()), ("files", self._files())]
         for job in self.jobs:
-            run = f", run {job.run_id}" if job.run_id else ""
-            lines.append(("job", f"{job.job_id}{run}, {job.state}, {self._moved(job)}"))
+            run, label = f", run {job.run_id}" if job.run_id else "", f", {job.label}" if job.label else ""
+            lines.append(("job", f"{job.job_id}{run}{label}, {job.state}, {self._moved(job)}"))
         lines += [("uploads", one.sentence) for one in self.uploads]
         lines += [("kept", self._kept()), *(("behind", one) for one in self.behind)]
         lines += [("leftover", one) for one in self.leftovers]
@@ -202,21 +193,25 @@ class DatasetStatus(Report):
 
     def _rows(self) -> list[tuple[str, object]]:
         """One screen: the same, with the command that ends each, and what it costs."""
-        ends = [self._end(one) for one in self.jobs]
-        ends += [one.advice for one in self.uploads if one.advice]
-        ends += [f"magicfs maintain {shlex.quote(self.url)}"] * bool(self.behind)
         cost = "" if not self.dollars else f"{money(self.dollars)} a month for uploads and kept files"
         fine = "nothing to decide yet: the job may be running" if self.jobs else "nothing to decide"
         done = fine if self.ok else "needs a decision"
-        named = [("cost", cost), *(("end", one) for one in dict.fromkeys(ends)), ("status", done)]
-        return [one for one in [*self.short(), *named] if one[1]]
+        named = [("end", one) for one in dict.fromkeys(self._ends())]
+        return [one for one in [*self.short(), ("cost", cost), *named, ("status", done)] if one[1]]
+
+    def _ends(self) -> list[str]:
+        """The commands that end what is not done; those of a job once."""
+        jobs = {one.job_id for one in self.jobs}
+        others = (one for one in self.uploads if {each.job_id for each in one.uploads} - jobs)
+        ends = [*map(self._end, self.jobs), *(one.advice for one in others)]
+        return ends + [f"magicfs maintain {shlex.quote(self.url)}"] * bool(self.behind)
 
     def _end(self, job: UnfinishedJob) -> str:
         return job.end if _waits(job, self.now) else f"if its driver is dead: {job.end}"
 
     def _newest(self) -> str:
         if self.newest is None:
-            return "nothing was published there"
+            return "unknown" if self.problems else "nothing was published there"
         run = f", run {self.newest.run_id}" if self.newest.run_id else ""
         tags = f", tagged {' '.join(self.newest.tags)}" if self.newest.tags else ""
         when = human_time(self.newest.published.timestamp(), self.now)
@@ -274,6 +269,7 @@ class BucketStatus(Report):
         now: When it was looked at, in seconds since the epoch.
         destinations: Those that were found, by URL.
         is_whole: Whether all directories were looked at.
+        uploads: The open uploads below it, by owner.
     """
 
     HEADER = ("DESTINATION", "PUBLISHED", "JOB", "UNFINISHED", "KEEPING", "PROBLEM")
@@ -282,11 +278,13 @@ class BucketStatus(Report):
     now: float
     destinations: tuple[Destination, ...]
     is_whole: bool
+    uploads: tuple[Share, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nobody has to look at a destination."""
-        return not any(one.waiting or one.problem for one in self.destinations)
+        """Whether nobody has to look at a destination or an upload."""
+        waiting = any(one.waiting or one.problem for one in self.destinations)
+        return not waiting and all(one.owner in _NEEDS_NOBODY for one in self.uploads)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -294,21 +292,18 @@ class BucketStatus(Report):
             {**asdict(one), "published": one.published and _moment(one.published)}
             for one in self.destinations
         ]
-        return {"url": self.url, "ok": self.ok, "all": self.is_whole, "destinations": listed}
+        found = {"url": self.url, "ok": self.ok, "all": self.is_whole, "destinations": listed}
+        return {**found, "uploads": [one.to_dict() for one in self.uploads]}
 
     def table(self) -> list[tuple[str, ...]]:
         """A line for each destination, below ``HEADER``."""
-        return [
-            (
-                one.url,
-                human_time(one.published, self.now) if one.published else "never",
-                one.job_id,
-                f"{one.states}; {one.waiting} to decide" if one.waiting else one.states,
-                str(one.keeping or ""),
-                one.problem,
-            )
-            for one in self.destinations
-        ]
+        return [self._row(one) for one in self.destinations]
+
+    def _row(self, one: Destination) -> tuple[str, ...]:
+        never = "unknown" if one.problem else "never"
+        published = human_time(one.published, self.now) if one.published else never
+        states = f"{one.states}; {one.waiting} to decide" if one.waiting else one.states
+        return one.url, published, one.job_id, states, str(one.keeping or ""), one.problem
 
     def _repr_html_(self) -> str:
         return html_table(self.table(), self.HEADER)
@@ -337,7 +332,8 @@ async def status_of(engine: Engine, location: Location, price: Price) -> Dataset
     if not here and await anext((at async for at in work if not await is_empty(engine, at)), None) is None:
         found, is_whole = await _destinations(engine, location)
         if found:
-            return BucketStatus(location.url, time.time(), tuple(found), is_whole)
+            uploads = await shares_of(engine, location, requests_max=_LOOKS_MAX)
+            return BucketStatus(location.url, time.time(), tuple(found), is_whole, tuple(uploads))
     return await dataset_status(engine, location, price)
 
 
@@ -349,12 +345,10 @@ async def dataset_status(engine: Engine, location: Location, price: Price) -> Da
     for part in parts:
         try:
             await part(engine, location, made)
-        except ObjectNotFound as error:
-            if error.operation.startswith("list"):
-                raise  # there is no such bucket
-            made.problems.append(str(error))
         except MagicError as error:
-            made.problems.append(str(error))
+            if isinstance(error, ObjectNotFound) and error.operation.startswith("list"):
+                raise  # there is no such bucket
+            made.problems += [str(error)] * (str(error) not in made.problems)
     made.dollars = price.of(made.kept_bytes + sum(one.bytes or 0 for one in made.uploads))
     return made
 
@@ -431,7 +425,8 @@ async def _unfinished_jobs(engine: Engine, location: Location, *, visitors: bool
         for dead in await finder.find_all(engine, location, None):
             job = dead.context.job
             line = f"magicfs recover {shlex.quote(location.url)} --job {shlex.quote(job)}"
-            jobs.setdefault(job, UnfinishedJob(job, dead.finder, dead.modified, "", None, line))
+            end = f"{line} --commit --driver-is-dead, or {line} --abort --driver-is-dead"
+            jobs.setdefault(job, UnfinishedJob(job, dead.finder, dead.modified, "", None, end))
     return list(jobs.values())
 
 
@@ -452,7 +447,7 @@ def _as_unfinished(location: Location, one: OtherJob) -> UnfinishedJob:
     end = f"{named} --abort" if job.state in BEFORE_COMMIT else line
     if job.is_quarantined:
         end = f"{named} --commit --accept REASON, or {named} --abort"
-    return UnfinishedJob(one.job_id, state, found.changed, job.host, one.run_id, end)
+    return UnfinishedJob(one.job_id, state, found.changed, job.host, one.run_id, end, job.options.label)
 
 
 async def _uploads(engine: Engine, location: Location, made: DatasetStatus) -> None:

@@ -29,6 +29,15 @@ class Share:
     bytes: int | None  # as far as their sizes are known; None if none is
     is_whole: bool  # whether all uploads under the destination were looked at
 
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, ready for JSON."""
+        return {
+            "owner": self.owner.value,
+            "uploads": len(self.uploads),
+            "bytes": self.bytes,
+            "all": self.is_whole,
+        }
+
     @property
     def sentence(self) -> str:
         """How many there are, of whom, how old and how large."""
@@ -73,12 +82,12 @@ class Share:
         return lead + "; ".join(every[:_SHOWN]) + more
 
 
-async def shares_of(engine: Engine, location: Location) -> list[Share]:
+async def shares_of(engine: Engine, location: Location, *, requests_max: int = _REQUESTS_MAX) -> list[Share]:
     """The pending uploads under a destination by their owners, with a bounded number of requests.
 
     Of more than a thousand uploads the first are looked at.
     """
-    owners = Owners(engine, location.key, requests_max=_REQUESTS_MAX)
+    owners = Owners(engine, location.key, requests_max=requests_max)
     listed = owners.batches(engine.store.list_uploads(paths.prefix_of(location.key)))
     found = [one async for batch in listed for one in batch]
     now = time.time()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -165,22 +165,15 @@ class UploadsReport(Report):
         }
 
     def _aborting(self) -> dict[str, object] | None:
-        one = self.aborting
-        return (
-            None
-            if one is None
-            else {
-                "dry_run": one.dry_run,
-                "older_than_seconds": one.older_than_s,
-                "ended": self._group(one.ended),
-                "left": {
-                    "young": one.young,
-                    "written_lately": one.written,
-                    "ended_meanwhile": one.gone,
-                    "needed": dict(sorted(one.left.items())),
-                },
-            }
-        )
+        if (one := self.aborting) is None:
+            return None
+        left = {"young": one.young, "written_lately": one.written, "ended_meanwhile": one.gone}
+        return {
+            "dry_run": one.dry_run,
+            "older_than_seconds": one.older_than_s,
+            "ended": self._group(one.ended),
+            "left": {**left, "needed": dict(sorted(one.left.items()))},
+        }
 
     def _age(self, moment: float) -> int:
         return max(0, round(self.now - moment))
@@ -236,7 +229,8 @@ async def survey(
         left = await _sized(engine, upkeep, batch) if sizes else batch
         if report.aborting is not None:
             left = await _end(engine, upkeep, report.aborting, left, now)
-        tally.add(left)
+        for one in left:
+            tally.add(one)
         progress(report)
     tally.write(report)
     report.unreadable = sorted(owners.unreadable, key=str)
@@ -271,12 +265,8 @@ class _Tally:
         self._initiators: dict[str, Group] = {}
         self._oldest: list[tuple[float, str, str, OpenUpload]] = []
 
-    def add(self, uploads: Iterable[OpenUpload]) -> None:
-        """Count uploads that are still there."""
-        for one in uploads:
-            self._add(one)
-
-    def _add(self, upload: OpenUpload) -> None:
+    def add(self, upload: OpenUpload) -> None:
+        """Count an upload that is still there."""
         whose = upload.whose if upload.owner is Owner.RUNNING else ""
         self._sums.setdefault((upload.owner, whose), Group()).add(upload)
         elements = upload.key[len(self._prefix) :].split("/")[:-1][: self._depth]
@@ -304,11 +294,9 @@ class _Tally:
         largest = lambda one: (-one[1].bytes, -one[1].uploads, one[0])  # noqa: E731
         report.prefixes = dict(sorted(self._prefixes.items(), key=largest))
         report.initiators = dict(sorted(self._initiators.items(), key=largest))
-        listed = sorted(self._oldest, key=lambda one: (-one[0], *one[1:3]))
-        shown = [one[3] for one in listed]
-        report.oldest = tuple(
-            replace(one, owner=self._owners.owner_now(one.owner, one.whose, report.now)) for one in shown
-        )
+        now, listed = self._owners.owner_now, sorted(self._oldest, key=lambda one: (-one[0], *one[1:3]))
+        shown = (one[3] for one in listed)
+        report.oldest = tuple(replace(one, owner=now(one.owner, one.whose, report.now)) for one in shown)
 
 
 async def _sized(engine: Engine, upkeep: Upkeep, batch: Sequence[OpenUpload]) -> list[OpenUpload]:
@@ -328,11 +316,7 @@ async def _sized(engine: Engine, upkeep: Upkeep, batch: Sequence[OpenUpload]) ->
 
 
 async def _end(
-    engine: Engine,
-    upkeep: Upkeep,
-    aborting: Aborting,
-    batch: Sequence[OpenUpload],
-    now: float,
+    engine: Engine, upkeep: Upkeep, aborting: Aborting, batch: Sequence[OpenUpload], now: float
 ) -> list[OpenUpload]:
     """End the uploads of a batch that nobody can need; returns those that are left."""
     left: list[OpenUpload] = []

@@ -196,6 +196,10 @@ class Release(Twins):
         self._left_out: set[str] = set()
         self._published: PublishedRelease | None = None
 
+    def __repr__(self) -> str:
+        state = "to be published" if self._published is None else f"published as {self._published.number}"
+        return f"<Release {self.url}, {state}>"
+
     @property
     def url(self) -> str:
         """Where it is."""

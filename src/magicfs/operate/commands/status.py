@@ -39,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(found.to_dict())
     elif isinstance(found, BucketStatus):
         print_table(found.HEADER, found.table())
+        for one in found.uploads:
+            print_fields(("uploads", one.sentence), ("end", one.advice))
         if not found.is_whole:
             write_line("there are more directories than were looked at; give a URL further down")
     else:

@@ -40,19 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_destination(parser, dry_run=True)
     parser.add_argument("--sizes", action="store_true", help="ask for the size of each; one request for each")
     parser.add_argument(
-        "--price",
-        metavar="DOLLARS",
-        type=float,
-        help="dollars a GiB and month, instead of the list price",
+        "--price", metavar="DOLLARS", type=float, help="dollars a GiB and month, instead of the list price"
     )
     parser.add_argument(
         "--depth", metavar="N", type=int, default=1, help="directories that count as one prefix (default: 1)"
     )
     parser.add_argument("--abort", action="store_true", help="end those that no job can need")
     parser.add_argument(
-        "--older-than",
-        metavar="PERIOD",
-        help="with --abort: how old they have to be, at least 1d",
+        "--older-than", metavar="PERIOD", help="with --abort: how old they have to be, at least 1d"
     )
 
 
@@ -149,11 +144,18 @@ def _print_ends(report: UploadsReport) -> None:
     from magicfs.protocol import paths
 
     location = paths.parse_url(report.url)
-    ways = dict.fromkeys(ends(location, upload) for upload in report.oldest)
-    for commands in list(ways)[:_ENDS_MAX]:
-        write_line("to end: " + (", or ".join(map(printable, commands)) or _NOBODYS))
+    ways = dict.fromkeys((_lead(upload), ends(location, upload)) for upload in report.oldest)
+    for lead, commands in list(ways)[:_ENDS_MAX]:
+        write_line(lead + (", or ".join(map(printable, commands)) or _NOBODYS))
     if len(ways) > _ENDS_MAX:
         write_line(f"to end {len(ways) - _ENDS_MAX} more: --json names the commands for each")
+
+
+def _lead(upload: OpenUpload) -> str:
+    from magicfs.operate.open_uploads import Owner
+
+    may_live = upload.owner in {Owner.RUNNING, Owner.DEAD} and upload.own_path is None
+    return "to end, if its driver is dead: " if may_live else "to end: "
 
 
 def _print_rule(report: UploadsReport) -> None:
