@@ -19,6 +19,7 @@ __all__ = ["measure"]
 _SIDES: Final = {
     "magicfs": "benchmarks.sides.engine_calls:Written",
     "engines": "benchmarks.sides.engine_calls:EngineWriters",
+    "floor": "benchmarks.sides.polars_floor:PolarsFloor",
     "duckdb": "benchmarks.sides.duckdb_copy:DuckdbCopy",
 }
 _SHAPES: Final = ("partitions", "whole")
@@ -55,16 +56,23 @@ def _compared(written: Measured, sizes: Mapping[str, int]) -> Iterator[tuple[str
             yield name, ratio_of(written.wall_s(ours, "write"), written.wall_s(own, "write"))
             yield f"{name}_cpu", ratio_of(written.cpu_s(ours, "write"), written.cpu_s(own, "write"))
             yield f"{name}_bytes", Figure.exact(sizes[ours] / sizes[own])
+        elif whose == "floor":
+            shape = what.partition("-")[0]
+            least, theirs = written.wall_s(ours, "write"), written.wall_s(f"{what}-own", "write")
+            yield f"write_{shape}_floor_vs_polars", ratio_of(least, theirs)
+            yield f"write_{shape}_vs_floor", ratio_of(written.wall_s(f"{what}-magicfs", "write"), least)
 
 
 def _turns(sides: Mapping[str, Side], shape: str, table: str) -> dict[str, Callable[[str], Turn]]:
-    """For each engine its own writer, then ours."""
+    """For each engine its own writer, then ours; for Polars also the floor."""
     turns: dict[str, Callable[[str], Turn]] = {}
     for engine in _ENGINES:
         for whose in ("own", "magicfs"):
             if engine == "duckdb" and "duckdb" not in sides:
                 continue
             turns[f"{shape}-{engine}-{whose}"] = partial(_turn, sides, shape, engine, whose, table)
+        if engine == "polars":
+            turns[f"{shape}-{engine}-floor"] = partial(_turn, sides, shape, engine, "floor", table)
     return turns
 
 
@@ -72,6 +80,8 @@ def _turn(sides: Mapping[str, Side], shape: str, engine: str, whose: str, table:
     partitioned = shape == "partitions"
     if whose == "magicfs":
         return sides["magicfs"].do("write", where, table=table, engine=engine, partitioned=partitioned)
+    if whose == "floor":
+        return sides["floor"].do("write", where, table=table, partitioned=partitioned)
     if engine == "duckdb":
         return sides["duckdb"].do("write_rows", where, table=table, partitioned=partitioned)
     return sides["engines"].do("write", where, table=table, engine=engine, partitioned=partitioned)

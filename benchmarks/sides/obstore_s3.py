@@ -12,21 +12,26 @@ from benchmarks import data
 from benchmarks.clock import Clock
 from benchmarks.place import CONCURRENCY, PART_BYTES, Place
 
-__all__ = ["ObstoreS3"]
+__all__ = ["ObstoreS3", "store_of"]
+
+
+def store_of(place: Place) -> S3Store:
+    """Its store for a place."""
+    return S3Store(
+        place.bucket,
+        endpoint=place.endpoint,
+        access_key_id=place.key,
+        secret_access_key=place.secret,
+        region=place.region,
+        client_options={"allow_http": True},
+    )
 
 
 class ObstoreS3:
     """``obstore.store.S3Store``."""
 
     def __init__(self, place: Place) -> None:
-        self._store = S3Store(
-            place.bucket,
-            endpoint=place.endpoint,
-            access_key_id=place.key,
-            secret_access_key=place.secret,
-            region=place.region,
-            client_options={"allow_http": True},
-        )
+        self._store = store_of(place)
 
     def versions(self) -> dict[str, str]:
         return {"obstore": metadata.version("obstore")}
