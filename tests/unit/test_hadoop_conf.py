@@ -119,10 +119,11 @@ def test_unknown_name_is_refused_with_the_choices(name: str) -> None:
     )
 
 
-def test_name_for_spark_and_without_it() -> None:
+def test_name_for_spark_comes_before_the_one_without_it_as_in_spark() -> None:
     assert from_hadoop_conf({f"spark.hadoop.{NAME}": "magic"})["committer"] == "magic"
-    both = {NAME: "directory", f"spark.hadoop.{NAME}": "magic"}
-    assert from_hadoop_conf(both)["committer"] == "directory"
+    core, spark = {NAME: "directory"}, {f"spark.hadoop.{NAME}": "magic"}
+    for both in (core | spark, spark | core):
+        assert from_hadoop_conf(both)["committer"] == "magic"
 
 
 def test_factory_comes_before_the_name() -> None:

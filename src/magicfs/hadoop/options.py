@@ -22,7 +22,8 @@ _DEPTH: Final = 20
 
 
 class HadoopOptions:
-    """Hadoop's options by name; a name may begin with ``spark.hadoop.``. Values are trimmed.
+    """Hadoop's options by name; one that begins with ``spark.hadoop.`` comes first, as in Spark. Values are
+    trimmed.
 
     Attributes:
         names: Names of what was given, sorted, without that beginning.
@@ -33,8 +34,8 @@ class HadoopOptions:
         self, conf: Mapping[str, str], defaults: Mapping[str, str] | None = None, bucket: str | None = None
     ) -> None:
         """``defaults``: what holds where nothing is given. ``bucket``: whose own options may count."""
-        found = {name.removeprefix(_SPARK): conf[name] for name in conf if name.startswith(_SPARK)}
-        found |= {name: conf[name] for name in conf if not name.startswith(_SPARK)}
+        found = dict(conf)
+        found |= {name.removeprefix(_SPARK): found.pop(name) for name in conf if name.startswith(_SPARK)}
         self.names: list[str] = sorted(found)
         self.read: set[str] = set()
         self.of_bucket: str | None = f"fs.s3a.bucket.{bucket}." if bucket else None
