@@ -164,6 +164,48 @@ def test_job_of_which_nothing_is_published_is_discarded(
     assert run("recover", "--abort", url, "--job", job.id, "--driver-is-dead")[0] == 0
 
 
+def test_a_look_needs_no_promise(bucket: Bucket, url: str, run: Run) -> None:
+    job = theirs(bucket)
+    before = left(bucket)
+    for end in ("--abort", "--commit"):
+        code, out, _ = run("recover", url, "--job", job.id, end, "--dry-run")
+        assert (code, f"would {end[2:]}" in out) == (1, True)
+        assert run("recover", url, "--job", job.id, end)[0] == 2
+    assert left(bucket) == before
+
+
+def test_uploads_that_no_record_of_the_job_names_are_left_and_said(
+    bucket: Bucket, url: str, run: Run
+) -> None:
+    """Spark names files by an id that is not the job's, and a task was writing one."""
+    job = theirs(bucket)
+    key = f"{DESTINATION}/part-00009-{uuid4()}.c000.bin"
+    bucket.create_upload(key)
+    said = "1 open uploads were left, which no record of job"
+    for dry in (["--dry-run"], []):
+        code, out, _ = run("recover", "--abort", url, "--job", job.id, "--driver-is-dead", *dry)
+        assert (code != 0, said in out, f"magicfs uploads {shlex.quote(url)}" in out) == (True, True, True)
+    assert (work(bucket), bucket.uploads()) == ([], [key])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_work_that_a_driver_has_left_on_purpose_is_no_unfinished_job(
+    bucket: Bucket, url: str, layout: str
+) -> None:
+    """With ``fs.s3a.committer.magic.cleanup.enabled=false``."""
+    job = theirs(bucket, layout=layout)
+    job.complete(3)
+    bucket.put(f"{DESTINATION}/_SUCCESS")
+    assert [one.job_id for one in recover(url).jobs] == [job.id], "a file is missing"
+    bucket.delete(f"{DESTINATION}/_SUCCESS")
+    (last,) = list(job.files)[3:]
+    bucket.complete(last, *job._uploads[last])
+    assert [one.job_id for one in recover(url).jobs] == [job.id], "its driver may be about to end it"
+    bucket.put(f"{DESTINATION}/_SUCCESS")
+    assert recover(url).jobs == ()
+    assert bucket.data(DESTINATION) == job.files
+
+
 @pytest.mark.parametrize("completed", [1, 3, 4])
 def test_job_that_is_published_in_part_is_finished_and_not_discarded(
     bucket: Bucket, url: str, run: Run, completed: int

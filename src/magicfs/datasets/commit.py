@@ -320,15 +320,15 @@ def commit(
 def preview_commit(
     url: str | PathLike[str], job: str, *, cluster: Cluster | str | None = None, **asked: Unpack[_Way]
 ) -> ListedJob:
-    """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
+    """What ``commit`` would publish; raises the same, but needs no ``driver_is_dead``. Changes nothing."""
     return on_destination(preview_listed, url, job=job, cluster=Cluster.of(cluster), **asked)
 
 
 async def preview_listed(engine: Engine, location: Location, job: str, **asked: Unpack[Asked]) -> ListedJob:
     """``preview_commit``, on the store's loop."""
+    asked["driver_is_dead"] = True  # whoever only looks need not know
     found = await _checked(engine, location, job, **asked)
     output = found.output or JobOutput()
-    replaced = await _replaced(engine, found, output)
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided, foreign = found.job if found.output is None else None, found.foreign
     tasks, files = output.tasks, output.files + len(output.restored)
@@ -345,7 +345,7 @@ async def preview_listed(engine: Engine, location: Location, job: str, **asked: 
         files=files,
         bytes=size,
         filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
-        replaced=replaced,
+        replaced=await _replaced(engine, found, output),
         published=foreign.report.published if foreign else 0,
     )
 

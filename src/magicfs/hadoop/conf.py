@@ -37,7 +37,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "mode": "error",
         "concurrency": 8,
         "options": {"part_size": 10 * 2**20},
-    },
+    }
 }
 """Arguments under a name. ``s3committer``: the defaults of Netflix's committer, Hadoop's ancestor."""
 

@@ -89,15 +89,10 @@ def refuse_published(url: str, job: str, fates: Fates) -> None:
     """Raise CommitDenied if a job is published in part: what its driver has shown is never swept."""
     if not fates.published and not fates.doubtful:
         return
-    first = (
-        f"{len(fates.published)} of {fates.total} files of job {job} were published by its driver: "
-        f"{_named(fates.published)}"
-    )
+    keys, were = fates.published or fates.doubtful, "were published"
     if not fates.published:
-        first = (
-            f"{len(fates.doubtful)} of {fates.total} files of job {job} may or may not have been published "
-            f"by its driver: {_named(fates.doubtful)}"
-        )
+        were = "may or may not have been published"
+    first = f"{len(keys)} of {fates.total} files of job {job} {were} by its driver: {_named(keys)}"
     finish = f"finish it with magicfs recover {url} --job {job} --commit --driver-is-dead"
     if fates.gone:
         finish = f"it cannot be finished either, because {len(fates.gone)} of its uploads are gone"
@@ -113,10 +108,7 @@ def refuse_gone(url: str, job: str, fates: Fates) -> None:
         return
     end = f"run magicfs recover {url} --job {job} --abort --driver-is-dead, then the job again"
     if fates.published:
-        end = (
-            f"{len(fates.published)} files are published already: delete them, run magicfs recover {url} "
-            f"--job {job} --abort --driver-is-dead, then the job again"
-        )
+        end = f"{len(fates.published)} files are published already: delete them, {end}"
     raise CommitFailed(
         f"{len(fates.gone)} of {fates.total} files of job {job} can no longer be published, of "
         f"{_named(fates.gone)}: neither the files nor their uploads exist. A lifecycle rule aborts uploads, "

@@ -27,12 +27,10 @@ class HadoopFinder(Finder):
     """Finds jobs of Hadoop's magic, manifest and staging committers."""
 
     async def find_all(self, engine: Engine, location: Location, cluster: Cluster | None) -> list[DeadJob]:
-        """Those of each committer, the oldest first."""
         found: list[DeadJob] = [*await magic.find_all(engine, location)]
         found += await manifest.find_all(engine, location)
-        if cluster is not None:
-            found += await staging.find_all(engine, location, cluster)
-        return found
+        found += [] if cluster is None else await staging.find_all(engine, location, cluster)
+        return sorted(found, key=lambda one: (one.modified, one.context.job))
 
     async def find_one(
         self, engine: Engine, location: Location, job: JobId, cluster: Cluster | None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from magicfs.committers.staging.cluster import ClusterSets
 from magicfs.datasets.connection import context_of, was_published
@@ -103,13 +104,13 @@ class HadoopJob(DeadJob):
 
     async def discard(self, location: Location, *, driver_is_dead: bool, dry_run: bool) -> RecoveredJob:
         """As the base says. It has a job object from then on, so that nobody commits it meanwhile."""
-        if not driver_is_dead:
+        if not (driver_is_dead or dry_run):
             raise self.promise_missing()
         refuse_published(self.context.url, self.context.job, self.fates)
-        done, is_published = JobOutcome(aborted=self.report.uploads), False
-        if dry_run and self.report.committer == "magic":
-            done.aborted = len((await plan_sweep(self.engine, self.context)).uploads)
-        if not dry_run:
+        is_published = False
+        if dry_run:
+            done = await self._would_discard()
+        else:
             transaction = JobTransaction(self.engine, self.context)
             driver = await transaction.take_over(may_create=True)
             # by another command, just now
@@ -126,6 +127,21 @@ class HadoopJob(DeadJob):
             warnings=tuple(done.warnings),
         )
 
+    async def _would_discard(self) -> JobOutcome:
+        if self.report.committer != "magic":
+            return JobOutcome(aborted=self.report.uploads)
+        ended = {upload for _, upload in (await plan_sweep(self.engine, self.context)).uploads}
+        return JobOutcome(aborted=len(ended), warnings=await self._left_open(ended))
+
+    async def _left_open(self, ended: Collection[str] = ()) -> list[str]:
+        """Names of Spark's files do not hold the job's id: what a task was writing may be anybody's."""
+        url, job = self.context.url, self.context.job
+        there = await open_uploads(self.engine, self.context.layout.destination)
+        if not (left := there.ids.difference(ended)):
+            return []
+        said = f"{len(left)} open uploads were left, which no record of job {job} names"
+        return [f"{said}: magicfs uploads {quote(url)} shows whose they are"]
+
     async def _discarded(
         self, transaction: JobTransaction, driver: str | None, *, is_published: bool
     ) -> JobOutcome:
@@ -133,6 +149,7 @@ class HadoopJob(DeadJob):
         if self.cluster is None:
             done = await transaction.finish(Wish.ABORT, reason="its driver in a JVM is dead") or JobOutcome()
             done.warnings += [str(error) for error in await remove_marker(self.engine, self.context.layout)]
+            done.warnings += await self._left_open() if self.report.committer == "magic" else []
             return done
         # Nothing in the store records its uploads.
         await transaction.abort([] if is_published else list(self.listed.pendings()), driver, given=False)

@@ -30,6 +30,7 @@ from magicfs.protocol.paths import Location
 from magicfs.report import ForeignJob
 from magicfs.runtime.parallel import drained
 from magicfs.stores.port import ObjectInfo
+from magicfs.stores.register import found_at
 from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import TaskOutput, read_pending
 from magicfs.transaction.others import unfinished_among
@@ -43,7 +44,7 @@ _OURS: Final = re.compile(r"facts/|[0-9]{2,4}/(sets/|tasks/attempt-)")
 
 
 async def find_all(engine: Engine, location: Location) -> list[HadoopJob]:
-    """Every job of Hadoop's magic committer at a destination, the oldest first."""
+    """Every job of Hadoop's magic committer at a destination."""
     prefix, places = paths.prefix_of(location.key), list[str]()
     listed = [one async for one in engine.store.list_directories(prefix + MAGIC)]
     await unfinished_among(engine, location.key, listed, visitors=False, gone=places)
@@ -54,8 +55,9 @@ async def find_all(engine: Engine, location: Location) -> list[HadoopJob]:
         work = None if layout is None else await _work_of(engine, layout)
         if layout is not None and work and not await was_published(engine, location, layout.job):
             there = there or await open_uploads(engine, location.key)
-            found.append(await _examined(engine, location, layout, work, there))
-    return sorted(found, key=lambda one: (one.modified, one.context.job))
+            one = await _examined(engine, location, layout, work, there)
+            found += [] if await _is_over(engine, one) else [one]
+    return found
 
 
 async def find_one(engine: Engine, location: Location, job: JobId) -> HadoopJob | None:
@@ -67,6 +69,14 @@ async def find_one(engine: Engine, location: Location, job: JobId) -> HadoopJob 
             there = await open_uploads(engine, location.key)
             return await _examined(engine, location, layout, work, there)
     return None
+
+
+async def _is_over(engine: Engine, job: HadoopJob) -> bool:
+    """Whether its driver has ended it and left its work, as ``magic.cleanup.enabled=false`` asks it to."""
+    if not job.fates.published or len(job.fates.published) < job.fates.total or job.report.uploads:
+        return False
+    success = await found_at(engine.store, paths.join(job.context.layout.destination, "_SUCCESS"))
+    return success is not None and (success.modified or 0.0) >= job.modified
 
 
 async def _work_of(engine: Engine, layout: WorkLayout) -> list[ObjectInfo]:

@@ -51,7 +51,7 @@ class _Found:
 
 
 async def find_all(engine: Engine, location: Location) -> list[HadoopJob]:
-    """Every job of Hadoop's manifest committer at a destination, the oldest first."""
+    """Every job of Hadoop's manifest committer at a destination."""
     if engine.store.capabilities.rename == "copy":
         return []
     prefix = paths.prefix_of(paths.join(location.key, TEMPORARY))
@@ -61,7 +61,7 @@ async def find_all(engine: Engine, location: Location) -> list[HadoopJob]:
             job = ids.job_id(place.removeprefix(prefix).rstrip("/"))
             if (one := await find_one(engine, location, job)) is not None:
                 found.append(one)
-    return sorted(found, key=lambda one: (one.modified, one.context.job))
+    return found
 
 
 async def find_one(engine: Engine, location: Location, job: JobId) -> HadoopJob | None:

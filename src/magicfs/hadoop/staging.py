@@ -52,16 +52,14 @@ def cluster_directory(conf: Mapping[str, str]) -> str:
 
 
 async def find_all(engine: Engine, location: Location, cluster: Cluster) -> list[HadoopJob]:
-    """Every job in a cluster directory whose files belong to a destination. Raises UsageError if the
-    directory cannot be read.
-    """
+    """Every job in a cluster directory with files of a destination. UsageError if it cannot be read."""
     found, there = list[HadoopJob](), None
     for user, job in await _jobs(cluster):
         there = there or await open_uploads(engine, location.key)
         one = await _examined(engine, location, cluster, user, job, there)
         if one is not None and one.report.files and not await was_published(engine, location, job):
             found.append(one)
-    return sorted(found, key=lambda one: (one.modified, one.context.job))
+    return found
 
 
 async def find_one(engine: Engine, location: Location, cluster: Cluster, job: JobId) -> HadoopJob | None:
@@ -187,11 +185,9 @@ async def _recorded(sets: ClusterSets) -> tuple[list[Pending], set[str]]:
                 with suppress(FormatError):
                     path = sets.where(key)
                     found += PendingSet.from_bytes(path, raw).commits
-                    for one in Fields(path, parse(path, raw, size_limit=PENDINGSET_SIZE_LIMIT)).objects(
-                        "commits"
-                    ):
-                        if not one.has("text"):
-                            silent.add(one.required_text("destinationKey"))
+                    fields = Fields(path, parse(path, raw, size_limit=PENDINGSET_SIZE_LIMIT))
+                    nameless = (one for one in fields.objects("commits") if not one.has("text"))
+                    silent |= {one.required_text("destinationKey") for one in nameless}
     return found, silent
 
 

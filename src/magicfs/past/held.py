@@ -19,12 +19,7 @@ from typing import Final
 from uuid import uuid4
 
 from magicfs.engine import Engine
-from magicfs.errors import (
-    CommitDenied,
-    FormatError,
-    MagicError,
-    UsageError,
-)
+from magicfs.errors import CommitDenied, FormatError, MagicError, UsageError
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_options import JobOptions, Rollback
 from magicfs.formats.manifest import KeptFiles, ManifestFile
@@ -197,11 +192,7 @@ def _as_old(destination: str, file: ManifestFile) -> OldObject:
 
 
 async def _look(
-    engine: Engine,
-    location: Location,
-    context: JobContext,
-    files: Mapping[str, ManifestFile],
-    seen: Pointer,
+    engine: Engine, location: Location, context: JobContext, files: Mapping[str, ManifestFile], seen: Pointer
 ) -> None:
     """Raise where a file is gone, or may be going; the pointer names them already."""
     for one in await find_unfinished_jobs(engine, location.key, visitors=True):

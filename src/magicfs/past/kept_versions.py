@@ -61,9 +61,7 @@ async def _markers(engine: Engine, prefix: str, keys: Collection[str]) -> list[t
 
 
 async def _delete(
-    engine: Engine,
-    versions: Sequence[tuple[str, str]],
-    check: Callable[[], Awaitable[None]] | None = None,
+    engine: Engine, versions: Sequence[tuple[str, str]], check: Callable[[], Awaitable[None]] | None = None
 ) -> None:
     if not versions:
         return

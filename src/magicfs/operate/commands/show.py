@@ -16,12 +16,7 @@ from magicfs.cli.statuses import Status
 from magicfs.cli.storage import add_storage_options, on_store
 from magicfs.errors import UsageError
 from magicfs.operate.commands import show_guests
-from magicfs.operate.commands.show_job import (
-    audit_fields,
-    show_deletions,
-    show_job,
-    show_job_location,
-)
+from magicfs.operate.commands.show_job import audit_fields, show_deletions, show_job, show_job_location
 from magicfs.operate.commands.show_lists import show_footers, show_log, show_log_names, show_log_part
 from magicfs.operate.commands.show_manifest_committer import show_manifest_success, show_task_manifest
 from magicfs.report import human_bytes

@@ -21,9 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_destination(parser)
     parser.add_argument(
-        "--deep",
-        action="store_true",
-        help="also check the content, by checksums or by reading every file",
+        "--deep", action="store_true", help="also check the content, by checksums or by reading every file"
     )
 
 
