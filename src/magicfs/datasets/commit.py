@@ -326,7 +326,7 @@ def preview_commit(
 
 async def preview_listed(engine: Engine, location: Location, job: str, **asked: Unpack[Asked]) -> ListedJob:
     """``preview_commit``, on the store's loop."""
-    asked["driver_is_dead"] = True  # whoever only looks need not know
+    asked["driver_is_dead"] = True  # a look changes nothing
     found = await _checked(engine, location, job, **asked)
     output = found.output or JobOutput()
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
