@@ -341,8 +341,8 @@ class RecoverReport(Report):
     @property
     def undecided(self) -> bool:
         """Whether a job is left that needs your decision."""
-        left = any(job.is_left or job.warnings for job in self.jobs)
-        return left or bool(self.below)
+        warnings = [one for job in self.jobs for one in job.warnings if not isinstance(one, Advice)]
+        return bool(warnings or self.below or any(job.is_left for job in self.jobs))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -92,6 +92,17 @@ class TestDataset:
         assert len(found.problems) == len(set(found.problems))
         assert "newest          unknown" in str(found)
 
+    def test_a_pointer_that_is_gone_is_a_problem_until_it_is_adopted(self, scene: JobScene) -> None:
+        scene.published({"a": b"1"})
+        scene.filesystem.rm("bucket/sales/_magicfs/current.json")
+        found, bucket = look(scene), look(scene, "memory://bucket")
+        assert (found.ok, bucket.ok) == (False, False)
+        for said in (str(found), bucket.table()[0][-1]):
+            assert f"current.json is gone, and nobody can read the dataset: magicfs adopt {scene.url}" in said
+        assert bucket.table()[0][1] == "unknown"
+        magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
+        assert (look(scene).ok, look(scene, "memory://bucket").ok) == (True, True)
+
     def test_a_notebook_shows_the_short_form_escaped(self, scene: JobScene) -> None:
         owing(scene)
         shown = magicfs.Dataset(scene.url, filesystem=scene.filesystem)._repr_html_()
@@ -145,14 +156,18 @@ class TestBucket:
             {"owner": "quarantined", "uploads": 1, "bytes": 7, "all": True},
         ]
 
-    def test_an_upload_that_nobody_needs_is_shown_and_needs_a_decision(
-        self, capsys: pytest.CaptureFixture[str]
+    def test_an_upload_that_nobody_needs_is_shown_and_needs_a_decision_after_a_day(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lake = Bucket(f"b-{uuid4().hex[:8]}")
         with magicfs.Job(lake.url("sales"), mode="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/x", b"1")
         assert status(lake.url(""), price=0.5).ok
         lake.create_upload("elsewhere/y")
+        assert main(["status", lake.url("")]) == 0
+        assert "1 pending of unknown programs" in capsys.readouterr().out
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 86_401)
         assert main(["status", lake.url("")]) == 1
         told = capsys.readouterr().out
         assert "1 pending of unknown programs" in told

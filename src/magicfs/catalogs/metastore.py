@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from magicfs.catalogs.footers import columns_of, footers
-from magicfs.catalogs.hive_names import (
-    NULL,
-    are_integers,
-    partition_columns,
-    partition_of,
-    partition_values,
-)
+from magicfs.catalogs.hive_names import NULL, are_integers, partition_columns, partition_of, partition_values
 from magicfs.catalogs.hive_types import hive_type
 from magicfs.catalogs.port import Changes, Files, Published, Table
 from magicfs.catalogs.symlinks import DIRECTORY, reader_url

@@ -100,9 +100,7 @@ def show(place: Destination, catalog: Catalog, *, force: bool = False) -> Regist
         if catalog.atomic or not changes:
             return _report(place, catalog, job, done, len(files))
     raise Unavailable(
-        "register",
-        catalog.table or place.location.url,
-        "other processes kept changing the table; call again",
+        "register", catalog.table or place.location.url, "other processes kept changing the table; call again"
     )
 
 

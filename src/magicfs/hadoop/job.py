@@ -17,7 +17,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.job_state import Wish
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.report import ForeignJob, RecoveredJob
+from magicfs.report import Advice, ForeignJob, RecoveredJob
 from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
@@ -140,7 +140,7 @@ class HadoopJob(DeadJob):
         if not (left := there.ids.difference(ended)):
             return []
         said = f"{len(left)} open uploads were left, which no record of job {job} names"
-        return [f"{said}: magicfs uploads {quote(url)} shows whose they are"]
+        return [Advice(f"{said}: magicfs uploads {quote(url)} shows whose they are")]
 
     async def _discarded(
         self, transaction: JobTransaction, driver: str | None, *, is_published: bool

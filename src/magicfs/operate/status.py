@@ -21,7 +21,7 @@ from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.registrations import all_registrations
-from magicfs.operate.open_uploads import Owner
+from magicfs.operate.lost_pointer import lost_pointer
 from magicfs.operate.prices import Price, money, price_of
 from magicfs.operate.upload_owners import Share, shares_of
 from magicfs.past.history import Publication, history_of
@@ -44,7 +44,6 @@ _LEFT_MAX: Final = 20
 _LOOKS_MAX: Final = 2000
 _PLAIN: Final = re.compile(r"[^_.=][^=]*")
 """A directory that is neither hidden nor of a partition."""
-_NEEDS_NOBODY: Final = frozenset({Owner.RUNNING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ class DatasetStatus(Report):
     def ok(self) -> bool:
         """Whether nothing needs a decision."""
         waiting = any(_waits(one, self.now) for one in self.jobs)
-        uploads = [one for one in self.uploads if one.owner not in _NEEDS_NOBODY]
+        uploads = any(one.needs_decision(self.now) for one in self.uploads)
         return not (waiting or uploads or self.behind or self.leftovers or self.problems)
 
     def to_dict(self) -> dict[str, Any]:
@@ -284,7 +283,7 @@ class BucketStatus(Report):
     def ok(self) -> bool:
         """Whether nobody has to look at a destination or an upload."""
         waiting = any(one.waiting or one.problem for one in self.destinations)
-        return not waiting and all(one.owner in _NEEDS_NOBODY for one in self.uploads)
+        return not (waiting or any(one.needs_decision(self.now) for one in self.uploads))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -341,7 +340,7 @@ async def dataset_status(engine: Engine, location: Location, price: Price) -> Da
     """The status of a destination. What cannot be read is a problem in it, and keeps nothing else from it."""
     made = DatasetStatus(location.url, time.time())
     parts: list[Callable[[Engine, Location, DatasetStatus], Awaitable[None]]]
-    parts = [_published, _unfinished, _uploads, _kept, _behind, _leftovers]
+    parts = [_published, _unfinished, _pointer, _uploads, _kept, _behind, _leftovers]
     for part in parts:
         try:
             await part(engine, location, made)
@@ -428,6 +427,18 @@ async def _unfinished_jobs(engine: Engine, location: Location, *, visitors: bool
             end = f"{line} --commit --driver-is-dead, or {line} --abort --driver-is-dead"
             jobs.setdefault(job, UnfinishedJob(job, dead.finder, dead.modified, "", None, end))
     return list(jobs.values())
+
+
+async def _pointer(engine: Engine, location: Location, made: DatasetStatus) -> None:
+    if made.newest is None and not made.problems:
+        made.problems += filter(None, [await _lost(engine, location, made.jobs)])
+
+
+async def _lost(engine: Engine, location: Location, jobs: Sequence[UnfinishedJob]) -> str:
+    """What is wrong where nothing seems to be published; empty if nothing was."""
+    lost = await lost_pointer(engine.store, location.key, {one.job_id for one in jobs})
+    repair = f"magicfs adopt {shlex.quote(location.url)}"
+    return "" if lost is None else f"{lost.problem}, and nobody can read the dataset: {repair}"
 
 
 def _waits(job: UnfinishedJob, now: float) -> bool:
@@ -522,13 +533,14 @@ async def _line(engine: Engine, location: Location) -> Destination:
         jobs = await _unfinished_jobs(engine, location, visitors=False)
         newest = next(iter(await history_of(engine, location, 1)), None)
         seen = await chain.read_pointer(engine.store, location.key, READING)
+        problem = await _lost(engine, location, jobs) if newest is None else ""
     except MagicError as error:
         return Destination(location.url, None, problem=str(error))
     keeping = len(seen[0].keeping) if seen else 0
     when, job = (newest.published.timestamp(), newest.job_id) if newest else (None, "")
     waiting = sum(_waits(one, time.time()) for one in jobs)
     states = ", ".join(f"{count} {state}" for state, count in Counter(one.state for one in jobs).items())
-    return Destination(location.url, when, job, len(jobs), waiting, states, keeping)
+    return Destination(location.url, when, job, len(jobs), waiting, states, keeping, problem)
 
 
 def _moment(seconds: float) -> str:

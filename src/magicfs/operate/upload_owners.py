@@ -16,6 +16,7 @@ from magicfs.report import human_bytes
 
 _REQUESTS_MAX: Final = 100
 _SHOWN: Final = 3
+_YOUNG_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,11 @@ class Share:
     seen: float  # when anything was seen of any of the owners, in seconds since the epoch
     bytes: int | None  # as far as their sizes are known; None if none is
     is_whole: bool  # whether all uploads under the destination were looked at
+
+    def needs_decision(self, now: float) -> bool:
+        """Whether somebody has to look at them. What other programs have begun is theirs for a day."""
+        young = self.owner is Owner.NOBODY and now - self.seen < _YOUNG_S
+        return self.owner is not Owner.RUNNING and not young
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON."""

@@ -307,10 +307,7 @@ class PartitionWriter:
         for batch in whole.combine_chunks().to_batches():
             touched = 0
             for directory, rows in partition_split.split(
-                batch,
-                self._partition_by,
-                input_sorted=self._input_sorted,
-                partitioning=self._partitioning,
+                batch, self._partition_by, input_sorted=self._input_sorted, partitioning=self._partitioning
             ):
                 self._keep(directory, rows)
                 touched += 1

@@ -245,12 +245,7 @@ class Release(Twins):
         return made
 
     def add(
-        self,
-        dataset: Place,
-        publication: str | None = None,
-        *,
-        name: str | None = None,
-        **way: Unpack[Way],
+        self, dataset: Place, publication: str | None = None, *, name: str | None = None, **way: Unpack[Way]
     ) -> None:
         """Release what another process has published.
 

@@ -67,11 +67,7 @@ def _of_directory(
 
 
 def _end_of_group(
-    keys: list[str],
-    start: int,
-    sizes: Mapping[str, int],
-    target: int,
-    kind_of: Callable[[str], Hashable],
+    keys: list[str], start: int, sizes: Mapping[str, int], target: int, kind_of: Callable[[str], Hashable]
 ) -> int:
     end, total = start, 0
     while end < len(keys) and sizes[keys[end]] < _SMALL * target and total + sizes[keys[end]] <= target:

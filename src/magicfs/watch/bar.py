@@ -75,10 +75,7 @@ class _Rich:
 
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
         self._progress = Progress(
-            *columns,
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            console=Console(file=sys.stderr),
+            *columns, TextColumn("{task.fields[note]}"), TimeElapsedColumn(), console=Console(file=sys.stderr)
         )
         self._tasks: dict[str, Any] = {}
         self._progress.start()

@@ -25,9 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "symlink, file lists for Athena, Trino and Hive",
     )
     parser.add_argument(
-        "--table",
-        metavar="NAME",
-        help="with --register: the iceberg, glue or hive table, such as db.sales",
+        "--table", metavar="NAME", help="with --register: the iceberg, glue or hive table, such as db.sales"
     )
     parser.add_argument(
         "--catalog-name",

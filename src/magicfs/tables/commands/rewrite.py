@@ -43,9 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_keeping(parser, "with --rewrite: how long to keep old files, such as 7d; by default not at all")
     parser.add_argument(
-        "--run-id",
-        metavar="ID",
-        help="with --rewrite: name of the run; a second rewrite does nothing",
+        "--run-id", metavar="ID", help="with --rewrite: name of the run; a second rewrite does nothing"
     )
 
 

@@ -46,10 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=_OUTPUTS, default="parquet", help="what to write (parquet)")
     parser.add_argument("--compression", metavar="CODEC", help="such as zstd; by default the format's own")
     parser.add_argument(
-        "--partition-by",
-        metavar="COLUMNS",
-        default="",
-        help="partition columns, separated by commas",
+        "--partition-by", metavar="COLUMNS", default="", help="partition columns, separated by commas"
     )
     parser.add_argument(
         "--partitioning", choices=("hive", "directory"), default="hive", help="day=mon, or mon alone (hive)"
@@ -68,9 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--allow-empty", action="store_true", help="let input without rows replace existing data"
     )
     parser.add_argument(
-        "--alias",
-        metavar="NAME",
-        help="keep a copy of the only file next to the destination, as NAME",
+        "--alias", metavar="NAME", help="keep a copy of the only file next to the destination, as NAME"
     )
     add_storage_options(parser, dry_run=True)
 
