@@ -19,7 +19,7 @@ from magicfs.datasets.abort import abort_job
 from magicfs.datasets.commit import commit_listed
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, CommitFailed, MagicError, UsageError
+from magicfs.errors import CommitDenied, CommitFailed, MagicError, PermissionDenied, UsageError
 from magicfs.protocol.paths import Location
 from magicfs.stores.memory.store import MemoryStore, default_world
 from magicfs.testing.faulty_store import Traffic, faulty
@@ -174,6 +174,19 @@ def test_a_look_needs_no_promise(bucket: Bucket, url: str, run: Run) -> None:
     assert left(bucket) == before
 
 
+def test_a_look_works_where_uploads_may_not_be_listed(
+    bucket: Bucket, url: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = theirs(bucket)
+
+    def denied(store: MemoryStore, prefix: str) -> Any:
+        raise PermissionDenied("list_uploads", prefix, "you may not")
+
+    monkeypatch.setattr(MemoryStore, "list_uploads", denied)
+    code, out, _ = run("recover", url, "--job", job.id, "--abort", "--dry-run")
+    assert (code, "would abort" in out) == (1, True)
+
+
 def test_uploads_that_no_record_of_the_job_names_are_left_and_said(
     bucket: Bucket, url: str, run: Run
 ) -> None:
@@ -181,7 +194,7 @@ def test_uploads_that_no_record_of_the_job_names_are_left_and_said(
     job = theirs(bucket)
     key = f"{DESTINATION}/part-00009-{uuid4()}.c000.bin"
     bucket.create_upload(key)
-    said = "1 open uploads were left, which no record of job"
+    said = f"open uploads that no record of job {job.id} names stay open: 1;"
     for dry in (["--dry-run"], []):
         code, out, _ = run("recover", "--abort", url, "--job", job.id, "--driver-is-dead", *dry)
         assert (code, said in out, f"magicfs uploads {shlex.quote(url)}" in out) == (len(dry), True, True)

@@ -15,7 +15,7 @@ import pytest
 
 import magicfs
 from magicfs.cli.main import main
-from magicfs.errors import AuditFailed, ObjectNotFound, UsageError
+from magicfs.errors import AuditFailed, ObjectNotFound, PermissionDenied, UsageError
 from magicfs.operate.page import page_of
 from magicfs.operate.status import BucketStatus, DatasetStatus, Partition, Step, status
 from magicfs.protocol.job_state import JobState
@@ -98,7 +98,7 @@ class TestDataset:
         found, bucket = look(scene), look(scene, "memory://bucket")
         assert (found.ok, bucket.ok) == (False, False)
         for said in (str(found), bucket.table()[0][-1]):
-            assert f"current.json is gone, and nobody can read the dataset: magicfs adopt {scene.url}" in said
+            assert f"current.json is gone, so nobody can read the dataset: magicfs adopt {scene.url}" in said
         assert bucket.table()[0][1] == "unknown"
         magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
         assert (look(scene).ok, look(scene, "memory://bucket").ok) == (True, True)
@@ -168,10 +168,25 @@ class TestBucket:
         assert "1 pending of unknown programs" in capsys.readouterr().out
         now = time.time()
         monkeypatch.setattr(time, "time", lambda: now + 86_401)
+        lake.create_upload("elsewhere/z")  # the newest one is young: the program goes on
         assert main(["status", lake.url("")]) == 1
         told = capsys.readouterr().out
-        assert "1 pending of unknown programs" in told
+        assert "2 pending of unknown programs" in told
         assert "--abort --older-than 7d" in told
+
+    def test_uploads_that_one_may_not_list_are_a_problem_and_hide_nothing_else(
+        self, scene: JobScene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scene.published({"a": b"1"})
+
+        def denied(store: MemoryStore, prefix: str) -> AsyncIterator[Any]:
+            raise PermissionDenied("list_uploads", prefix, "you may not")
+
+        monkeypatch.setattr(MemoryStore, "list_uploads", denied)
+        found = look(scene, "memory://bucket")
+        here, sales = found.destinations
+        assert (here.url, "you may not" in here.problem, found.ok) == ("memory://bucket", True, False)
+        assert (sales.url, sales.published is not None) == ("memory://bucket/sales", True)
 
     def test_a_leaked_job_is_named_once_with_its_label(self, monkeypatch: pytest.MonkeyPatch) -> None:
         lake = Bucket(f"b-{uuid4().hex[:8]}")

@@ -200,7 +200,7 @@ class SameSchema:
             return False, f"{len(seen.schemas)} schemas: {', '.join(sorted(seen.schemas))}"
         before = seen.previous
         if before is None or not before.schemas:
-            return (True, f"schema {''.join(seen.schemas) or 'of no file'}, no previous schema")
+            return True, f"schema {''.join(seen.schemas) or 'of no file'}, no previous schema"
         if differing := sorted(seen.schemas.keys() - before.schemas.keys()):
             return False, f"schema {differing[0]}, previously {', '.join(sorted(before.schemas))}"
         return True, f"schema {''.join(seen.schemas) or 'of no file'}"

@@ -87,7 +87,7 @@ def from_hadoop_conf(
     With ``hadoop``, options that the configuration does not set have the defaults of that release. Without
     it, they have ``Job``'s own defaults, with one exception: if
     ``fs.s3a.committer.staging.conflict-mode`` is not set, the mode is Hadoop's default, ``append``. Options
-    can start with ``spark.hadoop.``, as in a Spark configuration.
+    can start with ``spark.hadoop.``; as in Spark, these override the same options without it.
 
     ``docs/hadoop.md`` lists which option becomes which argument. ``storage_options`` of the result has the
     options of the store and of new objects; pass it, too: ``Job(url, storage_options=found.storage_options,

@@ -89,10 +89,8 @@ def refuse_published(url: str, job: str, fates: Fates) -> None:
     """Raise CommitDenied if a job is published in part: what its driver has shown is never swept."""
     if not fates.published and not fates.doubtful:
         return
-    keys, were = fates.published or fates.doubtful, "were published"
-    if not fates.published:
-        were = "may or may not have been published"
-    first = f"{len(keys)} of {fates.total} files of job {job} {were} by its driver: {_named(keys)}"
+    keys, were = fates.published or fates.doubtful, "were" if fates.published else "may or may not have been"
+    first = f"{len(keys)} of {fates.total} files of job {job} {were} published by its driver: {_named(keys)}"
     finish = f"finish it with magicfs recover {url} --job {job} --commit --driver-is-dead"
     if fates.gone:
         finish = f"it cannot be finished either, because {len(fates.gone)} of its uploads are gone"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from shlex import quote
 
@@ -10,7 +11,7 @@ from magicfs.committers.staging.cluster import ClusterSets
 from magicfs.datasets.connection import context_of, was_published
 from magicfs.datasets.finders import DeadJob
 from magicfs.engine import Engine
-from magicfs.errors import CommitFailed, MagicError, UsageError
+from magicfs.errors import CommitFailed, MagicError, PermissionDenied, Unsupported, UsageError
 from magicfs.formats.job_options import Hadoop
 from magicfs.hadoop.fates import Fates, fates_of, open_uploads, refuse_gone, refuse_published
 from magicfs.protocol import paths
@@ -128,10 +129,12 @@ class HadoopJob(DeadJob):
         )
 
     async def _would_discard(self) -> JobOutcome:
-        if self.report.committer != "magic":
-            return JobOutcome(aborted=self.report.uploads)
-        ended = {upload for _, upload in (await plan_sweep(self.engine, self.context)).uploads}
-        return JobOutcome(aborted=len(ended), warnings=await self._left_open(ended))
+        done = JobOutcome(aborted=self.report.uploads)
+        with suppress(PermissionDenied, Unsupported):  # as the abort does, which only warns
+            if self.report.committer == "magic":
+                ended = {upload for _, upload in (await plan_sweep(self.engine, self.context)).uploads}
+                done = JobOutcome(aborted=len(ended), warnings=await self._left_open(ended))
+        return done
 
     async def _left_open(self, ended: Collection[str] = ()) -> list[str]:
         """Names of Spark's files do not hold the job's id: what a task was writing may be anybody's."""
@@ -139,8 +142,8 @@ class HadoopJob(DeadJob):
         there = await open_uploads(self.engine, self.context.layout.destination)
         if not (left := there.ids.difference(ended)):
             return []
-        said = f"{len(left)} open uploads were left, which no record of job {job} names"
-        return [Advice(f"{said}: magicfs uploads {quote(url)} shows whose they are")]
+        said = f"open uploads that no record of job {job} names stay open: {len(left)}"
+        return [Advice(f"{said}; magicfs uploads {quote(url)} shows whose they are")]
 
     async def _discarded(
         self, transaction: JobTransaction, driver: str | None, *, is_published: bool

@@ -331,7 +331,11 @@ async def status_of(engine: Engine, location: Location, price: Price) -> Dataset
     if not here and await anext((at async for at in work if not await is_empty(engine, at)), None) is None:
         found, is_whole = await _destinations(engine, location)
         if found:
-            uploads = await shares_of(engine, location, requests_max=_LOOKS_MAX)
+            uploads = list[Share]()
+            try:
+                uploads = await shares_of(engine, location, requests_max=_LOOKS_MAX)
+            except MagicError as error:
+                found.insert(0, Destination(location.url, None, problem=str(error)))
             return BucketStatus(location.url, time.time(), tuple(found), is_whole, tuple(uploads))
     return await dataset_status(engine, location, price)
 
@@ -438,7 +442,7 @@ async def _lost(engine: Engine, location: Location, jobs: Sequence[UnfinishedJob
     """What is wrong where nothing seems to be published; empty if nothing was."""
     lost = await lost_pointer(engine.store, location.key, {one.job_id for one in jobs})
     repair = f"magicfs adopt {shlex.quote(location.url)}"
-    return "" if lost is None else f"{lost.problem}, and nobody can read the dataset: {repair}"
+    return "" if lost is None else f"{lost.problem}, so nobody can read the dataset: {repair}"
 
 
 def _waits(job: UnfinishedJob, now: float) -> bool:
@@ -477,8 +481,8 @@ async def _kept(engine: Engine, location: Location, made: DatasetStatus) -> None
 
 async def _behind(engine: Engine, location: Location, made: DatasetStatus) -> None:
     running = {one.job_id for one in made.jobs}
-    found = await all_registrations(engine.store, location.key)
-    late = [one for one in found.values() if one.job_id not in running]
+    found = (await all_registrations(engine.store, location.key)).values()
+    late = (one for one in found if one.job_id not in running)
     made.behind = tuple(f"{one.catalog} {one.table}, job {one.job_id}".replace(" ,", ",") for one in late)
 
 

@@ -32,7 +32,7 @@ class Share:
 
     def needs_decision(self, now: float) -> bool:
         """Whether somebody has to look at them. What other programs have begun is theirs for a day."""
-        young = self.owner is Owner.NOBODY and now - self.seen < _YOUNG_S
+        young = self.owner is Owner.NOBODY and now - self.uploads[0].initiated < _YOUNG_S
         return self.owner is not Owner.RUNNING and not young
 
     def to_dict(self) -> dict[str, object]:

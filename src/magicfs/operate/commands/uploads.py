@@ -140,22 +140,18 @@ def _print_groups(report: UploadsReport, title: str, groups: Mapping[str, Group]
 
 
 def _print_ends(report: UploadsReport) -> None:
-    from magicfs.operate.open_uploads import ends
+    from magicfs.operate.open_uploads import Owner, ends
     from magicfs.protocol import paths
 
     location = paths.parse_url(report.url)
-    ways = dict.fromkeys((_lead(upload), ends(location, upload)) for upload in report.oldest)
-    for lead, commands in list(ways)[:_ENDS_MAX]:
+    alive = (Owner.RUNNING, Owner.DEAD)
+    jobs = (one.owner in alive and one.own_path is None for one in report.oldest)
+    ways = dict.fromkeys(zip(jobs, (ends(location, one) for one in report.oldest), strict=True))
+    for may_live, commands in list(ways)[:_ENDS_MAX]:
+        lead = "to end, if its driver is dead: " if may_live else "to end: "
         write_line(lead + (", or ".join(map(printable, commands)) or _NOBODYS))
     if len(ways) > _ENDS_MAX:
         write_line(f"to end {len(ways) - _ENDS_MAX} more: --json names the commands for each")
-
-
-def _lead(upload: OpenUpload) -> str:
-    from magicfs.operate.open_uploads import Owner
-
-    may_live = upload.owner in {Owner.RUNNING, Owner.DEAD} and upload.own_path is None
-    return "to end, if its driver is dead: " if may_live else "to end: "
 
 
 def _print_rule(report: UploadsReport) -> None:
@@ -163,10 +159,9 @@ def _print_rule(report: UploadsReport) -> None:
     from magicfs.operate.open_uploads import Owner
     from magicfs.protocol import paths
 
-    if {Owner.NOBODY, Owner.ENDED} & report.owners.keys():
-        command = rule_commands(paths.parse_url(report.url))
-        if command:
-            write_line(f"a lifecycle rule would have ended them: {printable(command)}")
+    command = rule_commands(paths.parse_url(report.url))
+    if command and {Owner.NOBODY, Owner.ENDED} & report.owners.keys():
+        write_line(f"a lifecycle rule would have ended them: {printable(command)}")
 
 
 def _print_aborting(report: UploadsReport, one: Aborting) -> None:
