@@ -34,7 +34,7 @@ from magicfs.report import JobReport
 from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RetryingStore
-from magicfs.testing import virtual_time
+from proofs.doubles import virtual_time
 
 __all__ = ["BY_NAME", "SUBJECTS", "Phase", "Played", "Subject", "play"]
 

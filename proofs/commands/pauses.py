@@ -12,12 +12,12 @@ from itertools import product
 from magicfs.errors import MagicError
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
-from magicfs.testing.virtual_time import replaced
 from magicfs.transaction import prepare
 from proofs.commands import orders
 from proofs.commands.commands import COMMANDS
 from proofs.commands.orders import DRIVER, Outcome
 from proofs.commands.places import PLACES
+from proofs.doubles.virtual_time import replaced
 from proofs.scenes.trouble import Trouble
 
 __all__ = ["Cell", "meet", "play"]

@@ -26,7 +26,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
 from magicfs.runtime import interrupt
 from magicfs.runtime.interrupt import Call
-from magicfs.testing.virtual_time import replaced
+from proofs.doubles.virtual_time import replaced
 
 __all__ = ["LIMITS", "MAINTENANCE", "Maintenance", "interrupted", "is_company", "near_limits"]
 

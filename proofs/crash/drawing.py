@@ -12,13 +12,13 @@ from magicfs.committers.registry import committer_info, committers
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId, TaskId
 from magicfs.protocol.temporary import RENAMING
-from magicfs.testing import virtual_time
 from magicfs.transaction.context import JobContext
 from proofs.crash.chances import Chances
 from proofs.crash.history import JobFacts
 from proofs.crash.settings import Setting, models_of
 from proofs.crash.store_models import KINDS
 from proofs.crash.writing import SMALL, START, Clock, context_of
+from proofs.doubles import virtual_time
 
 __all__ = ["DRIVEN", "DrawnJob", "again", "draw_jobs", "keep_small_files"]
 

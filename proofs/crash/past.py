@@ -9,7 +9,6 @@ from typing import Any, Final
 from magicfs.committers.magic import MagicCommitter
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
-from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Traffic
 from proofs.crash.beside import lay_neighbour
 from proofs.crash.processes import Process, apart
@@ -17,6 +16,7 @@ from proofs.crash.settings import SHAPES, Setting
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import plain_store
 from proofs.crash.writing import DESTINATION, START, Clock, context_of, write_attempt
+from proofs.doubles import virtual_time
 
 __all__ = ["before_of"]
 

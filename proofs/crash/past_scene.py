@@ -25,7 +25,6 @@ from magicfs.past.tags import set_tag
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.report import JobReport
-from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.crash.chain import View, read_chain
@@ -58,6 +57,7 @@ from proofs.crash.processes import Outcome, Process, apart, check_alive
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import MODELS, plain_store
 from proofs.crash.writing import DESTINATION, START, Clock
+from proofs.doubles import virtual_time
 
 __all__ = ["PastScene"]
 

@@ -19,11 +19,11 @@ from magicfs.stores.conditions import assume
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash
-from magicfs.testing.virtual_time import replaced
 from proofs.crash.cluster_files import CURRENT
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import MODELS, store_of
 from proofs.crash.trees import tree_store
+from proofs.doubles.virtual_time import replaced
 
 __all__ = ["CONCURRENCY", "Outcome", "Process", "apart", "check_alive"]
 

@@ -15,7 +15,6 @@ from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport, RecoverReport
-from magicfs.testing import virtual_time
 from magicfs.transaction.context import JobContext
 from proofs.crash import beside, days
 from proofs.crash.history import Facts, JobFacts, JobHistory
@@ -27,6 +26,7 @@ from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.store_models import MODELS
 from proofs.crash.watched import Watched
 from proofs.crash.writing import DESTINATION, START, Clock, committer_of, context_of, write_attempt
+from proofs.doubles import virtual_time
 
 __all__ = ["Moment", "Scene", "Wish"]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from magicfs.committers.registry import committer_info
-from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
 from proofs.crash import beside
@@ -18,6 +17,7 @@ from proofs.crash.invariants import Violation, check
 from proofs.crash.processes import Outcome, apart, check_alive
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.writing import Clock
+from proofs.doubles import virtual_time
 
 __all__ = ["Watched"]
 

@@ -17,9 +17,9 @@ from functools import partial
 
 from magicfs.errors import MagicError, StoreError
 from magicfs.stores.port import PutMode
-from magicfs.testing import virtual_time
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.writing import Clock
+from proofs.doubles import virtual_time
 from proofs.job_model import properties
 from proofs.job_model.checker import Step
 from proofs.job_model.jobs import Way

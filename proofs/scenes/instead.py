@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from contextlib import AbstractContextManager
 
-from magicfs.testing.virtual_time import replaced
+from proofs.doubles.virtual_time import replaced
 
 __all__ = ["instead"]
 

@@ -32,10 +32,10 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind, Request
-from magicfs.testing.virtual_time import deterministic, replaced
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.trees import tree_store
 from proofs.crash.writing import START, Clock
+from proofs.doubles.virtual_time import deterministic, replaced
 from proofs.scenes.arranged import arranged
 from proofs.scenes.known import all_ended
 

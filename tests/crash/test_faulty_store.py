@@ -23,9 +23,9 @@ from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.tree_port import Tree
 from magicfs.stores.trees import tree_of
-from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import FaultyStore, FaultyTree, Traffic, faulty, generate
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
+from proofs.doubles import virtual_time
 
 
 class Bench:

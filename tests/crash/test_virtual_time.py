@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from magicfs.testing.virtual_time import Deadlock, VirtualLoop, deterministic, run
+from proofs.doubles.virtual_time import Deadlock, VirtualLoop, deterministic, run
 
 
 def test_time_jumps_to_the_next_timer_and_orders_what_waits() -> None:

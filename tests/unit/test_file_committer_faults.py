@@ -20,10 +20,10 @@ from magicfs.protocol.modes import WriteMode
 from magicfs.protocol.paths import parse_url
 from magicfs.stores.local.store import LocalStore
 from magicfs.stores.memory.store import MemoryStore, World
-from magicfs.testing import virtual_time
 from magicfs.testing.store_faults import Fault, Kind
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.outcome import JobEnd
+from proofs.doubles import virtual_time
 from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.sample(most=1)]

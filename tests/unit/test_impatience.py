@@ -14,7 +14,7 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import ObjectInfo
 from magicfs.stores.retrying import StallTimeoutStore
-from magicfs.testing.virtual_time import VirtualLoop
+from proofs.doubles.virtual_time import VirtualLoop
 
 STALL_TIMEOUT_S = 60.0
 

@@ -14,9 +14,9 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.kept import kept_by
 from magicfs.stores.port import Store
-from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Actor, Traffic, faulty
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.doubles import virtual_time
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"

@@ -29,7 +29,7 @@ from magicfs.stores.delegating import DelegatingStore, Steps
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Store
 from magicfs.stores.resolve import location_of
-from magicfs.testing import virtual_time
+from proofs.doubles import virtual_time
 
 _T = TypeVar("_T")
 TICK_S = 0.001

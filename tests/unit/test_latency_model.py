@@ -29,8 +29,8 @@ from magicfs.stores.memory.filesystem import MemoryFileSystem
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RetryingStore
-from magicfs.testing import virtual_time
 from magicfs.testing.counting_store import CountingStore
+from proofs.doubles import virtual_time
 
 EXACT = Rates(latency_s=1.0, jitter=0, writes_s=0, reads_s=0)
 

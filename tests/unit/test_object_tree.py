@@ -13,10 +13,10 @@ from magicfs.protocol.parts import PartLimits
 from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.port import Capabilities
 from magicfs.stores.trees import ObjectTree, tree_of
-from magicfs.testing import virtual_time
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from proofs.doubles import virtual_time
 
 FILES = {f"{name}": name.encode() for name in ("a", "b/c", "b/d", "e", "f")}
 

@@ -23,7 +23,7 @@ from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory.store import World
 from magicfs.stores.port import Capabilities, Store
 from magicfs.stores.retrying import RetryingStore
-from magicfs.testing import virtual_time
+from proofs.doubles import virtual_time
 
 _T = TypeVar("_T")
 LATENCY_S = 0.15

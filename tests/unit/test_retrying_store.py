@@ -26,7 +26,7 @@ from magicfs.stores.memory.store import MemoryStore, World
 from magicfs.stores.pages import Listing, Page, Pages
 from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update, Versions, upkeep_of
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore
-from magicfs.testing.virtual_time import VirtualLoop
+from proofs.doubles.virtual_time import VirtualLoop
 
 _T = TypeVar("_T")
 Outcome = tuple[str, type[StoreError] | None]

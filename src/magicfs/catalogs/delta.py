@@ -23,8 +23,8 @@ from urllib.parse import unquote
 
 from magicfs.catalogs.delta_place import mark, options_of, uri_of, warn_of_names
 from magicfs.catalogs.difference import difference
-from magicfs.catalogs.footers import Footer, columns_of, footers
-from magicfs.catalogs.hive_names import are_integers, partition_columns, partition_values
+from magicfs.catalogs.footers import Footer, all_columns, footers
+from magicfs.catalogs.hive_names import partition_columns, partition_values
 from magicfs.catalogs.port import CatalogMoved, Changes, Published, Table
 from magicfs.catalogs.register import Registers
 from magicfs.datasets.connection import Destination
@@ -189,16 +189,9 @@ class _DeltaTable:
         import pyarrow as pa
         from deltalake import Schema
 
-        schema = columns_of(found, columns)
-        rows = [partition_values(key) for key in published.files]
-        for column in columns:
-            known = None if self.table is None else _field(self.table.schema(), column)
-            if known is not None:
-                schema = schema.append(pa.field(column, pa.field(known.to_arrow()).type))
-            else:
-                schema = schema.append(
-                    pa.field(column, pa.int64() if are_integers(rows, column) else pa.string())
-                )
+        there = () if self.table is None else [_field(self.table.schema(), one) for one in columns]
+        known = {one.name: pa.field(one.to_arrow()).type for one in there if one is not None}
+        schema = all_columns(found, published.files, columns, known)
         try:
             return Schema.from_arrow(pa.schema([one.with_nullable(True) for one in schema]))
         except Exception as error:

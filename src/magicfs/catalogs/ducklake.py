@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final
 
 from magicfs.catalogs.deadline import ANSWER_S, within
 from magicfs.catalogs.difference import difference
-from magicfs.catalogs.footers import columns_of, footers
-from magicfs.catalogs.hive_names import are_integers, partition_columns, partition_values
+from magicfs.catalogs.footers import all_columns, footers
+from magicfs.catalogs.hive_names import partition_columns, partition_values
 from magicfs.catalogs.port import CatalogMoved, Changes, Published, Table
 from magicfs.catalogs.register import Registers
 from magicfs.catalogs.symlinks import reader_url
@@ -107,7 +107,8 @@ class _LakeTable:
             return change.changes
         urls = [self._url(key) for key in change.added]
         columns = partition_columns(published.files)
-        schema = self._schema(published, columns, change.added)
+        found = footers(self._place, published.files, change.added, "DuckLake")
+        schema = all_columns(found, published.files, columns) if found else None
         try:
             self._prepare(columns, schema)
             if self._is_there:
@@ -158,21 +159,6 @@ class _LakeTable:
                 "publish without such names to register the dataset with DuckLake"
             )
         return f"{place.path}/{key}" if place.scheme in {"file", "local"} else reader_url(place, key)
-
-    def _schema(self, published: Published, columns: Sequence[str], added: Sequence[str]) -> Any:
-        """The columns of files to add, those of directories last; None if there are none to add."""
-        import pyarrow as pa
-
-        found = footers(self._place, published.files, added, "DuckLake")
-        if not found:
-            return None
-        schema = columns_of(found, columns)
-        rows = [partition_values(key) for key in published.files]
-        for column in columns:
-            schema = schema.append(
-                pa.field(column, pa.int64() if are_integers(rows, column) else pa.string())
-            )
-        return schema
 
     def _prepare(self, columns: Sequence[str], schema: Any) -> None:
         """Create the table, or check its columns and add those that are new."""

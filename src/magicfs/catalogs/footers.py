@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from magicfs.catalogs.hive_names import are_integers, partition_values
 from magicfs.catalogs.port import Files
 from magicfs.datasets.connection import Destination
 from magicfs.engine import Engine
@@ -116,3 +117,16 @@ def columns_of(found: Mapping[str, Footer], without: Sequence[str]) -> Any:
             "nothing was changed; publish the data with one schema"
         ) from error
     return pa.schema([field for field in together if field.name not in without])
+
+
+def all_columns(
+    found: Mapping[str, Footer], files: Files, by: Sequence[str], known: Mapping[str, object] | None = None
+) -> Any:
+    """The same, and behind them the columns of directories, as a table has them already or as they look."""
+    import pyarrow as pa
+
+    schema, rows = columns_of(found, by), [partition_values(key) for key in files]
+    for column in by:
+        guessed = pa.int64() if are_integers(rows, column) else pa.string()
+        schema = schema.append(pa.field(column, (known or {}).get(column, guessed)))
+    return schema

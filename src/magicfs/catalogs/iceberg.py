@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final
 
 from magicfs.catalogs.deadline import ANSWER_S, within
 from magicfs.catalogs.difference import difference
-from magicfs.catalogs.footers import columns_of, footers
-from magicfs.catalogs.hive_names import are_integers, partition_columns, partition_values
+from magicfs.catalogs.footers import all_columns, footers
+from magicfs.catalogs.hive_names import partition_columns, partition_values
 from magicfs.catalogs.iceberg_files import data_file, held_files, path_of
 from magicfs.catalogs.port import CatalogMoved, Changes, Published, Table
 from magicfs.catalogs.register import Registers
@@ -135,11 +135,7 @@ class _IcebergTable:
         found = footers(self.place, published.files, added, "Iceberg")
         if not found:
             return None
-        schema = columns_of(found, columns)
-        rows = [partition_values(key) for key in published.files]
-        for column in columns:
-            type_ = pa.int64() if are_integers(rows, column) else pa.string()
-            schema = schema.append(pa.field(column, type_))
+        schema = all_columns(found, published.files, columns)
         return pa.schema([one.with_nullable(True) for one in schema])
 
     def _begun(self, columns: Sequence[str], schema: Any) -> Any:

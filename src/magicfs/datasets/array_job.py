@@ -117,12 +117,8 @@ def check_open(name: ArrayJob, commit: TaskCommit, storage_options: Mapping[str,
 
 def is_published(name: ArrayJob, storage_options: Mapping[str, Any] | None) -> bool:
     """Whether the job has been published."""
-    found: bool = on_destination(_was_published, name.url, storage_options, None, job=name.job)
+    found: bool = on_destination(was_published, name.url, storage_options, None, job=name.job)
     return found
-
-
-async def _was_published(engine: Engine, location: Location, job: JobId) -> bool:
-    return await was_published(engine, location, job)
 
 
 async def _read(engine: Engine, location: Location, name: ArrayJob) -> JobObject:

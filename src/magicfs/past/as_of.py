@@ -9,7 +9,7 @@ from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.manifests import chain, log
 from magicfs.manifests.chain import READING, View
 from magicfs.manifests.log import job_of_run_by
-from magicfs.manifests.tags import read_tag
+from magicfs.past.tag_files import read_tag
 from magicfs.protocol.as_of import AsOf, is_moment, parse_as_of, parse_moment
 from magicfs.protocol.paths import Location
 

@@ -1,4 +1,4 @@
-"""Naming publications: tags are set, moved, removed and listed here, and read in ``manifests.tags``."""
+"""Naming publications: tags are set, moved, removed and listed here, and read in ``past.tag_files``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from magicfs.errors import ObjectExists, PreconditionFailed, Unavailable, UsageError
 from magicfs.formats.tag import Tag
-from magicfs.manifests import tags
+from magicfs.past import tag_files as tags
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS
 from magicfs.stores.conditions import Conditions

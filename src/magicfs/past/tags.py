@@ -10,9 +10,10 @@ from magicfs.datasets.connection import Way, on_destination, told_as_newest
 from magicfs.datasets.read import not_published
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
-from magicfs.manifests import chain, tags
+from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.past import named
+from magicfs.past import tag_files as tags
 from magicfs.past.as_of import job_as_of
 from magicfs.past.held import hold, is_kept
 from magicfs.protocol import paths
