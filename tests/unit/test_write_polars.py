@@ -197,6 +197,30 @@ def test_partitions_that_become_too_many_in_a_stream_go_on_with_ours(
     assert not uploads(url)
 
 
+@pytest.mark.parametrize("make", MAKES)
+def test_a_file_is_closed_while_polars_writes_the_next(
+    make: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    sink, close = polars_files._sink, DelayedFile.close
+
+    def closed(file: DelayedFile) -> None:
+        close(file)
+        seen.append("closed")
+
+    def sunk(*how: Any) -> None:
+        sink(*how)
+        seen.append("sunk")
+
+    monkeypatch.setattr(DelayedFile, "close", closed)
+    monkeypatch.setattr(polars_files, "_sink", sunk)
+    frame = pl.DataFrame({"n": range(2_000_000)}).with_columns(part=pl.col("n") % 20)
+    magicfs.write(MAKES[make](frame), url, partition_by="part")
+    assert seen.index("closed") < len(seen) - 1 - seen[::-1].index("sunk")
+    assert table(url)["n"].to_pylist() == list(range(frame.height))
+    assert not uploads(url)
+
+
 def test_a_stream_that_fits_the_buffer_comes_to_polars_in_pieces(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import io
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -39,6 +39,7 @@ _GROUP_ROWS_MIN = 2048
 _THREADS_MIN = 2  # of Polars, while there is another query
 _SAMPLE_ROWS = 10_000
 _PIECE_ROWS = 2**17
+_END = b"PAR1"  # of Parquet's files
 _PLAIN = (str, int, bool, date, type(None))
 """Values of Python that are the same in Polars and in Arrow."""
 
@@ -87,19 +88,9 @@ class PolarsFiles:
 
         Raises what Polars, the data or the files raise: then no file is left open.
         """
-        import polars as pl
-
-        opened = _Opened(self)
-        if isinstance(frame, pl.LazyFrame):
-            return Written(self._finished(opened, partial(self._write_lazy, frame)) or 0)
-        if not frame.height:
-            return Written(0)
-        group = self._group_rows(frame) if self.partition_by else self.row_group_size
-        if self.partition_by and group is None:
-            rows = None
-        else:
-            rows = self._finished(opened, partial(self._write_frame, frame, group))
-        return Written(0, frame.iter_slices(_PIECE_ROWS)) if rows is None else Written(rows)
+        if self.partition_by:
+            return self._write_all(deque(frame.iter_slices(_PIECE_ROWS)))
+        return Written(self._finished(_Opened(self), partial(self._write_lazy, frame.lazy())) or 0)
 
     def write_pieces(self, pieces: Iterator[pl.DataFrame]) -> Written:
         """Write the partitions of frames that come one after the other, as long as they are few.
@@ -109,20 +100,35 @@ class PolarsFiles:
         import polars as pl
 
         held, is_all = _hold(pieces)
-        if not held:
-            return Written(0)
-        # Even if that are all: as one frame they take Polars longer.
+        if is_all:
+            return self._write_all(held)
         seen = pl.concat([keys_of(piece, self.partition_by) for piece in held]).unique()
         partitions_max = min(self.open_max, 2 * seen.height)
         group = self._rows_in_buffer(held, partitions_max)
-        # A thread waits for the frames of the other query, unless that has ended.
-        threads_min = 1 if is_all else _THREADS_MIN
-        if seen.height > partitions_max or group is None or pl.thread_pool_size() < threads_min:
+        # A thread waits for the frames of the other query.
+        if seen.height > partitions_max or group is None or pl.thread_pool_size() < _THREADS_MIN:
             return Written(0, chain(popped(held), pieces))
         opened = _Opened(self)
         stream = FrameStream(held, pieces, seen, partitions_max, opened.errors)
         self._finished(opened, partial(self._write_stream, stream, group))
         return Written(stream.rows, stream.left, opened.numbers)
+
+    def _write_all(self, held: deque[pl.DataFrame]) -> Written:
+        """Write frames that are all."""
+        import polars as pl
+
+        if not held:
+            return Written(0)
+        keys = pl.concat([piece.select(self.partition_by) for piece in held], rechunk=False)
+        # Taken at random: a pattern of the rows could hide partitions from any other sample.
+        count = keys.sample(_SAMPLE_ROWS, with_replacement=True, seed=0).n_unique()
+        rows, group = None, self._rows_in_buffer(held, min(self.open_max, 2 * count))
+        if group is not None and count <= self.open_max:
+            opened = _Opened(self)
+            # As one frame they take Polars longer. They stay held: the partitions may be too many after all.
+            stream = FrameStream(deque(held), iter(()), keys.clear(), self.open_max, opened.errors)
+            rows = self._finished(opened, partial(self._write_stream, stream, group))
+        return Written(0, popped(held)) if rows is None else Written(rows)
 
     def _finished(self, opened: _Opened, write: Callable[[_Opened], int]) -> int | None:
         """Write, and finish every file; None if there were too many, and nothing is left of them."""
@@ -137,12 +143,6 @@ class PolarsFiles:
             if first is not error:
                 raise first from None
             raise
-        return rows
-
-    def _write_frame(self, frame: pl.DataFrame, group: int | None, opened: _Opened) -> int:
-        target = self._partitions(frame, opened) if self.partition_by else opened.open("")
-        self._sink(frame.lazy(), target, group)
-        rows: int = frame.height
         return rows
 
     def _write_stream(self, stream: FrameStream, group: int, opened: _Opened) -> int:
@@ -163,15 +163,6 @@ class PolarsFiles:
         if not sum(counts):
             opened.abort()
         return sum(counts)
-
-    def _group_rows(self, frame: pl.DataFrame) -> int | None:
-        """How many rows each partition may hold."""
-        # Taken at random: a pattern of the rows could hide partitions from any other sample.
-        some = frame.select(self.partition_by).sample(_SAMPLE_ROWS, with_replacement=True, seed=0)
-        count = some.n_unique()
-        if count > self.open_max:
-            return None
-        return self._rows_in_buffer((frame,), min(self.open_max, 2 * count))
 
     def _rows_in_buffer(self, frames: Collection[pl.DataFrame], partitions_max: int) -> int | None:
         """How many rows of each partition fit the buffer, if they are like these; None: too few."""
@@ -220,7 +211,7 @@ class _Directories:
 
 
 class _Opened:
-    """The files that Polars has asked for, which it leaves open. ``open`` is called by threads of Polars."""
+    """The files that Polars has asked for. ``open`` and ``take`` are called by threads of Polars."""
 
     def __init__(self, files: PolarsFiles) -> None:
         self.errors: list[BaseException] = []  # that the files raised, the first one first
@@ -230,6 +221,9 @@ class _Opened:
         self.numbers: dict[str, int] = {}
         self._open: list[_Sink] = []
         self._ended = False
+        # Starts no thread before the second file.
+        self._pool = ThreadPoolExecutor(_FINISHERS, thread_name_prefix="magicfs-finisher")
+        self._finished: list[Future[None]] = []
 
     def open(self, directory: str) -> Any:
         """Begin a file of a directory."""
@@ -254,30 +248,40 @@ class _Opened:
         self.numbers[directory] = number + 1
         name = self._files.name.of(number)
         file = self._files.open_file(f"{directory}/{name}" if directory else name)
-        self._open.append(_Sink(file, self.errors))
+        self._open.append(_Sink(file, self.errors, self.take))
         return self._open[-1]
+
+    def take(self, file: _Sink) -> None:
+        """Finish a file that is whole: its upload goes on while Polars encodes the next ones."""
+        with self._lock:
+            # No thread is started for a task's only file.
+            if not self._ended and len(self._open) > 1:
+                self._finished.append(self._pool.submit(file.finish))
 
     def finish(self) -> None:
         """Finish every file, several at once; each is tried."""
         if self.errors:  # one whose write failed is not whole, whatever Polars made of it
             raise self.errors[0]
-        with self._lock:
-            self._ended = True
+        for file in self._open:
+            self.take(file)
+        self._end()
         if len(self._open) == 1:
             self._open[0].finish()
-            return
-        with ThreadPoolExecutor(_FINISHERS, thread_name_prefix="magicfs-finisher") as pool:
-            for done in [pool.submit(file.finish) for file in self._open]:
-                done.result()
+        for one in self._finished:
+            one.result()
 
     def abort(self) -> None:
-        """Discard the files that are not finished. A second call does nothing."""
-        with self._lock:
-            self._ended = True
-            waiting, self._open = self._open, []
+        """Discard every file. A second call does nothing."""
+        self._end()
+        waiting, self._open = self._open, []
         for file in waiting:
             with suppress(Exception):  # the first error must not be hidden; the task discards what it finds
                 file.abort()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._ended = True
+        self._pool.shutdown()
 
 
 class _Sink:
@@ -288,9 +292,11 @@ class _Sink:
 
     closed = False
 
-    def __init__(self, file: OutputFile, errors: list[BaseException]) -> None:
+    def __init__(self, file: OutputFile, errors: list[BaseException], take: Callable[[_Sink], None]) -> None:
         self._file = file
         self._errors = errors
+        self._take = take
+        self._last = b""
         self._lock = threading.Lock()
         self._ended = False
 
@@ -303,10 +309,14 @@ class _Sink:
             except BaseException as error:
                 self._errors.append(error)
                 raise
+            self._last = bytes(data[-len(_END) :])
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: what was written is written."""
+        """Hand over a file that is whole. Polars flushes at the end, and never closes."""
+        if self._last == _END:
+            self._last = b""
+            self._take(self)
 
     def close(self) -> None:
         """Do nothing: the code that opened the file finishes it."""
