@@ -176,12 +176,40 @@ def test_a_pointer_of_a_newer_magicfs_is_left_alone() -> None:
 def test_manifests_of_which_none_is_the_newest_are_replaced_by_what_lies_there() -> None:
     scene = JobScene()
     scene.published({"a.bin": b"1"})
-    scene.delete(CURRENT)
+    older = scene.data()
+    for name in (*older, CURRENT):
+        scene.delete(name)
     scene.published({"b.bin": b"1"})
+    for name, body in older.items():
+        scene.put(name, body)
     scene.put(CURRENT, b"{}")
     report = magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt()
     assert "do not show which is the newest" in report.problem
     assert bodies(scene) == [b"1", b"1"]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
+def test_nothing_begins_a_second_chain_where_the_pointer_is_gone(mode: str) -> None:
+    scene = JobScene("env=prod/día 50% + #1")
+    scene.published({"p=1/a.bin": b"1"}, run_id="first")
+    scene.published({"p=2/a.bin": b"2"}, run_id="second")
+    scene.delete(CURRENT)
+    before = scene.everything()
+    there = magicfs.Dataset(scene.url, filesystem=scene.filesystem)
+    job = scene.job(mode)
+    commits = scene.wrote(job, {"p=1/b.bin": b"new"})
+    refused = (
+        r"current.json: gone, although job .* was published there; nothing was changed; run magicfs adopt"
+    )
+    for ask in (lambda: scene.commit(job, commits), there.files, there.history, there.compact):
+        with pytest.raises(FormatError, match=refused):
+            ask()
+    job.abort()
+    assert scene.everything() == before
+    there.adopt()
+    assert [one.run_id for one in there.history()] == ["second", "first"]
+    scene.published({"p=1/b.bin": b"new"}, mode=mode)
+    assert b"new" in bodies(scene)
 
 
 @pytest.mark.parametrize("how", ["gone", "corrupt"])
@@ -273,7 +301,10 @@ def test_the_newest_manifest_is_the_one_that_no_other_names() -> None:
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_files_of_a_job_at_work_are_not_older_than_the_first_job(older: bool) -> None:
+@pytest.mark.parametrize("moment", [("complete_upload", "/b"), ("put", "current.json")])
+def test_files_of_a_job_at_work_are_not_older_than_the_first_job(
+    moment: tuple[str, str], older: bool
+) -> None:
     scene = JobScene()
     if older:
         scene.put("p=9/older.bin", b"older")
@@ -283,7 +314,7 @@ def test_files_of_a_job_at_work_are_not_older_than_the_first_job(older: bool) ->
     others = scene.wrote(other, {"p=2/c.bin": b"c"})
 
     def before(request: Request) -> None:
-        if request.operation == "complete_upload" and "/b" in request.key and not before.done:  # type: ignore[attr-defined]
+        if request.operation == moment[0] and moment[1] in request.key and not before.done:  # type: ignore[attr-defined]
             before.done = True  # type: ignore[attr-defined]
             engine = scene.engine(Traffic())
             committer = magicfs.committers.registry.make("magic", other.spec.context, engine)

@@ -18,7 +18,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.job_state import SHOWS_NOTHING
 from magicfs.protocol.modes import is_data
 from magicfs.protocol.paths import Location
-from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.others import find_unfinished_jobs, refuse_lost_pointer
 
 
 async def read_manifest_of(engine: Engine, location: Location, job: str | None) -> Manifest:
@@ -85,14 +85,16 @@ async def _nothing_published(engine: Engine, location: Location) -> UsageError |
                 whole = Location(location.scheme, location.bucket, above).url
                 return UsageError(f"{location.url} is not a dataset, but {whole} is; use that URL")
     if first != location.key:
+        await refuse_lost_pointer(engine, location)
         return UsageError(_older_files(location, "exist, and no job was published with magicfs"))
-    return not_published("read", engine, location)
+    return await not_published("read", engine, location)
 
 
-def not_published(
+async def not_published(
     operation: str, engine: Engine, location: Location, *, more: str = "", hint: str = "check the URL"
 ) -> ObjectNotFound:
-    """The error for a dataset to which no job was published."""
+    """The error for a dataset to which no job was published. Raises that of a pointer that was removed."""
+    await refuse_lost_pointer(engine, location)
     path = f"{engine.store.bucket}/{chain.pointer_key(location.key)}"
     return ObjectNotFound(operation, path, f"no job was published to {location.url}{more}", hint=hint)
 

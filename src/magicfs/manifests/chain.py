@@ -58,6 +58,7 @@ _BROKEN: Final = (
     "one job with mode='overwrite'"
 )
 _NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
+_FILE: Final = re.compile(r"(?P<job>[^/.][^/]*?)(?:\.[0-9]{5,9})?\.json")
 _TRIES: Final = 100
 _PAUSE_S = 0.05
 _PAUSE_MAX_S: Final = 2.0
@@ -129,6 +130,13 @@ async def read(
         return None
     manifest = _manifest(store, destination, job, entry)
     return await with_files(store, destination, manifest) if files and manifest.parts else manifest
+
+
+async def jobs_with_manifests(store: Store, destination: str) -> set[str]:
+    """All jobs that have a manifest, be it malformed or not linked."""
+    prefix = paths.prefix_of(paths.join(destination, MANIFESTS))
+    names = [info.key.removeprefix(prefix) async for info in store.list(prefix)]
+    return {match["job"] for name in names if (match := _FILE.fullmatch(name))} - {POINTER}
 
 
 async def newest_job(store: Store, destination: str, conditions: Conditions) -> str | None:

@@ -44,7 +44,7 @@ from magicfs.report import Report
 from magicfs.stores import conditions
 from magicfs.stores.port import Store, upkeep_of
 from magicfs.transaction.context import crowded
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs, refuse_lost_pointer
 from magicfs.transaction.setup import check_place
 from magicfs.version import __version__
 
@@ -204,6 +204,8 @@ async def _dataset(engine: Engine, location: Location) -> list[Finding]:
     try:
         seen = await chain.read_pointer(store, location.key, chain.READING)
         view = None if seen is None else await chain.view(store, location.key, chain.READING)
+        if seen is None:
+            await refuse_lost_pointer(engine, location)
     except FormatError as error:
         return [_refusal("dataset", error)]
     if seen is None:

@@ -26,7 +26,6 @@ from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
 
 _KEPT_LIST: Final = re.compile(r"([^/]+)/kept-[0-9]{5,}-[0-9a-f]{16}\.json")
-_FILE: Final = re.compile(r"(?P<job>.+?)(?:\.[0-9]{5,9})?\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +159,9 @@ def problem_of(error: FormatError) -> str:
 
 async def _read_all(store: Store, destination: str) -> tuple[dict[str, Manifest], set[str]]:
     """Every manifest that can be read, by job; and the jobs of all others."""
-    prefix = paths.prefix_of(paths.join(destination, MANIFESTS))
-    names = [info.key.removeprefix(prefix) async for info in store.list(prefix)]
-    jobs = {match["job"] for name in names if (match := _FILE.fullmatch(name)) and "/" not in name}
     found: dict[str, Manifest] = {}
     damaged: set[str] = set()
-    for job in sorted(jobs - {chain.POINTER}):
+    for job in sorted(await chain.jobs_with_manifests(store, destination)):
         try:
             manifest = await chain.read(store, destination, job, chain.READING)
         except FormatError as error:

@@ -77,7 +77,7 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
         seen = await manifests.read_pointer(store, destination, READING)
         if seen is None:
             hint = "check the URL; for a whole bucket, give maintain a --policy"
-            raise not_published("compact", engine, location, hint=hint)
+            raise await not_published("compact", engine, location, hint=hint)
         newest = seen[0].job_id
         below = manifests.chain(store, destination, READING, start=newest, known=known, hidden="readable")
         async for one in below:

@@ -19,6 +19,7 @@ from magicfs.past.as_of import moment
 from magicfs.past.named import all_tags
 from magicfs.protocol.paths import Location
 from magicfs.report import Report, html_table, human_bytes, text_table
+from magicfs.transaction.others import refuse_lost_pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,14 @@ def history(url: str | PathLike[str], *, limit: int | None = None, **way: Unpack
     if limit is not None and limit < 1:
         raise UsageError(f"limit={limit}; give 1 or more, or leave it out for all")
     destination = open_destination(url, for_reading=True, **way)
-    return destination.run(history_of, limit)
+    return destination.run(_history, limit)
+
+
+async def _history(engine: Engine, location: Location, limit: int | None) -> History:
+    found = await history_of(engine, location, limit)
+    if not found:
+        await refuse_lost_pointer(engine, location)
+    return found
 
 
 async def history_of(engine: Engine, location: Location, limit: int | None) -> History:

@@ -55,7 +55,7 @@ async def set_tag(
     if as_of is None:
         job = await chain.newest_job(engine.store, location.key, READING)
         if job is None:
-            raise not_published("tag", engine, location)
+            raise await not_published("tag", engine, location)
     else:
         job = await job_as_of(engine, location, as_of)
     engine = await told_as_newest(engine, location)

@@ -204,7 +204,7 @@ async def publication(engine: Engine, location: Location, job: str | None) -> st
         return await job_as_of(engine, location, job)
     newest = await chain.newest_job(engine.store, location.key, READING)
     if newest is None:
-        raise not_published("release", engine, location, more="; nothing was released")
+        raise await not_published("release", engine, location, more="; nothing was released")
     return newest
 
 

@@ -391,6 +391,22 @@ async def find_unfinished_jobs(
     return await unfinished_among(engine, destination, directories, visitors=visitors, but=but)
 
 
+async def refuse_lost_pointer(engine: Engine, location: Location) -> None:
+    """Raise FormatError if jobs were published here, and somebody has removed the pointer.
+
+    A job has its manifest before its pointer, and ends after it.
+    """
+    if jobs := await chain.jobs_with_manifests(engine.store, location.key):
+        jobs -= {one.job_id for one in await find_unfinished_jobs(engine, location.key, visitors=True)}
+    if jobs and await chain.read_pointer(engine.store, location.key, chain.READING) is None:
+        raise FormatError(
+            f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
+            "",
+            f"gone, although job {min(jobs)} was published there; nothing was changed; run magicfs adopt "
+            f"{quote(location.url)}, which writes it again, then repeat this",
+        )
+
+
 async def unfinished_among(
     engine: Engine,
     directory: str,

@@ -41,7 +41,7 @@ from magicfs.stores.register import found_at
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.extension import KEEPS, extensions_of
-from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.others import find_unfinished_jobs, refuse_lost_pointer
 from magicfs.transaction.outcome import has_no_files
 from magicfs.transaction.output import JobOutput, keys_that_may_be_taken
 from magicfs.transaction.record import JobRecord
@@ -480,6 +480,8 @@ async def look(engine: Engine, context: JobContext, record: JobRecord, output: J
         needs.add(KEEPS)  # of what earlier jobs have promised
     for one in extensions_of(needs):
         await one.plan(around, plan)
+    if seen is None and (plan.older_files or plan.deleted):
+        await refuse_lost_pointer(engine, paths.parse_url(context.url))
     if seen is None and plan.older_files:
         own = output.final_keys() if context.renames.at_task_commit else ()
         plan.older_files = await older_files_are_there(engine, context, record.conditions, destination, own)

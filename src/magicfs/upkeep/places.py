@@ -9,7 +9,7 @@ from typing import Final
 
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
-from magicfs.manifests.chain import POINTER
+from magicfs.manifests.chain import POINTER, jobs_with_manifests
 from magicfs.protocol import paths
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.modes import MANIFESTS
@@ -49,7 +49,7 @@ async def find_datasets(engine: Engine, location: Location, exclude: Sequence[st
             prefix = paths.prefix_of(place)
             names = [one[len(prefix) : -1] async for one in engine.store.list_directories(prefix)]
             works = [f"{prefix}{one}/" for one in names if one.startswith(MAGIC)]
-            published = MANIFESTS in names and await _holds(engine, f"{prefix}{MANIFESTS}/{POINTER}.")
+            published = MANIFESTS in names and await _is_published(engine, place)
             if published or any([await _holds(engine, one) for one in works]):
                 found[place] = Found(Location(location.scheme, location.bucket, place).url, published)
             return [paths.join(place, one) for one in names if _is_looked_into(one)]
@@ -62,6 +62,12 @@ async def find_datasets(engine: Engine, location: Location, exclude: Sequence[st
             "check the URL"
         )
     return [found[key] for key in sorted(found, key=lambda one: (-len(paths.elements(one)), one))]
+
+
+async def _is_published(engine: Engine, place: str) -> bool:
+    """Whether it has a pointer, or manifests whose pointer somebody has removed."""
+    pointer = await _holds(engine, f"{paths.join(place, MANIFESTS, POINTER)}.")
+    return pointer or bool(await jobs_with_manifests(engine.store, place))
 
 
 def _is_looked_into(name: str) -> bool:
