@@ -236,7 +236,7 @@ def _refuse_unjudged(context: JobContext, job: JobObject) -> None:
 
 
 async def _opened(job: Accepted) -> tuple[JobRecord, JobVersion]:
-    record, version = await read_record(job.engine.store, job.context.layout, probe=True)
+    record, version = await read_record(job.engine.store, job.context.layout, probe=True, url=job.context.url)
     if version is None:
         raise ended(job.context.url, job.context.job)
     return record, version

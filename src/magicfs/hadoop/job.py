@@ -91,7 +91,7 @@ class HadoopJob(DeadJob):
         try:
             refuse_gone(context.url, context.job, await self._looked())
         except CommitFailed:
-            record, version = await read_record(engine.store, context.layout, probe=True)
+            record, version = await read_record(engine.store, context.layout, probe=True, url=context.url)
             if version is not None and version.job.driver == driver:
                 await record.remove(version)
             raise

@@ -415,7 +415,9 @@ class JobTransaction:
 
     async def _read(self, engine: Engine, *, probe: bool = True) -> tuple[JobRecord, JobVersion | None]:
         """The job's object. From here on its objects are written as it was told, whatever we were given."""
-        record, version = await read_record(engine.store, self.context.layout, probe=probe)
+        record, version = await read_record(
+            engine.store, self.context.layout, probe=probe, url=self.context.url
+        )
         if version is not None:
             told = version.job.object_settings
             self.engine, self._cleanup = self.engine.told(told), self._cleanup.told(told)

@@ -176,8 +176,9 @@ class Silence:
 class JobRecord:
     """One job's object."""
 
-    def __init__(self, store: Store, layout: WorkLayout, conditions: Conditions) -> None:
+    def __init__(self, store: Store, layout: WorkLayout, conditions: Conditions, url: str = "") -> None:
         self.store = store
+        self._url = url  # of the destination, for watchers; readers need none
         self.layout = layout
         self.created: bool = False  # whether it was this process that set the job up
         self.keeps_versions: bool = False
@@ -253,9 +254,8 @@ class JobRecord:
 
     def _tell(self, event: str, job: JobObject, step: str = "") -> None:
         """Report a state, and a step if one begins or ends with it."""
-        place = f"{self.store.bucket}/{self.layout.destination}".lstrip("/")
         asked = {"job": job.job_id, "run": job.options.run_id, "mode": job.options.mode}
-        facts = {"url": place, **asked, "files": job.files, "bytes": job.size}
+        facts = {"url": self._url, **asked, "files": job.files, "bytes": job.size}
         watchers.happened(event, **facts)
         if step:
             seconds = max(0.0, (now_ms() - job.created_ms) / 1000)
@@ -296,7 +296,7 @@ class JobRecord:
 
 
 async def read_record(
-    store: Store, layout: WorkLayout, *, probe: bool
+    store: Store, layout: WorkLayout, *, probe: bool, url: str = ""
 ) -> tuple[JobRecord, JobVersion | None]:
     """A job's record, to be written as the job was told; without a version once the job has ended.
 
@@ -304,7 +304,7 @@ async def read_record(
     lie in the job's directory, and are found by way of its object.
     """
     known = remembered(store)
-    record = JobRecord(store, layout, known or Conditions())
+    record = JobRecord(store, layout, known or Conditions(), url)
     version = await record.read()
     if version is not None:
         record.store = object_settings.store_as_recorded(store, version.job.object_settings)

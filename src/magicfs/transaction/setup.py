@@ -69,7 +69,7 @@ async def claim(
     """
     store, layout = engine.store, context.layout
     known = remembered(store)
-    record = JobRecord(store, layout, known or Conditions())
+    record = JobRecord(store, layout, known or Conditions(), context.url)
     created = None
     if may_create:
         with suppress(ObjectExists):

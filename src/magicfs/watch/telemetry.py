@@ -37,7 +37,7 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 _Facts = Mapping[str, object]
 
 METRICS: Final = {
-    "magicfs.jobs": ("{job}", "Jobs, by the step that they have reached"),
+    "magicfs.jobs": ("{job}", "Jobs, by destination and by the step that they have reached"),
     "magicfs.files": ("{file}", "Files that were published"),
     "magicfs.bytes": ("By", "Bytes that were published"),
     "magicfs.rows": ("{row}", "Rows that were published, where tasks counted them"),
@@ -281,7 +281,7 @@ class Telemetry:
         work.phase = None
 
     def _step(self, step: str, facts: _Facts) -> None:
-        self._counters["magicfs.jobs"].add(1, {"step": step})
+        self._counters["magicfs.jobs"].add(1, {"step": step, "destination": str(facts["url"])})
         if step == "published":
             for name in ("files", "bytes", "rows"):
                 self._counters[f"magicfs.{name}"].add(cast("int", facts[name] or 0))
