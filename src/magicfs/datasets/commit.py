@@ -338,7 +338,7 @@ async def preview_listed(engine: Engine, location: Location, job: str, **asked: 
     return ListedJob(
         job_id=found.context.job,
         destination=location.url,
-        found=found.job.state.value if found.job else foreign.finder if foreign else "",
+        found=found.job.shown_state if found.job else foreign.finder if foreign else "",
         mode=found.context.options.mode,
         attempt=found.context.layout.attempt,
         tasks=tasks,

@@ -212,7 +212,7 @@ async def _would(engine: Engine, context: JobContext, found: JobObject, would: A
 def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None = None) -> RecoveredJob:
     return RecoveredJob(
         job_id=found.job_id,
-        found=_found(found),
+        found=found.shown_state,
         action=action,
         age_s=max(0.0, time.time() - found.changed_ms / 1000),
         host=found.host,
@@ -224,12 +224,6 @@ def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None 
         warnings=_warnings(done) if done else (),
         label=found.options.label,
     )
-
-
-def _found(job: JobObject) -> str:
-    if job.is_quarantined:
-        return "quarantined"
-    return "unjudged" if job.is_unjudged else job.state.value
 
 
 def _why_left(job: JobObject, action: Action) -> str:

@@ -142,6 +142,11 @@ class JobObject(Record):
         return bool(self.options.audit.rules) and self.audit is None and self.state in BEFORE_COMMIT
 
     @property
+    def shown_state(self) -> str:
+        """Its state; of one that waits for its audit, ``quarantined`` or ``unjudged``."""
+        return "quarantined" if self.is_quarantined else "unjudged" if self.is_unjudged else self.state.value
+
+    @property
     def destinations(self) -> tuple[str, ...]:
         """All directories that it names as places of its files."""
         return (self.destination, *self.options.places.extra)

@@ -301,7 +301,7 @@ class BucketStatus(Report):
     def _row(self, one: Destination) -> tuple[str, ...]:
         never = "unknown" if one.problem else "never"
         published = human_time(one.published, self.now) if one.published else never
-        states = f"{one.states}; {one.waiting} to decide" if one.waiting else one.states
+        states = f"{one.states}; {one.waiting} to decide: see its own status" if one.waiting else one.states
         return one.url, published, one.job_id, states, str(one.keeping or ""), one.problem
 
     def _repr_html_(self) -> str:
@@ -458,11 +458,12 @@ def _as_unfinished(location: Location, one: OtherJob) -> UnfinishedJob:
     job, found = one.job, one.found()
     if job is None:
         return UnfinishedJob(one.job_id, "unreadable", 0.0, "", one.run_id, f"{named} --dry-run")
-    state = "quarantined" if job.is_quarantined else "unjudged" if job.is_unjudged else job.state.value
     end = f"{named} --abort" if job.state in BEFORE_COMMIT else line
     if job.is_quarantined:
         end = f"{named} --commit --accept REASON, or {named} --abort"
-    return UnfinishedJob(one.job_id, state, found.changed, job.host, one.run_id, end, job.options.label)
+    return UnfinishedJob(
+        one.job_id, job.shown_state, found.changed, job.host, one.run_id, end, job.options.label
+    )
 
 
 async def _uploads(engine: Engine, location: Location, made: DatasetStatus) -> None:

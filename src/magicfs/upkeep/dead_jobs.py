@@ -89,8 +89,7 @@ async def _end_open(
     *,
     dry_run: bool,
 ) -> DeadJob:
-    state = "quarantined" if job.is_quarantined else "unjudged" if job.is_unjudged else job.state.value
-    seen = DeadJob(one.job_id, state, reason="the policy has no abort_after")
+    seen = DeadJob(one.job_id, job.shown_state, reason="the policy has no abort_after")
     if job.is_quarantined:
         return replace(seen, reason="its audit waits for a decision", decide=True)
     if limit_s is None:
@@ -101,7 +100,7 @@ async def _end_open(
     seen = replace(seen, silent_s=silent, reason=f"it was seen {human_age(silent)} ago")
     if silent < limit_s:
         return seen
-    if state != job.state.value:
+    if job.is_unjudged:
         return replace(seen, reason="its audit waits for a decision", decide=True)
     return await _ended(engine, location, one, seen, Wish.ABORT, dry_run=dry_run)
 
