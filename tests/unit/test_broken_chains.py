@@ -212,6 +212,15 @@ def test_nothing_begins_a_second_chain_where_the_pointer_is_gone(mode: str) -> N
     assert b"new" in bodies(scene)
 
 
+@pytest.mark.parametrize("name", ["x.json", "../x.json", ".json", "x y.json", "current.00001.json.json"])
+def test_what_others_put_where_manifests_are_stops_no_job(name: str) -> None:
+    scene = JobScene()
+    scene.put("older.bin", b"1")
+    scene.put(f"_magicfs/{name}", b"theirs")
+    scene.published({"a.bin": b"2"}, mode="overwrite")
+    assert bodies(scene) == [b"2"]
+
+
 @pytest.mark.parametrize("how", ["gone", "corrupt"])
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_a_pointer_that_is_lost_before_it_is_moved_loses_no_file(mode: str, how: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 import magicfs
 from magicfs.cli.main import main
 from magicfs.errors import ObjectNotFound, UsageError
-from magicfs.protocol.as_of import parse_as_of
+from magicfs.past.asked import parse_as_of
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"

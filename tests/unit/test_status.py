@@ -231,7 +231,7 @@ class TestBucket:
         found = look(scene, "memory://bucket")
         assert isinstance(found, BucketStatus)
         assert (found.destinations[0].waiting, found.ok) == (1, False)
-        assert found.table()[0][3] == "1 open; 1 to decide"
+        assert found.table()[0][3] == "1 open; 1 to decide: see its own status"
         with pytest.raises(UsageError, match=rf"unfinished are: {job.id}; nothing was changed"):
             magicfs.datasets.abort(sales.url, job=job.id[:8], filesystem=scene.filesystem)
 

@@ -193,7 +193,7 @@ class _DeltaTable:
         known = {one.name: pa.field(one.to_arrow()).type for one in there if one is not None}
         schema = all_columns(found, published.files, columns, known)
         try:
-            return Schema.from_arrow(pa.schema([one.with_nullable(True) for one in schema]))
+            return Schema.from_arrow(schema)
         except Exception as error:
             raise UsageError(f"Delta cannot hold these columns ({error}); nothing was changed") from error
 

@@ -122,11 +122,13 @@ def columns_of(found: Mapping[str, Footer], without: Sequence[str]) -> Any:
 def all_columns(
     found: Mapping[str, Footer], files: Files, by: Sequence[str], known: Mapping[str, object] | None = None
 ) -> Any:
-    """The same, and behind them the columns of directories, as a table has them already or as they look."""
+    """The same, and behind them the columns of directories, as a table has them already or as they look. Any
+    may be null.
+    """
     import pyarrow as pa
 
     schema, rows = columns_of(found, by), [partition_values(key) for key in files]
     for column in by:
         guessed = pa.int64() if are_integers(rows, column) else pa.string()
         schema = schema.append(pa.field(column, (known or {}).get(column, guessed)))
-    return schema
+    return pa.schema([one.with_nullable(True) for one in schema])

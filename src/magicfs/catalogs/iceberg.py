@@ -113,7 +113,8 @@ class _IcebergTable:
         if not change.changes and self.shows(published.job_id):
             return change.changes
         columns = partition_columns(published.files)
-        schema = self._schema(published, columns, change.added)
+        found = footers(self.place, published.files, change.added, "Iceberg")
+        schema = all_columns(found, published.files, columns) if found else None
         transaction = self._begun(columns, schema)
         added = list(self._data_files(transaction, change.added))
         snapshot = transaction.update_snapshot(snapshot_properties={_JOB: published.job_id}).overwrite()
@@ -127,16 +128,6 @@ class _IcebergTable:
         except (CommitFailedException, TableAlreadyExistsError) as error:
             raise CatalogMoved from error
         return change.changes
-
-    def _schema(self, published: Published, columns: Sequence[str], added: Sequence[str]) -> Any:
-        """The columns of files to add, those of directories last; None if there are none to add."""
-        import pyarrow as pa
-
-        found = footers(self.place, published.files, added, "Iceberg")
-        if not found:
-            return None
-        schema = all_columns(found, published.files, columns)
-        return pa.schema([one.with_nullable(True) for one in schema])
 
     def _begun(self, columns: Sequence[str], schema: Any) -> Any:
         """A transaction of the table, with the columns that are new."""

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, Final
-from uuid import UUID
 
 from magicfs.formats.document import UNREADABLE
 from magicfs.formats.fields import LONG_MAX
@@ -332,7 +331,7 @@ def _written(leaf: _Leaf, value: Any, *, up: bool) -> tuple[Any, bool]:
     if kind in _TEXTS:
         return _text(value, up=up)
     if kind == "uuid":
-        return (str(UUID(bytes=value)), True) if len(value) == 16 else (None, True)
+        return (_dashed(value.hex()), True) if len(value) == 16 else (None, True)
     short = value[:_VALUE_MAX]
     if len(value) > _VALUE_MAX and up:
         short = short.rstrip(b"\xff")
@@ -340,6 +339,10 @@ def _written(leaf: _Leaf, value: Any, *, up: bool) -> tuple[Any, bool]:
         if not short:
             return None, True
     return base64.b64encode(short).decode(), len(value) <= _VALUE_MAX
+
+
+def _dashed(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _text(value: bytes, *, up: bool) -> tuple[str | None, bool]:

@@ -17,7 +17,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -137,6 +137,15 @@ async def jobs_with_manifests(store: Store, destination: str) -> set[str]:
     prefix = paths.prefix_of(paths.join(destination, MANIFESTS))
     names = [info.key.removeprefix(prefix) async for info in store.list(prefix)]
     return {match["job"] for name in names if (match := _FILE.fullmatch(name))} - {POINTER}
+
+
+async def first_readable(store: Store, destination: str, jobs: Iterable[str]) -> str | None:
+    """The first of these jobs, by name, whose manifest can be read: anything may lie where manifests do."""
+    for job in sorted(jobs):
+        with suppress(FormatError, UsageError):
+            if await read(store, destination, job, READING, files=False) is not None:
+                return job
+    return None
 
 
 async def newest_job(store: Store, destination: str, conditions: Conditions) -> str | None:

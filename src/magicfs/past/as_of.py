@@ -9,8 +9,8 @@ from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.manifests import chain, log
 from magicfs.manifests.chain import READING, View
 from magicfs.manifests.log import job_of_run_by
-from magicfs.past.tag_files import read_tag
-from magicfs.protocol.as_of import AsOf, is_moment, parse_as_of, parse_moment
+from magicfs.past.asked import AsOf, is_moment, parse_as_of, parse_moment
+from magicfs.past.named import read_tag
 from magicfs.protocol.paths import Location
 
 

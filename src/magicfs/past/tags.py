@@ -13,7 +13,6 @@ from magicfs.errors import UsageError
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.past import named
-from magicfs.past import tag_files as tags
 from magicfs.past.as_of import job_as_of
 from magicfs.past.held import hold, is_kept
 from magicfs.protocol import paths
@@ -75,7 +74,7 @@ async def _held(
             f"the store {engine.store.name!r} ignores conditional writes, so a tag cannot keep files there; "
             "nothing was changed; leave keep out"
         )
-    there = await tags.read_tag(engine.store, location.key, name, conditions)
+    there = await named.read_tag(engine.store, location.key, name, conditions)
     if there is not None and there.job_id == job and await is_kept(engine, location, there.keeps):
         return there.keeps
     if there is not None and there.job_id != job and not move:

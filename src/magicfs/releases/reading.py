@@ -16,7 +16,7 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
-from magicfs.protocol.as_of import is_moment, parse_moment
+from magicfs.past.asked import is_moment, parse_moment
 from magicfs.protocol.paths import Location
 from magicfs.releases.holds import manifest_digest
 from magicfs.releases.record import Member, Record, Released, key_of, malformed

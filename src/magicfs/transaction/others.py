@@ -396,13 +396,15 @@ async def refuse_lost_pointer(engine: Engine, location: Location) -> None:
 
     A job has its manifest before its pointer, and ends after it.
     """
-    if jobs := await chain.jobs_with_manifests(engine.store, location.key):
-        jobs -= {one.job_id for one in await find_unfinished_jobs(engine, location.key, visitors=True)}
-    if jobs and await chain.read_pointer(engine.store, location.key, chain.READING) is None:
+    store, destination = engine.store, location.key
+    if jobs := await chain.jobs_with_manifests(store, destination):
+        jobs -= {one.job_id for one in await find_unfinished_jobs(engine, destination, visitors=True)}
+    job = await chain.first_readable(store, destination, jobs)
+    if job is not None and await chain.read_pointer(store, destination, chain.READING) is None:
         raise FormatError(
-            f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
+            f"{store.bucket}/{chain.pointer_key(destination)}",
             "",
-            f"gone, although job {min(jobs)} was published there; nothing was changed; run magicfs adopt "
+            f"gone, although job {job} was published there; nothing was changed; run magicfs adopt "
             f"{quote(location.url)}, which writes it again, then repeat this",
         )
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
-from magicfs.manifests.chain import POINTER, jobs_with_manifests
+from magicfs.manifests.chain import POINTER, first_readable, jobs_with_manifests
 from magicfs.protocol import paths
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.modes import MANIFESTS
@@ -66,8 +66,10 @@ async def find_datasets(engine: Engine, location: Location, exclude: Sequence[st
 
 async def _is_published(engine: Engine, place: str) -> bool:
     """Whether it has a pointer, or manifests whose pointer somebody has removed."""
-    pointer = await _holds(engine, f"{paths.join(place, MANIFESTS, POINTER)}.")
-    return pointer or bool(await jobs_with_manifests(engine.store, place))
+    if await _holds(engine, f"{paths.join(place, MANIFESTS, POINTER)}."):
+        return True
+    jobs = await jobs_with_manifests(engine.store, place)
+    return await first_readable(engine.store, place, jobs) is not None
 
 
 def _is_looked_into(name: str) -> bool:

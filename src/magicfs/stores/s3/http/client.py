@@ -189,14 +189,15 @@ class Pool:
                 one.busy_ticks += 1
                 if one.silent_ticks > self._ticks_max:
                     one.fall_silent()
-                elif one.busy_ticks * self._tick_s > one.patience_s + deadline_s(
-                    self._settings.read_timeout_s, one.moved
-                ):
+                elif one.busy_ticks * self._tick_s > one.patience_s + self._deadline_s(one.moved):
                     one.take_too_long()
             elif one.idle_since < oldest:
                 one.close()
         if self._all:
             self._timer = self._loop.call_later(self._tick_s, self._tick)
+
+    def _deadline_s(self, moved: int) -> float:
+        return deadline_s(self._settings.read_timeout_s, moved)
 
 
 def _closed_before(address: Address) -> NotConnected:
