@@ -10,8 +10,10 @@ import secrets
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, cast
 
+from proofs.hostile.document import written
 from proofs.hostile.ground import impatient
 from proofs.hostile.part import Found, Part, hunt_attack
 
@@ -33,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=3.0, help="how long inputs are drawn, of all parts")
     parser.add_argument("--seed", type=int, default=None, help="what they are drawn by")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this one; may be repeated")
+    parser.add_argument("--write", metavar="FILE", type=Path, help="only renew the table of docs/security.md")
     given = parser.parse_args(arguments)
+    if given.write is not None:
+        given.write.write_text(written(given.write))
+        return 0
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
     started, found = time.monotonic(), Found()
     parts = {name: _part(name) for name in given.part or PARTS}

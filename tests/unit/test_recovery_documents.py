@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,11 @@ FULL = JobObject(
         tracking="memory",
         part_size=1,
         small_files=1,
-        keep=Keep(ms=1, in_place=True),
-        collect=Collected(footers=True, checksums=True),
+        allow_empty=True,
+        single_driver=True,
+        inline_limit=1,
+        keep=Keep(ms=1, rule="within=1d", in_place=True),
+        collect=Collected(footers=True, checksums=True, sealed=True),
         audit=Audits(rules=("rule",)),
         places=Places(extra=("d",), also_overwrite=("c",), own_path="d/__magic/mine"),
         rollback=Rollback(job="j", partitions=("p=1",)),
@@ -90,6 +94,23 @@ def told() -> set[str]:
     """What the tables name: the first column, and names in the meaning of an object."""
     rows = re.findall(r"^\| (`.*) \|$", JOB_OBJECT, flags=re.MULTILINE)
     return {name for row in rows for one in re.findall(r"`([\w.]+)`", row) for name in one.split(".")}
+
+
+def test_no_option_is_left_out_here() -> None:
+    def defaults(record: Any, name: str) -> Iterator[str]:
+        plain = type(record)(**{one.name: getattr(record, one.name) for one in fields(record) if needed(one)})
+        for one in fields(record):
+            value = getattr(record, one.name)
+            if is_dataclass(value):
+                yield from defaults(value, f"{name}.{one.name}")
+            elif one.name != "unknown" and value == getattr(plain, one.name) and not needed(one):
+                yield f"{name}.{one.name}"
+
+    assert [*defaults(FULL.options, "options")] == [], "give FULL another value than the default"
+
+
+def needed(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
 
 
 @pytest.mark.parametrize("raw", [*DOCUMENTS, BODY])

@@ -25,7 +25,7 @@ class Status(IntEnum):
     FINE = 0, "fine"
     FOUND = 1, "something needs your decision, or `--dry-run` found something to do"
     USAGE = 2, "usage: change the call"
-    STORE = 3, "the store refused, or did not answer"
+    STORE = 3, "the store refused or did not answer, or nothing is published under that name"
     DENIED = 4, "conflict or denied: data exists, or another job or attempt was chosen"
     UNKNOWN = 5, "outcome unknown: the store did not report the result of a commit; run `magicfs recover`"
     UNFINISHED = 6, "partly done: the message or the warnings show what is left"

@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "security.md"
 
 
 def test_the_page_has_the_rows_of_the_gate() -> None:
-    assert PAGE.read_text() == written(PAGE)
+    assert PAGE.read_text() == written(PAGE), "run tox run -e hostile -- --write docs/security.md"
 
 
 def test_the_tests_that_the_page_names_are_there() -> None:
