@@ -75,7 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--show", type=int, metavar="SEED", help="print one story, to compare it with another tree's"
     )
+    parser.add_argument("--face", action="store_true", help="renew the checked-in public API, and no more")
     given = parser.parse_args(arguments)
+    if given.face:
+        FACE.write_text(face())
+        return 0
     if given.show is not None:
         account = play(given.show)
         print(" + ".join(committer_and_feature(given.show)))  # noqa: T201

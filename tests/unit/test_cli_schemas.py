@@ -197,7 +197,8 @@ def test_a_part_of_maintenance_that_fails(run: Ran, url: str) -> None:
 
 
 def test_no_command_is_forgotten() -> None:
-    assert {name.partition(" ")[0] for name in schemas()} == {*commands_of()}
+    described = {name.partition(" ")[0] for name in schemas()}
+    assert described == {*commands_of()}, "describe its JSON in website/schemas.py"
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,10 @@ def test_the_page_of_versions_names_every_format_and_an_example_of_each_is_kept(
 def test_the_page_of_versions_names_what_this_version_understands() -> None:
     table = table_of_formats()
     assert table["magicfs.job/1"] == {*CORE_NEEDS, *ALL_NEEDS, "audit"}
+    row = next(
+        one for one in (ROOT / "docs" / "job-object.md").read_text().splitlines() if "| `requires`" in one
+    )
+    assert {*re.findall(r"`(\w+)`", row)} - {"requires"} == table["magicfs.job/1"], "docs/job-object.md"
     assert table["magicfs.deletions/1"] == deletions._KNOWN
     for kind in (Manifest, Pointer):
         assert table[kind.FORMAT] == kind.KNOWN

@@ -15,7 +15,7 @@ _SOME = range(0, 279, 31)
 
 
 def test_the_public_face_is_what_is_checked_in() -> None:
-    assert face() == FACE.read_text(), "if you want this change: python -m proofs.witness --write"
+    assert face() == FACE.read_text(), "if you want this change: tox run -e witness -- --face"
 
 
 def test_a_story_is_the_same_each_time() -> None:
