@@ -182,7 +182,7 @@ def replaced(owner: object, name: str, value: object) -> Iterator[None]:
 
 @contextmanager
 def deterministic(seed: int | str, clock: Callable[[], float]) -> Iterator[None]:
-    """Within it every source of randomness is the seed's, and ``time.time()`` is ``clock()``.
+    """Within it every source of randomness is the seed's, and the time of day is ``clock()``.
 
     UUIDs and ``secrets`` are included, so nothing in here is secret. For one thread at a time.
     """
@@ -194,6 +194,7 @@ def deterministic(seed: int | str, clock: Callable[[], float]) -> Iterator[None]
             replaced(os, "urandom", source.randbytes),
             replaced(random, "_urandom", source.randbytes),
             replaced(time, "time", clock),
+            replaced(time, "time_ns", lambda: int(clock() * 1e9)),
         ):
             yield
     finally:
