@@ -170,7 +170,7 @@ class JobReport(Report):
             copied = f"{human_bytes(size)} copied in at most {requests:,} requests"
             lines.append(f"kept        {_count(moved, 'old file')} aside, {copied}")
         if self.uploads_aborted:
-            lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of losing attempts")
+            lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of attempts not published")
         lines += [f"warning     {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -375,6 +375,7 @@ class VerifyReport(Report):
         read: With ``deep``, how many files were read.
         confirmed: How many of these match the checksum of their tasks or of the store, or the MD5 in their
             ETag. There is nothing to compare the others with.
+        unlinked: Published jobs that readers do not see, because somebody put an older pointer back.
     """
 
     url: str
@@ -390,21 +391,27 @@ class VerifyReport(Report):
     by_store: int = 0
     read: int = 0
     confirmed: int = 0
+    unlinked: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether the bucket has exactly the files of the dataset, and none that was read is damaged."""
-        return not (self.missing or self.altered or self.foreign or self.damaged)
+        return not (self.missing or self.altered or self.foreign or self.damaged or self.unlinked)
 
     @property
     def advice(self) -> tuple[str, ...]:
         """What to do about the findings, one sentence each."""
         found = []
-        if self.missing or self.altered or self.damaged:
+        if self.unlinked:
             found.append(
-                "restore missing, altered and damaged files from older object versions or a backup, or "
-                "publish their partitions again; remove files that are lost from the dataset with: magicfs "
-                f"drop {self.url} --where \"file.key in ('…')\""
+                "the pointer is an older copy of itself; this links the jobs again that were published after "
+                f"it, and then verify again: magicfs adopt {self.url}"
+            )
+        elif self.missing or self.altered or self.damaged:
+            found.append(
+                "restore missing, altered and damaged files from older object versions or a backup; if they "
+                f'are lost, remove them from the dataset with: magicfs drop {self.url} --where "file.key in '
+                "('…')\"; then publish their rows again, the same run with rerun='overwrite'"
             )
             found.append(
                 f"or return to an earlier publication whose files still exist: magicfs rollback {self.url} "
@@ -419,7 +426,7 @@ class VerifyReport(Report):
                 "jobs that have not ended may hold uploads that are paid for; if none of their drivers is "
                 f"running: magicfs recover {self.url} --dry-run"
             )
-        elif self.foreign:
+        elif self.foreign and not self.unlinked:
             found.append(
                 "foreign files are not part of the dataset: remove them if nobody needs them, or add them: "
                 f"magicfs adopt {self.url}"

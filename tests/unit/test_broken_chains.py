@@ -119,7 +119,9 @@ def test_adopt_makes_a_lost_pointer_again(how: str) -> None:
     before = files(scene)
     broken(scene, CURRENT, how)
     if how == "corrupt":
-        with pytest.raises(FormatError, match="run magicfs adopt, which rebuilds the pointer"):
+        with pytest.raises(
+            FormatError, match="run magicfs adopt with the dataset's URL, which rebuilds the pointer"
+        ):
             magicfs.Dataset(scene.url, filesystem=scene.filesystem).verify()
     assert magicfs.Dataset(scene.url, filesystem=scene.filesystem).adopt().manifest is None
     assert files(scene) == before
@@ -201,7 +203,8 @@ def test_nothing_begins_a_second_chain_where_the_pointer_is_gone(mode: str) -> N
     refused = (
         r"current.json: gone, although job .* was published there; nothing was changed; run magicfs adopt"
     )
-    for ask in (lambda: scene.commit(job, commits), there.files, there.history, there.compact):
+    asked = (lambda: there.rollback("first"), lambda: there.files(as_of="second"), there.expire)
+    for ask in (lambda: scene.commit(job, commits), there.files, there.history, there.compact, *asked):
         with pytest.raises(FormatError, match=refused):
             ask()
     job.abort()

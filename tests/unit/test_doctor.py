@@ -208,9 +208,8 @@ class TestUploads:
         assert re.fullmatch(
             f"1 pending of job {job.id}, last seen {ago}, the oldest started {ago}, 3 B", told
         )
-        assert advice == (
-            f"if none of their drivers is running: magicfs recover {scene.url} --job {job.id} --abort"
-        )
+        line = f"magicfs recover {scene.url} --job {job.id}"
+        assert advice == f"if none of their drivers is running: {line} --commit, or {line} --abort"
 
     def test_a_fresh_upload_shows_that_an_old_job_runs(
         self, scene: JobScene, monkeypatch: pytest.MonkeyPatch

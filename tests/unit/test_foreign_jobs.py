@@ -156,7 +156,7 @@ def test_job_of_which_nothing_is_published_is_discarded(
     before = left(bucket)
     abort = ("recover", "--abort", url, "--job", job.id, "--driver-is-dead")
     code, out, _ = run(*abort, "--dry-run")
-    assert (code, "discarded  6 uploads" in out, "waiting    5 uploads" in out) == (1, True, True)
+    assert (code, "discards   6 uploads" in out, "waiting    5 uploads" in out) == (1, True, True)
     assert left(bucket) == before
     code, out, _ = run(*abort)
     assert (code, "aborted" in out, "discarded  6 uploads" in out, "waiting" in out) == (0, True, True, False)

@@ -101,13 +101,13 @@ class TestAsOf:
     def test_files_that_are_gone_are_told_of(self, scene: JobScene):
         first = scene.published({"a.parquet": rows(1)})
         scene.published({"a.parquet": rows(2)}, mode="overwrite")
-        with pytest.raises(ObjectNotFound, match=r"1 of 1 files .* deleted or overwritten"):
+        with pytest.raises(ObjectNotFound, match=r"1 of 1 files .* are gone or overwritten"):
             values(scene, as_of=first.id)
 
     def test_files_of_one_name_are_never_taken_for_older_ones(self, scene: JobScene):
         first = scene.published({"a.parquet": rows(1)}, unique_names=False)
         scene.published({"a.parquet": rows(2)}, mode="overwrite", unique_names=False)
-        with pytest.raises(ObjectNotFound, match="deleted or overwritten"):
+        with pytest.raises(ObjectNotFound, match="are gone or overwritten"):
             values(scene, as_of=first.id)
 
     def test_what_was_never_published_is_not_found(self, scene: JobScene):

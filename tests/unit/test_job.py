@@ -828,7 +828,7 @@ def test_report_tells_people_and_programs(url: str) -> None:
         "files       1 (2.0 KiB) from 1 task",
         f"job         {job.id}, committer magic, mode append",
         f"job commit  {report.seconds:.2f} s",
-        "discarded   1 upload of losing attempts",
+        "discarded   1 upload of attempts not published",
         f"warning     {warning}",
     ]
     plain = json.loads(json.dumps(report.to_dict()))

@@ -485,7 +485,8 @@ def test_pending_names_the_commands_that_end_what_it_lists(capsys: pytest.Captur
     path, url = f"memory://{bucket}/sales/__magic/mine", f"memory://{bucket}/sales"
     line = f"{url} --job {job.id}"
     assert f"to end: magicfs job publish {path}, or magicfs job discard {path}\n" in told
-    assert f"to end, if its driver is dead: magicfs recover {line} --abort\n" in told
+    line = f"magicfs recover {line}"
+    assert f"to end, if its driver is dead: {line} --commit, or {line} --abort\n" in told
     assert main(["--json", "uploads", f"memory://{bucket}"]) == 1
     ends = [tuple(one["end"]) for one in json.loads(capsys.readouterr().out)["pending"]]
     assert (f"magicfs job publish {path}", f"magicfs job discard {path}") in ends

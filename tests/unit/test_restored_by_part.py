@@ -145,7 +145,7 @@ class TestCherryPick:
         scene = JobScene(DEST)
         picked = days(scene, 1, value="a")
         days(scene, 1, value="b", mode="overwrite")
-        with pytest.raises(ObjectNotFound, match=f"published with job {picked}"):
+        with pytest.raises(ObjectNotFound, match=f"of the dataset as of job {picked}"):
             dataset(scene).cherry_pick(picked)
         assert (read(scene), scene.work()) == ([b"b1"], [])
 

@@ -250,7 +250,7 @@ class TestTagsThatKeep:
     def test_files_that_are_gone_cannot_be_held(self, scene: JobScene) -> None:
         first = scene.published({"a.bin": b"1"})
         scene.published({"a.bin": b"2"}, mode="overwrite")
-        with pytest.raises(ObjectNotFound, match="were deleted"):
+        with pytest.raises(ObjectNotFound, match="are gone, overwritten"):
             dataset(scene).tag("v", first.id, keep=True)
         assert dataset(scene).history()[1].tags == ()
         expire(scene, days=9)

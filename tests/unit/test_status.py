@@ -114,7 +114,8 @@ class TestDataset:
         found = look(scene)
         assert (found.ok, [one.job_id for one in found.jobs]) == (True, [job.id])
         assert "nothing to decide yet: the job may be running" in str(found)
-        assert f"if its driver is dead: magicfs recover {scene.url} --job {job.id} --abort" in str(found)
+        line = f"magicfs recover {scene.url} --job {job.id}"
+        assert f"if its driver is dead: {line} --commit, or {line} --abort" in str(found)
 
     def test_a_job_that_stopped_while_it_published_needs_a_decision_after_ten_minutes(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

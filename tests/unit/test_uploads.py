@@ -514,7 +514,7 @@ class TestCommand:
             "nobody",
             "PREFIX",
             "sales/",
-            "to end: --abort --older-than 7d",
+            "to end: once 7 days old: --abort --older-than 7d",
         ):
             assert word in told, told
 

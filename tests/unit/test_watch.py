@@ -278,6 +278,10 @@ class TestLog:
         died_in(JobState.COMMITTING, url)
         magicfs.Dataset(url).recover()
         assert " is recovered: finished, mode append, 3 files, 3 bytes, in " in caplog.messages[-1]
+        dead = written(url)
+        caplog.clear()
+        magicfs.Dataset(url).recover(job=dead.id, abort=True)
+        assert [" is aborted: " in one for one in caplog.messages] == [True], "a job ends once"
 
     def test_the_command_line_logs_lines_of_json(
         self, bucket: Bucket, capsys: pytest.CaptureFixture[str]

@@ -181,7 +181,10 @@ def _fields(url: str, job: RecoveredJob) -> list[Field]:
         *_come_to(job),
         ("files", job.files if job.action.endswith(("finish", "finished")) else None),
         ("replaced", job.deleted or None),
-        ("discarded", f"{job.uploads} upload{'' if job.uploads == 1 else 's'}" if job.uploads else None),
+        (
+            "discards" if job.action.startswith("would") else "discarded",
+            f"{job.uploads} upload{'' if job.uploads == 1 else 's'}" if job.uploads else None,
+        ),
         ("reason", job.reason),
         *(("warning", warning) for warning in job.warnings),
         ("next", _advice(url, job)),

@@ -93,12 +93,19 @@ def on_destination(
     destination = open_destination(url, storage_options, filesystem)
     result = destination.run(work, **how)
     destination.filesystem.invalidate_cache()
-    for name in registered.names(OPERATIONS) if verb else ():
+    if verb:
+        record(destination, verb, how, result)
+    return result
+
+
+def record(destination: Destination, verb: str, how: Mapping[str, object], result: object) -> None:
+    """Record a decision that was carried out."""
+    for name in registered.names(OPERATIONS):
         try:
             registered.load(OPERATIONS, name)(destination, verb, how, result)
         except MagicError as error:  # the work is done
+            url = destination.location.url
             logging.getLogger("magicfs").warning("%s: not noted who did it: %s", url, error)
-    return result
 
 
 async def is_nothing(engine: Engine, location: Location) -> bool:

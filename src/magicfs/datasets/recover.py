@@ -195,8 +195,9 @@ async def _bring_to_an_end(
     if dry_run:
         return _as_recovered_job(found, would)
     action: Action = "not finished" if done.is_unfinished else _DID[done.end]
-    facts = {"files": found.files, "bytes": found.size, "seconds": time.time() - found.created_ms / 1000}
-    watchers.happened("recovered", action=action, **named, **facts)
+    if action == "finished":  # the other ends are steps of their own
+        facts = {"files": found.files, "bytes": found.size, "seconds": time.time() - found.created_ms / 1000}
+        watchers.happened("recovered", action=action, **named, **facts)
     return _as_recovered_job(found, action, done)
 
 

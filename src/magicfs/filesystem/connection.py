@@ -55,16 +55,6 @@ _LOOKS = frozenset({"url", "metadata", "get_tags", "object_version_info", "split
 _CHANGES = frozenset({"setxattr", "setxattrs", "chmod", "put_tags"})
 
 
-def is_about_a_path(name: str) -> bool:
-    """Whether a method, or its coroutine ``_name``, takes a path first."""
-    return name.removeprefix("_") in _LOOKS | _CHANGES
-
-
-def is_change(name: str) -> bool:
-    """Whether it changes what lies there."""
-    return name.removeprefix("_") in _CHANGES
-
-
 def on_stripped_path(method: Callable[..., Any], strip: Callable[[str], str]) -> Callable[..., Any]:
     """The method for paths as ``strip`` takes them: s3fs knows no ``magic::s3://``."""
     if not inspect.iscoroutinefunction(method):
@@ -384,14 +374,15 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     def __getattr__(self, name: str) -> Any:
         # Extras of the wrapped filesystem, such as s3fs's ``url`` or ``call_s3``; its files ask, too.
-        takes_path = is_about_a_path(name)
+        method = name.removeprefix("_")
+        takes_path = method in _LOOKS | _CHANGES
         hidden = name.startswith("_") and not takes_path and name not in _ASKED_BY_FILES
         if hidden or "_wrapped" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         found = getattr(self.fs, name)
         if not takes_path:
             return found
-        return on_stripped_path(found, self._strip_changed if is_change(name) else self._strip_protocol)
+        return on_stripped_path(found, self._strip_changed if method in _CHANGES else self._strip_protocol)
 
     def _strip_changed(self, path: str) -> str:
         """The path of an object whose metadata, tags or ACL are changed at once."""

@@ -103,8 +103,8 @@ async def read_pointer(
         raise FormatError(
             error.path,
             error.field,
-            f"{error.problem}; run magicfs adopt, which rebuilds the pointer from the manifests, then "
-            "magicfs recover",
+            f"{error.problem}; run magicfs adopt with the dataset's URL, which rebuilds the pointer from the "
+            "manifests, then magicfs recover",
         ) from error
 
 
@@ -132,19 +132,34 @@ async def read(
     return await with_files(store, destination, manifest) if files and manifest.parts else manifest
 
 
-async def jobs_with_manifests(store: Store, destination: str) -> set[str]:
-    """All jobs that have a manifest, be it malformed or not linked."""
+async def jobs_with_manifests(store: Store, destination: str) -> dict[str, float]:
+    """All jobs that have a manifest, be it malformed or not linked, and when it was written last."""
     prefix = paths.prefix_of(paths.join(destination, MANIFESTS))
-    names = [info.key.removeprefix(prefix) async for info in store.list(prefix)]
-    return {match["job"] for name in names if (match := _FILE.fullmatch(name))} - {POINTER}
+    jobs: dict[str, float] = {}
+    async for info in store.list(prefix):
+        if (match := _FILE.fullmatch(info.key.removeprefix(prefix))) and match["job"] != POINTER:
+            jobs[match["job"]] = max(jobs.get(match["job"], 0.0), info.modified or 0.0)
+    return jobs
+
+
+async def readable(store: Store, destination: str, job: str, *, files: bool = True) -> Manifest | None:
+    """A job's manifest; None if there is none that can be read: anything may lie where manifests do.
+
+    Raises FormatError if a newer magicfs wrote it.
+    """
+    try:
+        return await read(store, destination, job, READING, files=files)
+    except (FormatError, UsageError) as error:
+        if isinstance(error, FormatError) and "newer magicfs" in error.problem:
+            raise
+        return None
 
 
 async def first_readable(store: Store, destination: str, jobs: Iterable[str]) -> str | None:
-    """The first of these jobs, by name, whose manifest can be read: anything may lie where manifests do."""
+    """The first of these jobs, by name, whose manifest is ``readable``."""
     for job in sorted(jobs):
-        with suppress(FormatError, UsageError):
-            if await read(store, destination, job, READING, files=False) is not None:
-                return job
+        if await readable(store, destination, job, files=False) is not None:
+            return job
     return None
 
 

@@ -16,7 +16,7 @@ from os import PathLike
 from typing import Unpack
 from uuid import uuid4
 
-from magicfs.datasets.connection import Way, open_destination
+from magicfs.datasets.connection import Way, open_destination, record
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -25,6 +25,7 @@ from magicfs.manifests import chain, log
 from magicfs.manifests.chain import ADOPT, READING, View
 from magicfs.manifests.kept import kept_by, kept_of
 from magicfs.manifests.log_files import read_set
+from magicfs.operate import old_pointer
 from magicfs.operate.lost_pointer import LostPointer, lost_pointer, point_to, problem_of, restore
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS, is_data, table_format_of
@@ -49,6 +50,7 @@ class AdoptReport(Report):
         manifest: URL of the manifest that was published; None if none was needed, or with ``dry_run``.
         files: How many files the dataset has.
         bytes: Their size.
+        linked: Published jobs that a lost or older pointer did not lead to, and that readers see again.
         adopted: Files that were in no manifest, as far as manifests can be read.
         kept: Adopted files that a job has replaced and keeps: readers see them again.
         lost: What could not be recovered.
@@ -59,15 +61,23 @@ class AdoptReport(Report):
     manifest: str | None = None
     files: int = 0
     bytes: int = 0
+    linked: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+
+    @property
+    def job_id(self) -> str | None:
+        """The job that the pointer names now; None if nothing was changed."""
+        name = None if self.manifest is None else self.manifest.rpartition("/")[2].removesuffix(".json")
+        return name or next(reversed(self.linked), None)
 
 
 def adopt(url: str | PathLike[str], *, dry_run: bool = False, **way: Unpack[Way]) -> AdoptReport:
     """See ``magicfs.Dataset.adopt``."""
     destination = open_destination(url, for_reading=True, **way)
     report = destination.run(adopt_files, dry_run=dry_run)
+    record(destination, "adopt", {"dry_run": dry_run}, report)
     for one in report.lost:
         _LOGGER.warning("%s: adopt could not recover %s", report.url, one)
     return report
@@ -80,6 +90,8 @@ async def adopt_files(engine: Engine, location: Location, *, dry_run: bool = Fal
     # Listed first: what a job published meanwhile is then known by its manifest.
     found.files = await listed_files(store, location)
     await refuse_unfinished(engine, location)
+    if found.lost is None:
+        await _link(engine, location, found, dry_run=dry_run)
     await _read_chain(store, destination, found)
     await _read_log(store, destination, found)
     if found.is_mended:
@@ -120,6 +132,12 @@ class _Found:
     unread: list[FormatError] = field(default_factory=list)
     """What is wrong with lists of kept files."""
     kept: set[str] = field(default_factory=set)
+    old_pointer: str = ""
+    """What the pointer, an older copy of itself, does not lead to."""
+    above: dict[str, Manifest] = field(default_factory=dict)
+    """The manifests that are linked again, or would be, by job; the newest last."""
+    partly: list[str] = field(default_factory=list)
+    """What of them cannot be recovered."""
 
     @property
     def is_undecided(self) -> bool:
@@ -165,6 +183,7 @@ class _Found:
 
     def losses(self) -> Iterator[str]:
         """What cannot be recovered."""
+        yield from self.partly
         if self.is_mended:
             upto = f" up to job {self.end}" if self.end else ""
             yield f"the order of the publications{upto}: magicfs log and rollbacks end there"
@@ -179,16 +198,22 @@ class _Found:
                 "part of the dataset; remove unwanted ones with magicfs drop"
             )
 
+    def _linked(self) -> tuple[str, ...]:
+        newest = () if self.lost is None or self.lost.newest is None else (self.lost.newest,)
+        return tuple(self.above) or newest
+
     def report(self, location: Location, job: str | None) -> AdoptReport:
         key = "" if job is None else chain.manifest_key(location.key, job)
         files = {**self.files, **self.shown}
-        problems = [self.lost.problem if self.lost is not None else "", self.problem, self.log_problem]
+        lost = self.lost.problem if self.lost is not None else self.old_pointer
+        problems = [lost, self.problem, self.log_problem]
         return AdoptReport(
             location.url,
             "; ".join(one for one in problems if one),
             Location(location.scheme, location.bucket, key).url if job is not None else None,
             len(files),
             sum(one.size for one in files.values()),
+            self._linked(),
             tuple(sorted(self.files)),
             tuple(sorted(self.kept & self.files.keys())),
             tuple(self.losses()),
@@ -244,16 +269,44 @@ async def _pointer(engine: Engine, location: Location, *, dry_run: bool) -> _Fou
         raise _published_meanwhile(location) from error
 
 
+async def _link(engine: Engine, location: Location, found: _Found, *, dry_run: bool) -> None:
+    """Link what was published above a pointer that is an older copy of itself."""
+    above = await old_pointer.unlinked(engine, location)
+    if found.pointer is None or not above:
+        return
+    found.old_pointer = old_pointer.problem_of(above)
+    newest, stands = found.pointer.job_id, True
+    for one in above:
+        stands = stands and one.previous == newest  # else others were published above the old pointer
+        manifest, again = one, None
+        if not stands:
+            if one.mode == chain.COMPACT:
+                continue  # it sums up what was below it, and would hide the others
+            if one.run_id is not None:
+                run = (engine.store, location.key, READING, found.pointer, one.run_id)
+                again = await log.job_of_run_by(*run)
+            manifest, lost = old_pointer.placed(one, newest, found.files, again)
+            found.partly += filter(None, [lost])
+        newest, found.above[one.job_id] = one.job_id, manifest
+        if not dry_run:
+            try:
+                found.pointer = await old_pointer.link(engine, location, manifest)
+            except PreconditionFailed as error:
+                raise _published_meanwhile(location) from error
+
+
 async def _read_chain(store: Store, destination: str, found: _Found) -> None:
     """Leave out the files that a manifest names, and find what readers see."""
     if found.lost is not None and found.is_undecided:
         found.settings = found.lost.settings
         return
-    found.end = None if found.pointer is None else found.pointer.job_id
-    start = None if found.lost is None else found.end
+    found.end = None if found.pointer is None else next(reversed(found.above), found.pointer.job_id)
+    start = None if found.lost is None and not found.above else found.end
     newest = None
     try:
-        async for one in chain.chain(store, destination, READING, start=start, hidden="readable"):
+        async for one in chain.chain(
+            store, destination, READING, start=start, known=found.above, hidden="readable"
+        ):
             # Hidden ones too: what a job has replaced must not come back.
             for key in (*(file.key for file in one.files), *one.deleted):
                 found.files.pop(key, None)
@@ -264,7 +317,7 @@ async def _read_chain(store: Store, destination: str, found: _Found) -> None:
         problem_of(error)
         found.is_cut = True
     found.settings = {} if newest is None else newest.object_settings
-    view, found.problem = await _view(store, destination, start)
+    view, found.problem = await _view(store, destination, start, found.above)
     if view is not None:
         found.shown, found.older_files = view.files, view.older_files
 
@@ -281,12 +334,14 @@ async def _leave_kept(store: Store, destination: str, manifest: Manifest, found:
         found.files.pop(paths.relative_to(one.key, destination), None)
 
 
-async def _view(store: Store, destination: str, start: str | None) -> tuple[View | None, str]:
+async def _view(
+    store: Store, destination: str, start: str | None, known: Mapping[str, Manifest]
+) -> tuple[View | None, str]:
     """What readers see, or would if the chain began above the manifest that is lost; and what is wrong."""
     above: list[Manifest] = []
 
     async def noted() -> AsyncIterator[Manifest]:
-        async for one in chain.chain(store, destination, READING, start=start, hidden="none"):
+        async for one in chain.chain(store, destination, READING, start=start, known=known, hidden="none"):
             above.append(one)
             yield one
 

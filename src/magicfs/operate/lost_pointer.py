@@ -57,8 +57,10 @@ class LostPointer:
         """
         runs: list[tuple[str, str]] = []
         keeping: list[Keeping] = []
+        follows = set[str]()
         summed, log = False, None
         for one in self.known:
+            follows.update(one.follows)
             if not summed and one.run_id is not None:
                 runs.append((one.run_id, one.job_id))
             if one.mode == chain.COMPACT and has_log and not summed:
@@ -75,6 +77,7 @@ class LostPointer:
             runs=tuple(reversed(last.items())),
             keeping=tuple(reversed(keeping)),
             log=log,
+            follows=tuple(sorted(follows)),
         ).knowing(run for run, _ in runs)
 
 

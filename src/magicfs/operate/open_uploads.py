@@ -393,7 +393,7 @@ def ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
         return f"{line} --commit {promise}", f"{line} --abort {promise}"
     if upload.ending:
         return (line,)
-    return *((f"{line} --commit --accept REASON",) if upload.quarantined else ()), f"{line} --abort"
+    return f"{line} --commit{' --accept REASON' if upload.quarantined else ''}", f"{line} --abort"
 
 
 def _open(upload: UploadInfo) -> partial[OpenUpload]:

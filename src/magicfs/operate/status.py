@@ -22,6 +22,7 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.registrations import all_registrations
 from magicfs.operate.lost_pointer import lost_pointer
+from magicfs.operate.old_pointer import problem_of, unlinked
 from magicfs.operate.prices import Price, money, price_of
 from magicfs.operate.upload_owners import Share, shares_of
 from magicfs.past.history import Publication, history_of
@@ -434,14 +435,19 @@ async def _unfinished_jobs(engine: Engine, location: Location, *, visitors: bool
 
 
 async def _pointer(engine: Engine, location: Location, made: DatasetStatus) -> None:
-    if made.newest is None and not made.problems:
-        made.problems += filter(None, [await _lost(engine, location, made.jobs)])
+    if not made.problems:
+        made.problems += filter(None, [await _lost(engine, location, made.jobs, made.newest)])
 
 
-async def _lost(engine: Engine, location: Location, jobs: Sequence[UnfinishedJob]) -> str:
-    """What is wrong where nothing seems to be published; empty if nothing was."""
-    lost = await lost_pointer(engine.store, location.key, {one.job_id for one in jobs})
+async def _lost(
+    engine: Engine, location: Location, jobs: Sequence[UnfinishedJob], newest: Publication | None
+) -> str:
+    """What is wrong with the pointer; empty if it is sound, or nothing was published."""
     repair = f"magicfs adopt {shlex.quote(location.url)}"
+    if newest is not None:
+        above = await unlinked(engine, location)
+        return f"{problem_of(above)}, so readers do not see them: {repair}" if above else ""
+    lost = await lost_pointer(engine.store, location.key, {one.job_id for one in jobs})
     return "" if lost is None else f"{lost.problem}, so nobody can read the dataset: {repair}"
 
 
@@ -458,9 +464,8 @@ def _as_unfinished(location: Location, one: OtherJob) -> UnfinishedJob:
     job, found = one.job, one.found()
     if job is None:
         return UnfinishedJob(one.job_id, "unreadable", 0.0, "", one.run_id, f"{named} --dry-run")
-    end = f"{named} --abort" if job.state in BEFORE_COMMIT else line
-    if job.is_quarantined:
-        end = f"{named} --commit --accept REASON, or {named} --abort"
+    accept = " --accept REASON" if job.shown_state in {"quarantined", "unjudged"} else ""
+    end = f"{named} --commit{accept}, or {named} --abort" if job.state in BEFORE_COMMIT else line
     return UnfinishedJob(
         one.job_id, job.shown_state, found.changed, job.host, one.run_id, end, job.options.label
     )
@@ -538,7 +543,7 @@ async def _line(engine: Engine, location: Location) -> Destination:
         jobs = await _unfinished_jobs(engine, location, visitors=False)
         newest = next(iter(await history_of(engine, location, 1)), None)
         seen = await chain.read_pointer(engine.store, location.key, READING)
-        problem = await _lost(engine, location, jobs) if newest is None else ""
+        problem = await _lost(engine, location, jobs, newest)
     except MagicError as error:
         return Destination(location.url, None, problem=str(error))
     keeping = len(seen[0].keeping) if seen else 0

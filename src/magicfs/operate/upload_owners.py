@@ -74,8 +74,9 @@ class Share:
             return ""
         listed = f"magicfs uploads {self.location.url}"
         if self.owner is Owner.NOBODY:
+            ended = f"{listed} --abort --older-than 7d"
             return (
-                f"{listed} lists them; if no program of yours writes them: {listed} --abort --older-than 7d"
+                f"{listed} lists them; if no program of yours writes them, once they are 7 days old: {ended}"
             )
         if self.owner is Owner.UNKNOWN:
             return f"{listed} names the directory; run it with credentials that may list the whole bucket"

@@ -13,6 +13,7 @@ from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by
 from magicfs.operate.deep_look import look_into
+from magicfs.operate.old_pointer import unlinked
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location
 from magicfs.report import VerifyReport
@@ -35,6 +36,7 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
         if etag.strip('"') == kept.get(key):
             del foreign[key]
     unfinished = await find_unfinished_jobs(engine, location.key)
+    above = await unlinked(engine, location)
     bad = {*found.missing, *found.altered}
     there = [file for key, file in view.files.items() if deep and key not in bad]
     looked = await look_into(engine, location.key, there)
@@ -52,6 +54,7 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
         by_store=looked.by_store,
         read=looked.read,
         confirmed=looked.confirmed,
+        unlinked=tuple(one.job_id for one in above),
     )
 
 

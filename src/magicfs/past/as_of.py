@@ -12,6 +12,7 @@ from magicfs.manifests.log import job_of_run_by
 from magicfs.past.asked import AsOf, is_moment, parse_as_of, parse_moment
 from magicfs.past.named import read_tag
 from magicfs.protocol.paths import Location
+from magicfs.transaction.others import refuse_lost_pointer
 
 
 async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -> str:
@@ -34,7 +35,7 @@ async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -
         except UsageError as error:
             raise UsageError(f"no job, run or tag {asked.name!r} is there, and as a time {error}") from error
     what = "job, run or tag" if asked.kind == "any" else asked.kind
-    raise _not_found(engine, location, f"no {what} {asked.name!r} at {location.url}")
+    raise await _not_found(engine, location, f"no {what} {asked.name!r} at {location.url}")
 
 
 async def view_at(engine: Engine, location: Location, job: str) -> View:
@@ -74,10 +75,12 @@ async def _at(engine: Engine, location: Location, moment_ms: int) -> str:
     if job is not None:
         return job
     when = "" if oldest_ms is None else f" before {moment(oldest_ms).isoformat()}"
-    raise _not_found(engine, location, f"no job was published to {location.url}{when}")
+    raise await _not_found(engine, location, f"no job was published to {location.url}{when}")
 
 
-def _not_found(engine: Engine, location: Location, problem: str) -> ObjectNotFound:
+async def _not_found(engine: Engine, location: Location, problem: str) -> ObjectNotFound:
+    """The error for a name that means nothing. Raises that of a pointer that was removed."""
+    await refuse_lost_pointer(engine, location)
     return ObjectNotFound(
         "read",
         f"{engine.store.bucket}/{chain.pointer_key(location.key)}",

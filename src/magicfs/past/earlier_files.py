@@ -37,8 +37,8 @@ async def files_as_of(
         raise ObjectNotFound(
             "read",
             f"{engine.store.bucket}/{paths.join(location.key, gone[0])}",
-            f"{len(gone)} of {len(files)} files that {location.url} had when job {job} was published were "
-            "deleted or overwritten by later jobs",
+            f"{len(gone)} of {len(files)} files that {location.url} had when job {job} was published are "
+            "gone or overwritten",
             hint="publish with keep= to keep replaced files for a time",
         )
     return files

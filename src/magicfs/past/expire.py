@@ -51,7 +51,7 @@ from magicfs.runtime.parallel import at_once, drained, gathered
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching, sweep_probes
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register
-from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.others import find_unfinished_jobs, refuse_lost_pointer
 from magicfs.transaction.record import Silence
 
 _LOOKS_AT_ONCE: Final = 32
@@ -106,6 +106,7 @@ async def expire_kept(
         await sweep_probes(engine.for_cleanup().store, paths.join(destination, MANIFESTS))
     seen = await chain.read_pointer(store, destination, READING)
     if seen is None:
+        await refuse_lost_pointer(engine, location)
         return _report(location, ())
     pointer, _ = seen
     if not any(_is_over(one, now) for one in pointer.keeping):

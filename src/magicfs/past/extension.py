@@ -264,9 +264,10 @@ def files_gone(
     return ObjectNotFound(
         "rollback",
         f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
-        f"{len(keys)} files that were published with job {job or context.options.rollback.job} were deleted "
-        "or overwritten by later jobs, or are being deleted; nothing was changed",
-        hint="publish with keep= to keep replaced files for a time",
+        f"{len(keys)} files of the dataset as of job {job or context.options.rollback.job} are gone, "
+        "overwritten, or being deleted; nothing was changed",
+        hint="choose another publication, or only partitions that are whole; publish with keep= to keep "
+        "replaced files for a time",
     )
 
 

@@ -32,7 +32,7 @@ USES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "UploadPart": ("data", "work"),
     },
     "reader": {
-        "GetObject": ("data", "records"),
+        "GetObject": ("data", "decisions", "records"),
         "HeadObject": ("data", "decisions", "records"),
         "ListObjectsV2": ("data", "records", "work"),
     },

@@ -661,7 +661,7 @@ class Dataset(_Address):
         call does nothing.
 
         * Rebuilds a missing pointer from the manifests, even if a job is unfinished; ``recover`` can then
-          finish that job.
+          finish that job. Links the jobs again that an older copy of the pointer does not lead to.
         * Replaces a missing manifest by the files that exist, and ``lost`` of the report lists what could not
           be recovered. If you have a backup of the manifest, restore that instead.
         * Ignores a log of publications with a missing file. The next ``compact`` writes a new one.

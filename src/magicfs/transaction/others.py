@@ -397,7 +397,7 @@ async def refuse_lost_pointer(engine: Engine, location: Location) -> None:
     A job has its manifest before its pointer, and ends after it.
     """
     store, destination = engine.store, location.key
-    if jobs := await chain.jobs_with_manifests(store, destination):
+    if jobs := {*await chain.jobs_with_manifests(store, destination)}:
         jobs -= {one.job_id for one in await find_unfinished_jobs(engine, destination, visitors=True)}
     job = await chain.first_readable(store, destination, jobs)
     if job is not None and await chain.read_pointer(store, destination, chain.READING) is None:

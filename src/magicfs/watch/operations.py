@@ -1,4 +1,5 @@
-"""Who decided what became of jobs and data: aborted, rolled back, published a job of another, dropped files.
+"""Who decided what became of jobs and data: aborted, rolled back, published a job of another, dropped or
+adopted files.
 
 ::
 
@@ -60,7 +61,7 @@ class Operation:
     """A decision that was carried out.
 
     Attributes:
-        verb: ``abort``, ``recover``, ``commit``, ``accept``, ``rollback`` or ``drop``.
+        verb: ``abort``, ``recover``, ``commit``, ``accept``, ``rollback``, ``drop`` or ``adopt``.
         job_id: The job that it was about, or that carried it out.
         action: What became of the job.
         when_ms: When, by the clock of the machine on which it was done.

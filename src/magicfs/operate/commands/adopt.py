@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
             "would have" if arguments.dry_run else "has now",
             f"{report.files} files ({human_bytes(report.bytes)})",
         ),
+        ("linked", ", ".join(report.linked)),
         ("adopted", f"{count} files that were in no manifest: check them" if count else ""),
         ("manifest", report.manifest),
         *(("lost", one) for one in report.lost),

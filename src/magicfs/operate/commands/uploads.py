@@ -31,7 +31,7 @@ HELP = "count open uploads by owner and prefix, and end those that nobody needs"
 PLACE = ("look", 2)
 _ENDS_MAX: Final = 10
 _ROWS_MAX: Final = 20
-_NOBODYS: Final = "--abort --older-than 7d, if no program of yours still writes them"
+_NOBODYS: Final = "once 7 days old: --abort --older-than 7d, if no program of yours still writes them"
 _PROGRESS_S: Final = 5.0
 
 

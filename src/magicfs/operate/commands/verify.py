@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         ("checked", _checked(report) if arguments.deep else ""),
         ("kept", f"{report.kept} replaced files, until magicfs maintain deletes them" if report.kept else ""),
         ("unfinished", ", ".join(report.unfinished)),
+        ("unlinked", ", ".join(report.unlinked)),
         *(("next", one) for one in report.advice),
     )
     return status_of(found=not report.ok)

@@ -27,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show what differs between two publications instead: job ids, run ids, tags or times",
     )
     parser.add_argument(
-        "--all", action="store_true", help="also who aborted, accepted, rolled back and dropped, and why"
+        "--all",
+        action="store_true",
+        help="also who aborted, accepted, rolled back, dropped and adopted, and why",
     )
 
 

@@ -316,7 +316,7 @@ class OpenUpload:
             raise FileNotFoundError(errno.ENOENT, STOPPED)
 
     def _has_holes(self, descriptor: int) -> bool:
-        if not self.boot or self.boot == boot_id() or not is_of_this_machine(self.boot):
+        if not self.boot or self.boot == boot_id() or self.boot.partition("/")[0] != _machine():
             return False
         try:
             if hasattr(os, "posix_fadvise"):  # who has read a hole since then has made it look like data
@@ -423,11 +423,6 @@ def boot_id() -> str:
     except OSError:
         return ""
     return f"{_machine()}/{started}"
-
-
-def is_of_this_machine(boot: str) -> bool:
-    """Whether a ``boot_id`` is one of this machine's, now or earlier."""
-    return boot.partition("/")[0] == _machine()
 
 
 @cache
