@@ -42,7 +42,7 @@ CEILINGS: Final = {
     "modules on the way of one file": 88,
     "functions on the spine of one file": 655,
     "lines of the core": 46_763,
-    "lines shipped": 82_973,
+    "lines shipped": 82_974,
     "arguments of Job": 14,
     "fields of the job object": 30,
     "fields of a job's context": 6,

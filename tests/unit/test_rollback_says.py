@@ -185,7 +185,7 @@ class TestSaying:
         first, second = (one for one in caplog.records if one.getMessage().startswith("rolling back"))
         assert (first.levelname, second.levelname) == ("WARNING", "INFO")
         assert "takes back good-26" in first.getMessage()
-        assert "give partitions=" in first.getMessage()
+        assert "give partitions= (--partition)" in first.getMessage()
         with caplog.at_level(logging.INFO, "magicfs"):
             drop(scene, partitions="day=24", keep=None)
         [said] = [one for one in caplog.records if "dropping files of" in one.getMessage()]

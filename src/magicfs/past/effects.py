@@ -57,6 +57,7 @@ def _partition(text: str) -> str:
 _LOGGER = logging.getLogger("magicfs")
 _NAMED_MAX: Final = 100
 _SAID_MAX: Final = 3
+_RUNS_SAID_MAX: Final = 20
 _AT_ONCE: Final = 8
 
 
@@ -172,8 +173,8 @@ def log_effects(effects: Effects, url: str, verb: str, *, advice: str = "") -> N
 
 def _named(found: Sequence[Publication]) -> str:
     names = [f"{one.run_id} (job {one.job_id})" if one.run_id else f"job {one.job_id}" for one in found]
-    more = f" and {len(names) - _SAID_MAX} more" if len(names) > _SAID_MAX else ""
-    return ", ".join(names[:_SAID_MAX]) + more
+    more = f" and {len(names) - _RUNS_SAID_MAX} more" if len(names) > _RUNS_SAID_MAX else ""
+    return ", ".join(names[: _RUNS_SAID_MAX]) + more
 
 
 def _files(files: Mapping[str, ManifestFile]) -> Files:

@@ -27,7 +27,7 @@ from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.taken_back import run_in_effect
 
-_ADVICE: Final = "give partitions= to roll back only some directories"
+_ADVICE: Final = "give partitions= (--partition) to roll back only some directories"
 
 
 @dataclass(frozen=True, slots=True)
