@@ -174,7 +174,7 @@ def log_effects(effects: Effects, url: str, verb: str, *, advice: str = "") -> N
 def _named(found: Sequence[Publication]) -> str:
     names = [f"{one.run_id} (job {one.job_id})" if one.run_id else f"job {one.job_id}" for one in found]
     more = f" and {len(names) - _RUNS_SAID_MAX} more" if len(names) > _RUNS_SAID_MAX else ""
-    return ", ".join(names[: _RUNS_SAID_MAX]) + more
+    return ", ".join(names[:_RUNS_SAID_MAX]) + more
 
 
 def _files(files: Mapping[str, ManifestFile]) -> Files:
