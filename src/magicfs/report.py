@@ -375,7 +375,8 @@ class VerifyReport(Report):
         read: With ``deep``, how many files were read.
         confirmed: How many of these match the checksum of their tasks or of the store, or the MD5 in their
             ETag. There is nothing to compare the others with.
-        unlinked: Published jobs that readers do not see, because somebody put an older pointer back.
+        unlinked: Published jobs that readers do not see, because somebody put an older pointer back: those
+            published right after it, and those to which foreign files belong.
     """
 
     url: str
@@ -404,8 +405,8 @@ class VerifyReport(Report):
         found = []
         if self.unlinked:
             found.append(
-                "the pointer is an older copy of itself; this links the jobs again that were published after "
-                f"it, and then verify again: magicfs adopt {self.url}"
+                "somebody put an older copy of the pointer back: readers do not see the jobs that were "
+                f"published after it; magicfs adopt {self.url} brings them back; then verify again"
             )
         elif self.missing or self.altered or self.damaged:
             found.append(

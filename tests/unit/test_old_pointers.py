@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
+from typing import Any
 
 import pytest
 
 import magicfs
-from magicfs.errors import FormatError
-from magicfs.formats.manifest import Manifest
-from magicfs.operate.old_pointer import unlinked
+from magicfs.errors import CommitDenied, FormatError
+from magicfs.operate import adopt as adopting
+from magicfs.operate import old_pointer
+from magicfs.operate.old_pointer import Unlinked, unlinked
 from magicfs.operate.status import DatasetStatus, status
 from magicfs.protocol.paths import parse_url
 from magicfs.testing.faulty_store import Traffic
@@ -67,6 +71,9 @@ def test_what_was_published_above_an_older_pointer_is_linked_again() -> None:
     assert problems(scene)[0].startswith(
         f"the pointer is an older copy of itself: it does not lead to job {jobs[0]} (run two), "
     )
+    assert [one.advice for one in there(scene).doctor().findings if one.subject == "dataset"] == [
+        f"magicfs adopt {quote(scene.url)}"
+    ]
     found = there(scene).verify()
     assert not found.ok
     assert {*jobs} < {*found.unlinked}
@@ -90,46 +97,158 @@ def test_what_was_published_above_an_older_pointer_is_linked_again() -> None:
         assert scene.published({"p=2/b.bin": b"again"}, run_id=run).report.published_before
 
 
-def test_jobs_published_above_the_older_pointer_stay() -> None:
+def branch(scene: JobScene, *lost: dict[str, Any], then: dict[str, Any]) -> list[magicfs.Job]:
+    """One publication, others that an older pointer does not lead to, and one above that pointer."""
+    scene.published({"p=1/a.bin": b"A"}, run_id="first", unique_names=False)
+    jobs: list[magicfs.Job] = []
+    put_back(scene, lambda: jobs.extend(scene.published(one.pop("files"), **one) for one in lost))
+    return [*jobs, scene.published(then.pop("files"), **then)]
+
+
+def named(partition: int, body: bytes, **options: Any) -> dict[str, Any]:
+    return {"files": {f"p={partition}/a.bin": body}, "unique_names": False} | options
+
+
+OVERWRITE = "overwrite_partitions"
+
+
+@pytest.mark.parametrize(
+    ("lost", "then", "expected"),
+    [
+        ([named(2, b"B", run_id="two")], named(3, b"J"), b"ABJ"),
+        ([named(2, b"B"), named(1, b"C", mode=OVERWRITE, run_id="two")], named(3, b"J"), b"BCJ"),
+        ([named(1, b"B", mode=OVERWRITE, keep="7d", run_id="two", unique_names=True)], named(3, b"J"), b"BJ"),
+        ([named(1, b"B", mode="overwrite"), named(2, b"C", mode="overwrite")], named(3, b"J"), b"CJ"),
+        ([named(2, b"B", mode="overwrite")], named(3, b"J", mode="overwrite"), b"J"),
+        ([named(2, b"B")], named(2, b"J", mode=OVERWRITE), b"AJ"),
+        ([named(2, b"B")], named(2, b"J", mode=OVERWRITE, keep="7d", unique_names=True), b"AJ"),
+        ([named(1, b"B", mode=OVERWRITE)], named(1, b"J", mode=OVERWRITE), b"J"),
+        (
+            [named(2, b"B", run_id="two"), named(2, b"C", mode=OVERWRITE, run_id="two", rerun="overwrite")],
+            named(3, b"J"),
+            b"ACJ",
+        ),
+        ([named(2, b"B", run_id="two")], named(4, b"b", run_id="two"), b"Ab"),
+        ([named(1, b"B", mode=OVERWRITE, run_id="two")], named(4, b"b", run_id="two"), b"b"),
+    ],
+)
+def test_what_was_published_before_others_is_taken_in_once(
+    lost: list[dict[str, Any]], then: dict[str, Any], expected: bytes
+) -> None:
+    """What jobs above the older pointer have replaced, and published again, does not come back."""
     scene = JobScene(PLACE)
-    jobs = two_more(scene)
-    scene.published({"p=3/a.bin": b"3"})
-    assert jobs[0] in problems(scene)[0]
-    expected = there(scene).adopt(dry_run=True)
+    branch(scene, *map(dict, lost), then=dict(then))
+    dry = there(scene).adopt(dry_run=True)
     report = there(scene).adopt()
-    assert (report.files, report.lost) == (expected.files, ()) == (3, ())
-    assert rows(scene) == [b"2", b"3", b"new"]
+    assert (report.files, report.adopted, report.lost) == (dry.files, dry.adopted, dry.lost)
+    assert b"".join(rows(scene)) == bytes(sorted(expected))
+    found = there(scene).verify()
+    assert (found.missing, found.altered, found.unlinked) == ((), (), ())
+    assert there(scene).adopt().adopted == ()
+    there(scene).compact()
+    for one in lost:
+        if run := one.get("run_id"):
+            assert scene.published({"x.bin": b"again"}, run_id=run).report.published_before
+    assert b"".join(rows(scene)) == bytes(sorted(expected))
+
+
+def test_a_run_that_was_taken_in_can_be_published_over() -> None:
+    """What the run has published goes, and of what was taken in with it nothing else."""
+    scene = JobScene(PLACE)
+    files = {"p=2/a.bin": b"B", "p=3/a.bin": b"C"}
+    branch(scene, {"files": files, "run_id": "two"}, then=named(4, b"J"))
+    scene.put("p=5/stranger.bin", b"S")
+    there(scene).adopt()
+    assert rows(scene) == [b"A", b"B", b"C", b"J", b"S"]
+    scene.published({"p=2/a.bin": b"new"}, mode=OVERWRITE, run_id="two", rerun="overwrite")
+    assert rows(scene) == [b"A", b"J", b"S", b"new"]
     assert there(scene).verify().ok
-    assert problems(scene) == []
-    assert scene.published({"p=2/b.bin": b"again"}, run_id="two").report.published_before
 
 
-def test_what_they_have_replaced_does_not_come_back() -> None:
+def test_their_files_are_not_called_foreign_alone() -> None:
     scene = JobScene(PLACE)
-    scene.published({"p=1/a.bin": b"1"})
-    put_back(scene, lambda: scene.published({"p=2/a.bin": b"2", "p=3/a.bin": b"3"}, run_id="two"))
-    scene.published({"p=2/b.bin": b"newer"}, mode="overwrite_partitions")
-    report = there(scene).adopt()
-    assert len(report.lost) == 1
-    assert report.lost[0].startswith("1 files of job ")
-    assert rows(scene) == [b"1", b"3", b"newer"]
-    assert there(scene).verify().ok
-    assert problems(scene) == []
+    job, _ = branch(scene, named(2, b"B"), then=named(3, b"J"))
+    found = there(scene).verify()
+    assert found.unlinked == (job.id,)
+    assert len(found.advice) == 1
+    assert "magicfs adopt" in found.advice[0]
 
 
-def test_a_run_that_was_published_again_above_it_is_not_doubled() -> None:
+def test_a_run_that_was_published_again_stays_left_out() -> None:
     scene = JobScene(PLACE)
-    scene.published({"p=1/a.bin": b"1"})
-    put_back(scene, lambda: scene.published({"p=2/a.bin": b"2"}, run_id="two"))
-    again = scene.published({"p=2/b.bin": b"2"}, run_id="two")
-    assert not again.report.published_before
-    report = there(scene).adopt()
-    assert f"its run two was published again by job {again.id}" in report.lost[0]
+    job, again = branch(scene, named(2, b"B", run_id="two"), then=named(4, b"b", run_id="two"))
     for _ in range(2):
-        assert rows(scene) == [b"1", b"2"]
-        assert problems(scene) == []
-        assert len(there(scene).verify().foreign) == 1
-        assert there(scene).adopt().adopted == ()
+        report = there(scene).adopt()
+        assert report.lost[0].startswith(f"1 files of job {job.id}, such as p=2/a.bin: job {again.id} has ")
+        assert rows(scene) == [b"A", b"b"]
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_compacting_since_hides_nothing_of_them(is_first: bool) -> None:
+    scene = JobScene(PLACE)
+    scene.published({"p=1/a.bin": b"A"})
+    scene.published({"p=1/b.bin": b"B"})
+    put_back(scene, lambda: scene.published({"p=2/a.bin": b"C"}, run_id="two"))
+    if not is_first:
+        scene.published({"p=3/a.bin": b"J"})
+    there(scene).compact()
+    assert len(there(scene).verify().unlinked) == 1
+    there(scene).adopt()
+    assert rows(scene) == [b"A", b"B", b"C"] + [b"J"] * (not is_first)
+    assert there(scene).verify().ok
+    there(scene).compact()
+    assert scene.published({"x.bin": b"again"}, run_id="two").report.published_before
+
+
+@pytest.mark.parametrize("how", ["gone", "malformed"])
+def test_above_a_manifest_that_is_lost_their_runs_are_known(how: str) -> None:
+    scene = JobScene(PLACE)
+    scene.published({"p=1/a.bin": b"A"})
+    jobs: list[str] = []
+
+    def work() -> None:
+        jobs.extend(scene.published({f"p=2/{one}.bin": one.encode()}, run_id=one).id for one in "BC")
+
+    put_back(scene, work)
+    name = f"_magicfs/{jobs[0]}.json"
+    scene.delete(name) if how == "gone" else scene.put(name, b"{}")
+    assert there(scene).verify().unlinked == (jobs[1],)
+    there(scene).adopt()
+    assert rows(scene) == [b"A", b"B", b"C"]
+    assert scene.published({"x.bin": b"again"}, run_id="C").report.published_before
+
+
+def test_two_branches_are_taken_in_together() -> None:
+    scene = JobScene(PLACE)
+    scene.published({"p=1/a.bin": b"A"})
+    for number in (1, 2):
+        put_back(scene, lambda: scene.published({f"p=2/{number}.bin": b"%d" % number}, run_id=f"{number}"))  # noqa: B023
+    there(scene).adopt()
+    assert rows(scene) == [b"1", b"2", b"A"]
+    for run in ("1", "2"):
+        assert scene.published({"x.bin": b"again"}, run_id=run).report.published_before
+
+
+def test_nothing_is_linked_above_what_is_published_meanwhile() -> None:
+    scene = JobScene(PLACE)
+    two_more(scene)
+    before = pointer(scene)
+    seen: list[bytes] = []
+    filesystem = scene.filesystem
+    listed = old_pointer.unlinked
+
+    async def late(*args: Any, **how: Any) -> old_pointer.Unlinked:
+        found = await listed(*args, **how)
+        await asyncio.to_thread(scene.published, {"p=2/late.bin": b"late"}, mode=OVERWRITE)
+        seen.append(pointer(scene))
+        return found
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(CommitDenied, match="nothing was adopted"):
+        patched.setattr(adopting, "unlinked", late)
+        magicfs.Dataset(scene.url, filesystem=filesystem).adopt()
+    assert before != seen[0] == pointer(scene)
+    there(scene).adopt()
+    assert there(scene).verify().missing == ()
 
 
 def test_on_files_the_newest_version_of_the_pointer_is_removed(tmp_path: Path) -> None:
@@ -152,7 +271,7 @@ def test_a_job_between_manifest_and_pointer_is_not_meant() -> None:
     scene.published({"a.bin": b"1"})
     job = scene.job("append")
     commits = scene.wrote(job, {"b.bin": b"2"})
-    seen: list[list[Manifest]] = []
+    seen: list[Unlinked] = []
 
     def before(request: Request) -> None:
         if request.operation == "put" and request.key.endswith(CURRENT) and not seen:
@@ -160,7 +279,7 @@ def test_a_job_between_manifest_and_pointer_is_not_meant() -> None:
             seen.append(scene.elsewhere(lambda engine: unlinked(engine, parse_url(scene.url))))
 
     scene.commit(job, commits, traffic=Traffic(before=before))
-    assert seen == [[]]
+    assert [(*one.line, *one.others) for one in seen] == [()]
     assert problems(scene) == []
 
 

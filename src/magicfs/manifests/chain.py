@@ -365,21 +365,33 @@ async def link(
     return True
 
 
-async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> Pointer:
-    nonce, now_ms = uuid4().hex, int(time.time() * 1000)
-    pointer, entry = seen or (Pointer(job_id=manifest.job_id, nonce=nonce, changed_ms=now_ms), None)
-    if seen is None and manifest.previous is not None:
+async def link_again(
+    store: Store, conditions: Conditions, destination: str, manifests: Iterable[Manifest], seen: Seen
+) -> Pointer:
+    """Move the pointer to manifests that lie there, each above the one before it, in one write.
+
+    Raises PreconditionFailed if it was changed since it was read.
+    """
+    head = Register(store, pointer_key(destination), conditions, lasting=True)
+    return await _move(head, seen, *manifests)
+
+
+async def _move(head: Register, seen: Seen | None, *manifests: Manifest) -> Pointer:
+    first = manifests[0]
+    pointer, entry = seen or (Pointer(job_id=first.job_id, nonce="", changed_ms=0), None)
+    if seen is None and first.previous is not None:
         pointer = pointer.unsure()  # somebody removed it, and with it the runs that it named
-    moved = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms)
-    moved = replace(moved, follows=tuple(sorted({*moved.follows, *manifest.follows})))
-    if manifest.log is not None:
-        moved = moved.logged(manifest.log)
-    if manifest.kept is not None:
-        lists = [one.sha256 for one in manifest.kept.lists]
-        moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms, lists)
-    body = moved.to_bytes()
+    for one in manifests:
+        pointer = pointer.moved(one.job_id, one.run_id, uuid4().hex, int(time.time() * 1000))
+        pointer = replace(pointer, follows=tuple(sorted({*pointer.follows, *one.follows})))
+        if one.log is not None:
+            pointer = pointer.logged(one.log)
+        if one.kept is not None:
+            lists = [each.sha256 for each in one.kept.lists]
+            pointer = pointer.keeping_also(one.job_id, one.kept.until_ms, lists)
+    body = pointer.to_bytes()
     await (head.create(body) if entry is None else head.swap(entry, body))
-    return moved
+    return pointer
 
 
 async def _is_linked(

@@ -25,8 +25,8 @@ from magicfs.manifests import chain, log
 from magicfs.manifests.chain import ADOPT, READING, View
 from magicfs.manifests.kept import kept_by, kept_of
 from magicfs.manifests.log_files import read_set
-from magicfs.operate import old_pointer
 from magicfs.operate.lost_pointer import LostPointer, lost_pointer, point_to, problem_of, restore
+from magicfs.operate.old_pointer import Unlinked, is_of, unlinked
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
@@ -89,10 +89,12 @@ async def adopt_files(engine: Engine, location: Location, *, dry_run: bool = Fal
     found = await _pointer(engine, location, dry_run=dry_run)
     # Listed first: what a job published meanwhile is then known by its manifest.
     found.files = await listed_files(store, location)
+    found.listed = dict(found.files)
     await refuse_unfinished(engine, location)
-    if found.lost is None:
-        await _link(engine, location, found, dry_run=dry_run)
+    await _link(engine, location, found, dry_run=dry_run)
     await _read_chain(store, destination, found)
+    if not found.is_mended:
+        await _look_at_others(engine, destination, found)
     await _read_log(store, destination, found)
     if found.is_mended:
         await _look_for_kept(store, destination, found)
@@ -132,12 +134,18 @@ class _Found:
     unread: list[FormatError] = field(default_factory=list)
     """What is wrong with lists of kept files."""
     kept: set[str] = field(default_factory=set)
-    old_pointer: str = ""
-    """What the pointer, an older copy of itself, does not lead to."""
-    above: dict[str, Manifest] = field(default_factory=dict)
-    """The manifests that are linked again, or would be, by job; the newest last."""
-    partly: list[str] = field(default_factory=list)
-    """What of them cannot be recovered."""
+    unlinked: Unlinked = field(default_factory=Unlinked)
+    """What the pointer does not lead to; where it is lost, nothing."""
+    published: dict[str, ManifestFile] = field(default_factory=dict)
+    """What the manifests of their jobs say of adopted files."""
+    runs: dict[str, str] = field(default_factory=dict)
+    """Runs of adopted files, and their jobs."""
+    again: list[str] = field(default_factory=list)
+    """Which files are left out, for their runs were published again."""
+    listed: Mapping[str, ManifestFile] = field(default_factory=dict)
+    """All files that lie there."""
+    hidden: set[str] = field(default_factory=set)
+    """The keys of files that readers see, and that a job to which the pointer does not lead has replaced."""
 
     @property
     def is_undecided(self) -> bool:
@@ -158,32 +166,36 @@ class _Found:
 
     @property
     def needs_manifest(self) -> bool:
-        return self.is_mended or self.older_files or bool(self.files)
+        return self.is_mended or self.older_files or bool(self.files or self.hidden)
 
     def mended(self, pointer: Pointer) -> Pointer:
-        """The pointer without a log that cannot be read."""
+        """The pointer without a log that cannot be read, and with the runs of adopted files."""
+        for run, job in self.runs.items():
+            pointer = pointer.knowing_also(run, job)
         if not self.log_problem:
             return pointer
         return replace(pointer, log=None, nonce=uuid4().hex).unsure()
 
     def manifest(self, location: Location, settings: Mapping[str, str]) -> Manifest:
         """What makes them part of the dataset."""
-        files = {**self.files, **(self.shown if self.is_mended else {})}
+        own = {key: self.published.get(key, file) for key, file in self.files.items()}
+        files = {**own, **(self.shown if self.is_mended else {})}
         return Manifest(
             job_id=f"adopted-{uuid4()}",
             bucket=location.bucket,
             destination=location.key,
             mode=ADOPT,
             committed_ms=int(time.time() * 1000),
-            hides="all" if self.is_mended else "nothing",
+            hides="all" if self.is_mended else "keys" if self.hidden else "nothing",
             replaced=self.pointer.job_id if self.is_mended and self.pointer is not None else None,
+            deleted=() if self.is_mended else tuple(sorted(self.hidden)),
             files=tuple(files[key] for key in sorted(files)),
             object_settings=settings,
         )
 
     def losses(self) -> Iterator[str]:
         """What cannot be recovered."""
-        yield from self.partly
+        yield from self.again
         if self.is_mended:
             upto = f" up to job {self.end}" if self.end else ""
             yield f"the order of the publications{upto}: magicfs log and rollbacks end there"
@@ -200,12 +212,12 @@ class _Found:
 
     def _linked(self) -> tuple[str, ...]:
         newest = () if self.lost is None or self.lost.newest is None else (self.lost.newest,)
-        return tuple(self.above) or newest
+        return tuple(one.job_id for one in self.unlinked.line) or newest
 
     def report(self, location: Location, job: str | None) -> AdoptReport:
         key = "" if job is None else chain.manifest_key(location.key, job)
         files = {**self.files, **self.shown}
-        lost = self.lost.problem if self.lost is not None else self.old_pointer
+        lost = self.lost.problem if self.lost is not None else self.unlinked.problem
         problems = [lost, self.problem, self.log_problem]
         return AdoptReport(
             location.url,
@@ -270,29 +282,87 @@ async def _pointer(engine: Engine, location: Location, *, dry_run: bool) -> _Fou
 
 
 async def _link(engine: Engine, location: Location, found: _Found, *, dry_run: bool) -> None:
-    """Link what was published above a pointer that is an older copy of itself."""
-    above = await old_pointer.unlinked(engine, location)
-    if found.pointer is None or not above:
+    """Link what was published right above a pointer that is an older copy of itself."""
+    if found.lost is not None or found.pointer is None:
         return
-    found.old_pointer = old_pointer.problem_of(above)
-    newest, stands = found.pointer.job_id, True
-    for one in above:
-        stands = stands and one.previous == newest  # else others were published above the old pointer
-        manifest, again = one, None
-        if not stands:
-            if one.mode == chain.COMPACT:
-                continue  # it sums up what was below it, and would hide the others
-            if one.run_id is not None:
-                run = (engine.store, location.key, READING, found.pointer, one.run_id)
-                again = await log.job_of_run_by(*run)
-            manifest, lost = old_pointer.placed(one, newest, found.files, again)
-            found.partly += filter(None, [lost])
-        newest, found.above[one.job_id] = one.job_id, manifest
-        if not dry_run:
-            try:
-                found.pointer = await old_pointer.link(engine, location, manifest)
-            except PreconditionFailed as error:
-                raise _published_meanwhile(location) from error
+    found.unlinked = await unlinked(engine, location)
+    if not (line := found.unlinked.line) or dry_run:
+        return
+    store = object_settings.store_as_recorded(engine.store, line[-1].object_settings)
+    conditions = await conditions_of(store, paths.join(location.key, MANIFESTS))
+    seen = await chain.read_pointer(store, location.key, READING)
+    if seen is None or seen[0].nonce != found.pointer.nonce:
+        raise _published_meanwhile(location)
+    try:
+        found.pointer = await chain.link_again(store, conditions, location.key, line, seen)
+    except PreconditionFailed as error:
+        raise _published_meanwhile(location) from error
+
+
+async def _look_at_others(engine: Engine, destination: str, found: _Found) -> None:
+    """Of jobs to which the pointer does not lead: leave out what they have replaced, and hide it."""
+    hidden = set[str]()
+    for one in found.unlinked.others:
+        await _leave_kept(engine.store, destination, one, found)
+        hidden |= await _replaced_by(engine, destination, one) - found.listed.keys()
+    hidden |= await _take_in(engine, destination, found)
+    found.hidden = hidden & found.shown.keys()
+    found.shown = {key: file for key, file in found.shown.items() if key not in found.hidden}
+
+
+async def _take_in(engine: Engine, destination: str, found: _Found) -> set[str]:
+    """Let the runs of their files count as published, and leave out those that were published again; returns
+    the keys of the latter.
+    """
+    files, again = _not_of_the_dataset(found), set[str]()
+    etags = {key: file.etag for key, file in files.items()}
+    for one in found.unlinked.naming(etags):
+        own = {file.key: file for file in one.files if is_of(etags, file)}
+        job = await _published_again(engine, destination, found, one)
+        if job is None:
+            found.files |= {key: files[key] for key in own}
+            found.published = own | found.published
+            continue
+        again |= own.keys()
+        found.again.append(
+            f"{len(own)} files of job {one.job_id}, such as {min(own)}: job {job} has published its run "
+            f"{one.run_id} again; readers of manifests do not see them, listings show them; remove them"
+        )
+    found.files = {key: file for key, file in found.files.items() if key not in again}
+    return again
+
+
+def _not_of_the_dataset(found: _Found) -> dict[str, ManifestFile]:
+    """The files in no manifest of the chain, and those that others have written over what readers see."""
+    shown = found.listed.keys() & found.shown.keys()
+    written = {key for key in shown if not is_of({key: found.listed[key].etag}, found.shown[key])}
+    return {key: found.listed[key] for key in found.files.keys() | written}
+
+
+async def _replaced_by(engine: Engine, destination: str, manifest: Manifest) -> set[str]:
+    """The keys of files that a publication has replaced."""
+    if manifest.hides != "all" or manifest.replaced is None:
+        return {*manifest.deleted}
+    older = chain.chain(engine.store, destination, READING, start=manifest.replaced, hidden="none")
+    with suppress(FormatError):
+        view = await chain.view_of(older)
+        return set() if view is None else {*view.files}
+    return set()
+
+
+async def _published_again(engine: Engine, destination: str, found: _Found, manifest: Manifest) -> str | None:
+    """The job that has published the run of a manifest again; None if none has, and then it counts as
+    published.
+    """
+    if (run := manifest.run_id) is None or found.pointer is None:
+        return None
+    again = found.runs.get(run)
+    with suppress(FormatError):  # of a log that is broken the pointer forgets the runs
+        again = again or await log.job_of_run_by(engine.store, destination, READING, found.pointer, run)
+    if again not in (None, manifest.job_id):
+        return again
+    found.runs[run] = manifest.job_id
+    return None
 
 
 async def _read_chain(store: Store, destination: str, found: _Found) -> None:
@@ -300,12 +370,13 @@ async def _read_chain(store: Store, destination: str, found: _Found) -> None:
     if found.lost is not None and found.is_undecided:
         found.settings = found.lost.settings
         return
-    found.end = None if found.pointer is None else next(reversed(found.above), found.pointer.job_id)
-    start = None if found.lost is None and not found.above else found.end
+    above = {one.job_id: one for one in found.unlinked.line}
+    found.end = None if found.pointer is None else next(reversed(above), found.pointer.job_id)
+    start = None if found.lost is None and not above else found.end
     newest = None
     try:
         async for one in chain.chain(
-            store, destination, READING, start=start, known=found.above, hidden="readable"
+            store, destination, READING, start=start, known=above, hidden="readable"
         ):
             # Hidden ones too: what a job has replaced must not come back.
             for key in (*(file.key for file in one.files), *one.deleted):
@@ -317,7 +388,7 @@ async def _read_chain(store: Store, destination: str, found: _Found) -> None:
         problem_of(error)
         found.is_cut = True
     found.settings = {} if newest is None else newest.object_settings
-    view, found.problem = await _view(store, destination, start, found.above)
+    view, found.problem = await _view(store, destination, start, above)
     if view is not None:
         found.shown, found.older_files = view.files, view.older_files
 

@@ -30,6 +30,7 @@ from magicfs.errors import (
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
 from magicfs.operate.lifecycle import judge
+from magicfs.operate.old_pointer import unlinked
 from magicfs.operate.open_uploads import Owner
 from magicfs.operate.status import is_empty
 from magicfs.operate.upload_owners import shares_of
@@ -206,8 +207,11 @@ async def _dataset(engine: Engine, location: Location) -> list[Finding]:
         view = None if seen is None else await chain.view(store, location.key, chain.READING)
         if seen is None:
             await refuse_lost_pointer(engine, location)
+        problem = "" if seen is None else (await unlinked(engine, location, young=True)).problem
     except FormatError as error:
         return [_refusal("dataset", error)]
+    if problem:
+        return [Finding("dataset", "wrong", problem, f"magicfs adopt {quote(location.url)}")]
     if seen is None:
         return [Finding("dataset", "ok", "magicfs has not published anything here yet")]
     newest = f"the last published job is {seen[0].job_id}; magicfs verify {location.url} compares files"

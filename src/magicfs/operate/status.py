@@ -22,7 +22,7 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.registrations import all_registrations
 from magicfs.operate.lost_pointer import lost_pointer
-from magicfs.operate.old_pointer import problem_of, unlinked
+from magicfs.operate.old_pointer import unlinked
 from magicfs.operate.prices import Price, money, price_of
 from magicfs.operate.upload_owners import Share, shares_of
 from magicfs.past.history import Publication, history_of
@@ -445,8 +445,8 @@ async def _lost(
     """What is wrong with the pointer; empty if it is sound, or nothing was published."""
     repair = f"magicfs adopt {shlex.quote(location.url)}"
     if newest is not None:
-        above = await unlinked(engine, location)
-        return f"{problem_of(above)}, so readers do not see them: {repair}" if above else ""
+        problem = (await unlinked(engine, location, young=True)).problem
+        return f"{problem}, so readers do not see them: {repair}" if problem else ""
     lost = await lost_pointer(engine.store, location.key, {one.job_id for one in jobs})
     return "" if lost is None else f"{lost.problem}, so nobody can read the dataset: {repair}"
 

@@ -36,8 +36,8 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
         if etag.strip('"') == kept.get(key):
             del foreign[key]
     unfinished = await find_unfinished_jobs(engine, location.key)
-    above = await unlinked(engine, location)
     bad = {*found.missing, *found.altered}
+    lost = await unlinked(engine, location, young=not (bad or foreign))
     there = [file for key, file in view.files.items() if deep and key not in bad]
     looked = await look_into(engine, location.key, there)
     return VerifyReport(
@@ -54,7 +54,7 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
         by_store=looked.by_store,
         read=looked.read,
         confirmed=looked.confirmed,
-        unlinked=tuple(one.job_id for one in above),
+        unlinked=lost.jobs(foreign),
     )
 
 

@@ -661,7 +661,9 @@ class Dataset(_Address):
         call does nothing.
 
         * Rebuilds a missing pointer from the manifests, even if a job is unfinished; ``recover`` can then
-          finish that job. Links the jobs again that an older copy of the pointer does not lead to.
+          finish that job.
+        * Links the jobs again that an older copy of the pointer does not lead to. If others were published
+          since, it adds the files of those jobs, and their runs count as published.
         * Replaces a missing manifest by the files that exist, and ``lost`` of the report lists what could not
           be recovered. If you have a backup of the manifest, restore that instead.
         * Ignores a log of publications with a missing file. The next ``compact`` writes a new one.

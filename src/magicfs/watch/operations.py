@@ -36,6 +36,7 @@ from magicfs.protocol.modes import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoverReport
 from magicfs.runtime.parallel import gathered
+from magicfs.stores import object_settings
 from magicfs.stores.register import body_at, is_there
 
 FORMAT: Final = "magicfs.operation/1"
@@ -161,8 +162,11 @@ def _user() -> str:
 async def _write(engine: Engine, location: Location, made: list[Operation]) -> None:
     if not await is_there(engine.store, chain.pointer_key(location.key)):
         return  # no dataset yet, and a record must not pass for one
+    store, newest = engine.store, await chain.newest_job(engine.store, location.key, chain.READING)
+    if newest is not None and (named := await chain.readable(store, location.key, newest, files=False)):
+        store = object_settings.store_as_recorded(store, named.object_settings)
     for one in made:
-        await engine.store.put(f"{_prefix(location)}{one.when_ms:013d}-{uuid4().hex}.json", one.to_bytes())
+        await store.put(f"{_prefix(location)}{one.when_ms:013d}-{uuid4().hex}.json", one.to_bytes())
 
 
 def operations(url: str | PathLike[str], *, limit: int | None = None, **way: Unpack[Way]) -> list[Operation]:

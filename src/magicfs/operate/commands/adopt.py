@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     from magicfs.operate.adopt import adopt
 
     report = adopt(arguments.url, dry_run=arguments.dry_run, storage_options=arguments.storage_options)
-    is_found = bool(report.problem or report.adopted or report.manifest)
+    is_found = bool(report.problem or report.adopted or report.manifest or report.lost)
     if not is_found:
         check_there(arguments)
     if report.adopted and not arguments.json:
