@@ -57,6 +57,7 @@ _ROOMS = (
     "spark",
     "testing",
     "torch",
+    "watch",
 )
 
 __all__ = [

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
+from shlex import quote
 from typing import Any, Literal, cast
 
 from magicfs.formats.statistics import MOVED_ASIDE, ROWS, Statistics
@@ -408,11 +409,11 @@ class VerifyReport(Report):
                 "somebody put an older copy of the pointer back: readers do not see the jobs that were "
                 f"published after it; magicfs adopt {self.url} brings them back; then verify again"
             )
-        elif self.missing or self.altered or self.damaged:
+        elif lost := sorted({*self.missing, *self.altered, *self.damaged}):
             found.append(
                 "restore missing, altered and damaged files from older object versions or a backup; if they "
-                f'are lost, remove them from the dataset with: magicfs drop {self.url} --where "file.key in '
-                "('…')\"; then publish their rows again, the same run with rerun='overwrite'"
+                f"are lost, remove them from the dataset: magicfs drop {quote(self.url)} --where "
+                f"{_where_keys(lost)}; then publish their rows again, the same run with rerun='overwrite'"
             )
             found.append(
                 f"or return to an earlier publication whose files still exist: magicfs rollback {self.url} "
@@ -437,6 +438,13 @@ class VerifyReport(Report):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {**asdict(self), "ok": self.ok, "advice": list(self.advice)}
+
+
+def _where_keys(keys: Sequence[str]) -> str:
+    """A condition on the first of some files, for a command line."""
+    named = ", ".join("'" + one.replace("'", "''") + "'" for one in keys[:3])
+    where = f"file.key in ({named}{', …' if len(keys) > 3 else ''})"
+    return quote(where) if set(where) & set('"$`\\!') else f'"{where}"'
 
 
 PathAction = Literal["published", "published before", "would publish", "discarded", "would discard"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,3 +101,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     [key] = found["damaged"]
     assert main(["drop", url, "--where", f"file.key = '{key}'", "--no-keep"]) == 0
     assert main(["verify", url, "--deep"]) == 0
+
+
+@pytest.mark.parametrize("name", ["a b.csv", "it's 50% + #1.csv", 'a"b$HOME`c\\d!.csv'])
+def test_the_command_that_the_advice_names_removes_a_lost_file(name: str) -> None:
+    scene = JobScene(DEST)
+    scene.published({name: b"1", "kept.csv": b"2"}, unique_names=False)
+    scene.delete(name)
+    there = magicfs.Dataset(scene.url, filesystem=scene.filesystem)
+    command = there.verify().advice[0].partition("from the dataset: ")[2].partition("; then publish")[0]
+    program, verb, url, option, where = shlex.split(command)
+    assert (program, verb, url, option) == ("magicfs", "drop", scene.url, "--where")
+    there.drop(where=where)
+    assert [one.key for one in there.files()] == ["kept.csv"]
+    assert there.verify().ok

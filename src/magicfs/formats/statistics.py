@@ -72,7 +72,7 @@ class Statistics:
         """Add up any number of snapshots; of none, five empty mappings."""
         known = tuple(snapshots)
         return cls(
-            counters=_combined((each.counters for each in known), _add_counters),
+            counters=_combined((each.counters for each in known), lambda a, b: _add(max(a, 0), max(b, 0))),
             gauges=_combined((each.gauges for each in known), _add),
             minimums=_combined((each.minimums for each in known), partial(_extreme, min)),
             maximums=_combined((each.maximums for each in known), partial(_extreme, max)),
@@ -127,10 +127,6 @@ def _combined(
 
 def _add(left: int, right: int) -> int:
     return max(LONG_MIN, min(LONG_MAX, left + right))
-
-
-def _add_counters(left: int, right: int) -> int:
-    return _add(max(left, 0), max(right, 0))
 
 
 def _extreme(choose: Callable[[int, int], int], left: int, right: int) -> int:

@@ -25,7 +25,7 @@ from magicfs.errors import (
 from magicfs.stores.answer_rules import NOT_READ, REACH, Malformed, kind_by, refusal, root_of, words
 
 _LIFECYCLE = "the store does not know the upload: it was aborted, expired by a lifecycle rule, or completed"
-_CREDENTIALS = (
+CREDENTIALS = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account, log in with gcloud, or run with a "
     "service account attached; pickled filesystems leave inline tokens behind"
 )
@@ -87,11 +87,6 @@ def is_about_the_bucket(answer: Answer) -> bool:
     return reason == "NoSuchBucket" or "bucket does not exist" in message
 
 
-def is_about_credentials(error: StoreError) -> bool:
-    """Whether the credentials are wrong or expired; not whether a role is missing."""
-    return error.hint == _CREDENTIALS
-
-
 @contextmanager
 def translated(operation: str, path: str) -> Iterator[None]:
     """Raise the port's errors for exceptions of the client."""
@@ -104,7 +99,7 @@ def translated(operation: str, path: str) -> Iterator[None]:
         raise StoreError(operation, path, problem, hint="correct the name or the option") from error
     except _NotRenewed as error:
         problem = f"no usable credentials: {error}"
-        raise PermissionDenied(operation, path, problem, hint=_CREDENTIALS) from None
+        raise PermissionDenied(operation, path, problem, hint=CREDENTIALS) from None
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         problem = f"no sensible answer: {type(error).__name__}: {words(error)}"
         raise Unavailable(operation, path, problem, hint=REACH) from error
@@ -169,7 +164,7 @@ def _hint(kind: type[StoreError], answer: Answer, reason: str, message: str) -> 
     if "requester pays" in message.lower() or reason == "UserProjectMissing":
         return _PAYER
     if kind is PermissionDenied:
-        return _CREDENTIALS if answer.status == HTTPStatus.UNAUTHORIZED else _ROLES
+        return CREDENTIALS if answer.status == HTTPStatus.UNAUTHORIZED else _ROLES
     if kind is ObjectNotFound and is_about_the_bucket(answer):
         return _BUCKET
     return _SLOWER if answer.status == HTTPStatus.TOO_MANY_REQUESTS else ""

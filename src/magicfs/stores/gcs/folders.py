@@ -58,7 +58,7 @@ async def layout_of(client: GcsBucket, operation: str) -> Layout:
     try:
         told = await client.document(operation, "", "GET", target, kind)
     except (PermissionDenied, Unsupported) as error:
-        if errors.is_about_credentials(error):
+        if error.hint == errors.CREDENTIALS:
             raise  # others may be allowed to ask
         told = {}
     with client.reading(operation, ""):
