@@ -165,6 +165,87 @@ def test_a_run_that_was_taken_in_can_be_published_over() -> None:
     assert there(scene).verify().ok
 
 
+@pytest.mark.parametrize("how", ["rollback", "drop the run", "drop the partition"])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_run_that_was_taken_in_can_be_taken_back(how: str, compacted: bool) -> None:
+    scene = JobScene(PLACE)
+    _, then = branch(scene, named(2, b"B", run_id="two"), then=named(3, b"J"))
+    there(scene).adopt()
+    if compacted:
+        there(scene).compact()
+    if how == "rollback":
+        there(scene).rollback(then.id)
+    else:
+        there(scene).drop(**{"jobs": "run:two"} if how == "drop the run" else {"partitions": ["p=2"]})
+    assert rows(scene) == [b"A", b"J"]
+    assert not scene.published({"p=2/again.bin": b"Z"}, run_id="two").report.published_before
+    assert rows(scene) == [b"A", b"J", b"Z"]
+
+
+KEPT: dict[str, Any] = {"keep": "7d", "keep_in_place": True}
+
+
+def test_what_an_unlinked_rollback_shows_again_is_taken_in() -> None:
+    scene = JobScene(PLACE)
+    scene.published({"p=0/a.bin": b"0"})
+
+    def work() -> None:
+        first = scene.published({"p=1/a.bin": b"A"})
+        scene.published({"p=1/b.bin": b"K"}, mode=OVERWRITE, **KEPT)
+        there(scene).rollback(first.id, **KEPT)
+
+    put_back(scene, work)
+    scene.published({"p=3/a.bin": b"J"})
+    there(scene).adopt()
+    assert rows(scene) == [b"0", b"A", b"J"]
+    assert there(scene).verify().unlinked == ()
+
+
+@pytest.mark.parametrize("how", ["overwrite", "drop", "rollback"])
+def test_what_an_unlinked_job_keeps_in_place_does_not_stay(how: str) -> None:
+    scene = JobScene(PLACE)
+    scene.published({"p=0/a.bin": b"0"})
+    first = scene.published({"p=1/a.bin": b"A"})
+
+    def work() -> None:
+        if how == "overwrite":
+            scene.published({"p=1/b.bin": b"B"}, mode=OVERWRITE, **KEPT)
+        elif how == "drop":
+            there(scene).drop(partitions=["p=1"], **KEPT)
+        else:
+            scene.published({"p=2/a.bin": b"R"})
+            there(scene).rollback(first.id, **KEPT)
+
+    put_back(scene, work)
+    scene.published({"p=3/a.bin": b"J"})
+    dry = there(scene).adopt(dry_run=True)
+    assert there(scene).adopt().files == dry.files
+    assert (
+        rows(scene)
+        == {
+            "overwrite": [b"0", b"B", b"J"],
+            "drop": [b"0", b"J"],
+            "rollback": [b"0", b"A", b"J"],
+        }[how]
+    )
+    assert there(scene).verify().unlinked == ()
+    assert there(scene).adopt().adopted == ()
+
+
+def test_runs_that_were_taken_in_are_linked_again_with_their_files() -> None:
+    scene = JobScene(PLACE)
+    branch(scene, named(2, b"B", run_id="two"), then=named(3, b"J"))
+
+    def work() -> None:
+        there(scene).adopt()
+        scene.published({"p=4/a.bin": b"K"})
+
+    put_back(scene, work)
+    there(scene).adopt()
+    assert rows(scene) == [b"A", b"B", b"J", b"K"]
+    assert scene.published({"x.bin": b"again"}, run_id="two").report.published_before
+
+
 def test_their_files_are_not_called_foreign_alone() -> None:
     scene = JobScene(PLACE)
     job, _ = branch(scene, named(2, b"B"), then=named(3, b"J"))
@@ -178,6 +259,8 @@ def test_a_run_that_was_published_again_stays_left_out() -> None:
     scene = JobScene(PLACE)
     job, again = branch(scene, named(2, b"B", run_id="two"), then=named(4, b"b", run_id="two"))
     for _ in range(2):
+        assert there(scene).verify().unlinked == ()
+        there(scene).compact()
         report = there(scene).adopt()
         assert report.lost[0].startswith(f"1 files of job {job.id}, such as p=2/a.bin: job {again.id} has ")
         assert rows(scene) == [b"A", b"b"]

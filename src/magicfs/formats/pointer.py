@@ -109,15 +109,12 @@ class Pointer(Record):
 
     def moved(self, job_id: str, run_id: str | None, nonce: str, now_ms: int) -> Pointer:
         """The pointer after another job was published, with a fresh nonce."""
-        known = self if run_id is None else self.knowing_also(run_id, job_id)
-        return replace(known, job_id=job_id, nonce=nonce, changed_ms=now_ms)
-
-    def knowing_also(self, run_id: str, job_id: str) -> Pointer:
-        """The same, and a job has published a run."""
-        runs = (*((run, job) for run, job in self.runs if run != run_id), (run_id, job_id))
+        runs = self.runs
+        if run_id is not None:
+            runs = (*((run, job) for run, job in runs if run != run_id), (run_id, job_id))
         kept = runs[len(runs) - _kept_of(runs) :]
         forgotten = _with(self.forgotten, (run for run, _ in runs[: len(runs) - len(kept)]))
-        return replace(self, runs=kept, forgotten=forgotten)
+        return replace(self, job_id=job_id, nonce=nonce, changed_ms=now_ms, runs=kept, forgotten=forgotten)
 
     def keeping_also(self, job_id: str, until_ms: int, lists: Sequence[str]) -> Pointer:
         """The same, and the job's replaced files are kept, which lists of these SHA-256 name."""

@@ -17,7 +17,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -334,33 +334,38 @@ async def _placed(
 
 
 async def link(
-    store: Store, conditions: Conditions, destination: str, manifest: Manifest, seen: Seen | None
+    store: Store, conditions: Conditions, destination: str, manifests: Sequence[Manifest], seen: Seen | None
 ) -> bool:
-    """Write a manifest and link it right above the job that the pointer named, or not at all.
+    """Write manifests and link them right above the job that the pointer named, in this order, or not at all.
 
-    ``manifest``: of a job id that no other process has or can make, so that nobody else can link it.
+    ``manifests``: of job ids that no other process has or can make, so that nobody else can link them.
     ``previous`` is set here. ``seen`` is None where there was no pointer.
 
-    Returns True if it is linked; False if another job was linked there, and then the manifest is removed
-    again.
+    Returns True if they are linked; False if another job was linked there, and then they are removed again.
 
-    Raises Unavailable if the store did not say whether it was linked; either is sound.
+    Raises Unavailable if the store did not say whether they were linked; either is sound.
     """
-    manifest = replace(manifest, previous=seen[0].job_id if seen else None)
-    own = Register(store, manifest_key(destination, manifest.job_id), conditions, lasting=True)
+    below = seen[0].job_id if seen else None
+    written: list[tuple[Register, Entry]] = []
+    linked: list[Manifest] = []
+    for one in manifests:
+        linked.append(replace(one, previous=below))
+        own = Register(store, manifest_key(destination, one.job_id), conditions, lasting=True)
+        written.append((own, await own.create(linked[-1].to_bytes())))
+        below = one.job_id
     head = Register(store, pointer_key(destination), conditions, lasting=True)
-    entry = await own.create(manifest.to_bytes())
     try:
-        await _move(head, seen, manifest)
+        await _move(head, seen, *linked)
     except (ObjectExists, PreconditionFailed):
         # Perhaps by its own request, whose reply was lost, and others have joined above it since.
         pointer = await read_pointer(store, destination, conditions)
         newest = pointer[0].job_id if pointer else None
-        if await _is_linked(store, destination, conditions, newest, manifest):
+        if await _is_linked(store, destination, conditions, newest, linked[-1]):
             return True
-        # The pointer never returns to a job, and nobody else names this manifest: it never will be linked.
-        with suppress(MagicError):
-            await own.remove(entry)
+        # The pointer never returns to a job, and nobody else names these: they never will be linked.
+        for own, entry in reversed(written):
+            with suppress(MagicError):
+                await own.remove(entry)
         return False
     return True
 

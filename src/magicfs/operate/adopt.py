@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -26,7 +26,7 @@ from magicfs.manifests.chain import ADOPT, READING, View
 from magicfs.manifests.kept import kept_by, kept_of
 from magicfs.manifests.log_files import read_set
 from magicfs.operate.lost_pointer import LostPointer, lost_pointer, point_to, problem_of, restore
-from magicfs.operate.old_pointer import Unlinked, is_of, unlinked
+from magicfs.operate.old_pointer import Unlinked, is_of, sort_out, unlinked
 from magicfs.protocol import paths
 from magicfs.protocol.modes import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
@@ -93,17 +93,15 @@ async def adopt_files(engine: Engine, location: Location, *, dry_run: bool = Fal
     await refuse_unfinished(engine, location)
     await _link(engine, location, found, dry_run=dry_run)
     await _read_chain(store, destination, found)
-    if not found.is_mended:
-        await _look_at_others(engine, destination, found)
     await _read_log(store, destination, found)
     if found.is_mended:
         await _look_for_kept(store, destination, found)
-    elif found.files:
+    else:
+        await _look_at_others(engine, location, found)
         _refuse_doubtful(location, found)
-    if found.files:
+    if found.files or found.copies:
         # A job that has ended since the first listing may have taken back or replaced what that has shown.
-        there = await listed_files(store, location)
-        found.files = {key: file for key, file in found.files.items() if there.get(key) == file}
+        found.leave_changed(await listed_files(store, location))
     job = None
     if not dry_run and (found.needs_manifest or found.log_problem):
         job = await _publish(engine, location, found)
@@ -136,10 +134,8 @@ class _Found:
     kept: set[str] = field(default_factory=set)
     unlinked: Unlinked = field(default_factory=Unlinked)
     """What the pointer does not lead to; where it is lost, nothing."""
-    published: dict[str, ManifestFile] = field(default_factory=dict)
-    """What the manifests of their jobs say of adopted files."""
-    runs: dict[str, str] = field(default_factory=dict)
-    """Runs of adopted files, and their jobs."""
+    copies: list[Manifest] = field(default_factory=list)
+    """Of jobs to which the pointer does not lead, with the files that are taken in; the oldest first."""
     again: list[str] = field(default_factory=list)
     """Which files are left out, for their runs were published again."""
     listed: Mapping[str, ManifestFile] = field(default_factory=dict)
@@ -166,20 +162,36 @@ class _Found:
 
     @property
     def needs_manifest(self) -> bool:
+        return self.needs_one_of_its_own or bool(self.copies)
+
+    @property
+    def needs_one_of_its_own(self) -> bool:
+        """Whether a manifest is needed next to those of the copies."""
         return self.is_mended or self.older_files or bool(self.files or self.hidden)
 
+    @property
+    def taken(self) -> dict[str, ManifestFile]:
+        """All files that join the dataset."""
+        return {**self.files, **{file.key: file for one in self.copies for file in one.files}}
+
+    def leave_changed(self, there: Mapping[str, ManifestFile]) -> None:
+        """Leave out what another listing does not show as the first did."""
+        same = {key for key, file in self.listed.items() if there.get(key) == file}
+        self.files = {key: file for key, file in self.files.items() if key in same}
+        left = (tuple(file for file in one.files if file.key in same) for one in self.copies)
+        self.copies = [
+            replace(one, files=files) for one, files in zip(self.copies, left, strict=True) if files
+        ]
+
     def mended(self, pointer: Pointer) -> Pointer:
-        """The pointer without a log that cannot be read, and with the runs of adopted files."""
-        for run, job in self.runs.items():
-            pointer = pointer.knowing_also(run, job)
+        """The pointer without a log that cannot be read."""
         if not self.log_problem:
             return pointer
         return replace(pointer, log=None, nonce=uuid4().hex).unsure()
 
     def manifest(self, location: Location, settings: Mapping[str, str]) -> Manifest:
         """What makes them part of the dataset."""
-        own = {key: self.published.get(key, file) for key, file in self.files.items()}
-        files = {**own, **(self.shown if self.is_mended else {})}
+        files = {**self.files, **(self.shown if self.is_mended else {})}
         return Manifest(
             job_id=f"adopted-{uuid4()}",
             bucket=location.bucket,
@@ -216,7 +228,8 @@ class _Found:
 
     def report(self, location: Location, job: str | None) -> AdoptReport:
         key = "" if job is None else chain.manifest_key(location.key, job)
-        files = {**self.files, **self.shown}
+        taken = self.taken
+        files = {**self.shown, **taken}
         lost = self.lost.problem if self.lost is not None else self.unlinked.problem
         problems = [lost, self.problem, self.log_problem]
         return AdoptReport(
@@ -226,8 +239,8 @@ class _Found:
             len(files),
             sum(one.size for one in files.values()),
             self._linked(),
-            tuple(sorted(self.files)),
-            tuple(sorted(self.kept & self.files.keys())),
+            tuple(sorted(taken)),
+            tuple(sorted(self.kept & taken.keys())),
             tuple(self.losses()),
         )
 
@@ -299,70 +312,42 @@ async def _link(engine: Engine, location: Location, found: _Found, *, dry_run: b
         raise _published_meanwhile(location) from error
 
 
-async def _look_at_others(engine: Engine, destination: str, found: _Found) -> None:
-    """Of jobs to which the pointer does not lead: leave out what they have replaced, and hide it."""
-    hidden = set[str]()
-    for one in found.unlinked.others:
-        await _leave_kept(engine.store, destination, one, found)
-        hidden |= await _replaced_by(engine, destination, one) - found.listed.keys()
-    hidden |= await _take_in(engine, destination, found)
-    found.hidden = hidden & found.shown.keys()
+async def _look_at_others(engine: Engine, location: Location, found: _Found) -> None:
+    """Take in what others have published, leave out what they have replaced, and hide it."""
+    lying = {key: file.etag for key, file in found.listed.items()}
+    # What they have written over what readers see is theirs, too.
+    seen = {key for key in lying.keys() & found.shown.keys() if is_of(lying, found.shown[key])}
+    foreign = found.files.keys() | (lying.keys() & found.shown.keys() - seen)
+    done = await sort_out(engine, location, found.unlinked, lying, foreign, found.shown)
+    left = set(done.kept)
+    for one, files in done.taken:
+        found.copies.append(_copy_of(one, files))
+        left |= files.keys()
+    for one, keys, job in done.again:
+        left |= keys
+        found.again.append(
+            f"{len(keys)} files of job {one.job_id}, such as {min(keys)}: job {job} has published its run "
+            f"{one.run_id} again; readers of manifests do not see them, listings show them; remove them"
+        )
+        done.replaced |= keys & found.shown.keys()
+    found.copies.reverse()
+    found.hidden = done.replaced
+    found.files = {key: file for key, file in found.files.items() if key not in left}
     found.shown = {key: file for key, file in found.shown.items() if key not in found.hidden}
 
 
-async def _take_in(engine: Engine, destination: str, found: _Found) -> set[str]:
-    """Let the runs of their files count as published, and leave out those that were published again; returns
-    the keys of the latter.
-    """
-    files, again = _not_of_the_dataset(found), set[str]()
-    etags = {key: file.etag for key, file in files.items()}
-    for one in found.unlinked.naming(etags):
-        own = {file.key: file for file in one.files if is_of(etags, file)}
-        job = await _published_again(engine, destination, found, one)
-        if job is None:
-            found.files |= {key: files[key] for key in own}
-            found.published = own | found.published
-            continue
-        again |= own.keys()
-        found.again.append(
-            f"{len(own)} files of job {one.job_id}, such as {min(own)}: job {job} has published its run "
-            f"{one.run_id} again; readers of manifests do not see them, listings show them; remove them"
-        )
-    found.files = {key: file for key, file in found.files.items() if key not in again}
-    return again
-
-
-def _not_of_the_dataset(found: _Found) -> dict[str, ManifestFile]:
-    """The files in no manifest of the chain, and those that others have written over what readers see."""
-    shown = found.listed.keys() & found.shown.keys()
-    written = {key for key in shown if not is_of({key: found.listed[key].etag}, found.shown[key])}
-    return {key: found.listed[key] for key in found.files.keys() | written}
-
-
-async def _replaced_by(engine: Engine, destination: str, manifest: Manifest) -> set[str]:
-    """The keys of files that a publication has replaced."""
-    if manifest.hides != "all" or manifest.replaced is None:
-        return {*manifest.deleted}
-    older = chain.chain(engine.store, destination, READING, start=manifest.replaced, hidden="none")
-    with suppress(FormatError):
-        view = await chain.view_of(older)
-        return set() if view is None else {*view.files}
-    return set()
-
-
-async def _published_again(engine: Engine, destination: str, found: _Found, manifest: Manifest) -> str | None:
-    """The job that has published the run of a manifest again; None if none has, and then it counts as
-    published.
-    """
-    if (run := manifest.run_id) is None or found.pointer is None:
-        return None
-    again = found.runs.get(run)
-    with suppress(FormatError):  # of a log that is broken the pointer forgets the runs
-        again = again or await log.job_of_run_by(engine.store, destination, READING, found.pointer, run)
-    if again not in (None, manifest.job_id):
-        return again
-    found.runs[run] = manifest.job_id
-    return None
+def _copy_of(manifest: Manifest, files: Mapping[str, ManifestFile]) -> Manifest:
+    """What makes files of a job to which the pointer does not lead part of the dataset, and its run known."""
+    return Manifest(
+        job_id=f"adopted-{uuid4()}",
+        run_id=manifest.run_id,
+        bucket=manifest.bucket,
+        destination=manifest.destination,
+        mode=ADOPT,
+        committed_ms=int(time.time() * 1000),
+        files=tuple(files[key] for key in sorted(files)),
+        object_settings=manifest.object_settings,
+    )
 
 
 async def _read_chain(store: Store, destination: str, found: _Found) -> None:
@@ -444,9 +429,9 @@ async def _read_log(store: Store, destination: str, found: _Found) -> None:
 
 def _refuse_doubtful(location: Location, found: _Found) -> None:
     """Raise if files may be some that a job has replaced: then they must not come back."""
-    if found.unread:
+    if found.files and found.unread:
         raise found.unread[0]
-    if found.end is not None:
+    if found.files and found.end is not None:
         raise UsageError(
             f"the manifest of job {found.end} is missing. It may have listed {len(found.files)} files of "
             f"{location.url}, such as {min(found.files)}, and a later job replaced the files that it "
@@ -488,29 +473,31 @@ async def _publish(engine: Engine, location: Location, found: _Found) -> str | N
             f"the store {store.name!r} ignores conditional writes, so a job that publishes at the same "
             "moment could be lost; nothing was changed; use another store"
         )
-    manifest = found.manifest(location, settings)
+    manifests = found.copies
+    if found.needs_one_of_its_own:
+        manifests = [*manifests, found.manifest(location, settings)]
     try:
-        await _move_pointer(store, conditions, destination, found, manifest)
+        await _move_pointer(store, conditions, destination, found, manifests)
     except (ObjectExists, PreconditionFailed) as error:
         raise _published_meanwhile(location) from error
-    return manifest.job_id if found.needs_manifest else None
+    return manifests[-1].job_id if manifests else None
 
 
 async def _move_pointer(
-    store: Store, conditions: Conditions, destination: str, found: _Found, manifest: Manifest
+    store: Store, conditions: Conditions, destination: str, found: _Found, manifests: Sequence[Manifest]
 ) -> None:
-    """Let the pointer name the manifest, if one is needed, or no log that cannot be read."""
+    """Let the pointer name the last manifest, if one is needed, or no log that cannot be read."""
     if found.lost is not None and found.is_undecided:
-        pointer = found.lost.naming(manifest.job_id, has_log=not found.log_problem)
-        await point_to(store, destination, conditions, found.lost.entry, pointer, manifest)
+        pointer = found.lost.naming(manifests[-1].job_id, has_log=not found.log_problem)
+        await point_to(store, destination, conditions, found.lost.entry, pointer, manifests[-1])
         return
     seen = await chain.read_pointer(store, destination, READING)
     moved = PreconditionFailed("adopt", destination, "the pointer was moved")
     if (seen[0].nonce if seen else None) != (found.pointer.nonce if found.pointer else None):
         raise moved
     mended = None if seen is None else (found.mended(seen[0]), seen[1])
-    if found.needs_manifest:
-        if not await chain.link(store, conditions, destination, manifest, mended):
+    if manifests:
+        if not await chain.link(store, conditions, destination, manifests, mended):
             raise moved
     elif mended is not None:
         head = Register(store, chain.pointer_key(destination), conditions, lasting=True)

@@ -13,7 +13,7 @@ from magicfs.manifests.chain import READING
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by
 from magicfs.operate.deep_look import look_into
-from magicfs.operate.old_pointer import unlinked
+from magicfs.operate.old_pointer import sort_out, unlinked
 from magicfs.protocol import paths
 from magicfs.protocol.paths import Location
 from magicfs.report import VerifyReport
@@ -38,6 +38,7 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
     unfinished = await find_unfinished_jobs(engine, location.key)
     bad = {*found.missing, *found.altered}
     lost = await unlinked(engine, location, young=not (bad or foreign))
+    done = await sort_out(engine, location, lost, foreign, foreign.keys(), {})
     there = [file for key, file in view.files.items() if deep and key not in bad]
     looked = await look_into(engine, location.key, there)
     return VerifyReport(
@@ -54,7 +55,7 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
         by_store=looked.by_store,
         read=looked.read,
         confirmed=looked.confirmed,
-        unlinked=lost.jobs(foreign),
+        unlinked=tuple(done.jobs),
     )
 
 

@@ -227,7 +227,7 @@ async def _check(engine: Engine, location: Location, total: Manifest) -> None:
 
 async def _linked(engine: Engine, location: Location, total: Manifest, seen: Seen) -> bool:
     conditions = await conditions_of(engine.store, paths.join(location.key, MANIFESTS))
-    return await manifests.link(engine.store, conditions, location.key, total, seen)
+    return await manifests.link(engine.store, conditions, location.key, [total], seen)
 
 
 async def _remove_leftovers(engine: Engine, location: Location, linked: Sequence[Manifest]) -> None:
