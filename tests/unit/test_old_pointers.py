@@ -232,6 +232,25 @@ def test_what_an_unlinked_job_keeps_in_place_does_not_stay(how: str) -> None:
     assert there(scene).adopt().adopted == ()
 
 
+def test_what_an_unlinked_job_has_replaced_does_not_come_back() -> None:
+    """Its deletion may have failed, or somebody has restored it."""
+    scene = JobScene(PLACE)
+    scene.published({"p=0/a.bin": b"0"})
+
+    def work() -> None:
+        scene.published({"p=1/a.bin": b"A"})
+        before = scene.data()
+        scene.published({"p=1/b.bin": b"B"}, mode=OVERWRITE)
+        for name, body in before.items():
+            scene.put(name, body)
+
+    put_back(scene, work)
+    scene.published({"p=3/a.bin": b"J"})
+    there(scene).adopt()
+    assert rows(scene) == [b"0", b"B", b"J"]
+    assert there(scene).adopt().adopted == ()
+
+
 def test_runs_that_were_taken_in_are_linked_again_with_their_files() -> None:
     scene = JobScene(PLACE)
     branch(scene, named(2, b"B", run_id="two"), then=named(3, b"J"))

@@ -69,7 +69,7 @@ class SortedOut:
     Attributes:
         taken: These publications, the newest first, and their files that readers should see.
         again: Those whose runs were published again since, with the keys of their files, and the later jobs.
-        kept: The keys of files that these publications have replaced, and kept where they lie.
+        kept: The keys of files that these publications have replaced, and that lie where they were.
         replaced: The keys of files that readers see, and that these publications have replaced.
         jobs: Those that ``adopt`` brings back.
     """
@@ -192,7 +192,7 @@ async def sort_out(
             done.taken.append((one, own))
             done.jobs.append(one.job_id)
         kept = await _kept_in_place(engine, location, one, lying) - named
-        done.kept |= kept
+        done.kept |= kept | ({*one.deleted} & lying.keys() - named)
         done.replaced |= await _replaced_by(engine, location, one, _gone(shown, lying, kept)) - named
         named.update(file.key for file in one.files)
     return done
