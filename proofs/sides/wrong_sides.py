@@ -42,7 +42,7 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     SideMutant(
         "a compaction that was too slow takes its sum for linked",
         "magicfs.manifests.chain",
-        "if await _is_linked(store, destination, conditions, newest, manifest):",
+        "if await _is_linked(store, destination, conditions, newest, linked[-1]):",
         "if True:",
         "no job: compact beside compact",
     ),
