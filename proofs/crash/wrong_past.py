@@ -137,7 +137,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "the pointer does not name who keeps",
         "magicfs.manifests.chain",
-        "moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms, lists)",
+        "pointer = pointer.keeping_also(one.job_id, one.kept.until_ms, lists)",
         "pass",
         ("keep", "rollback that keeps"),
     ),

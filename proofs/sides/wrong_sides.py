@@ -28,8 +28,8 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     SideMutant(
         "what is adopted was listed once",
         _ADOPT,
-        "there = await listed_files(store, location)",
-        "there = found.files",
+        "found.leave_changed(await listed_files(store, location))",
+        "pass",
         "half visible, append: adopt beside rollback",
     ),
     SideMutant(
