@@ -442,8 +442,8 @@ class VerifyReport(Report):
 
 def _where_keys(keys: Sequence[str]) -> str:
     """A condition on the first of some files, for a command line."""
-    named = ", ".join("'" + one.replace("'", "''") + "'" for one in keys[:3])
-    where = f"file.key in ({named}{', …' if len(keys) > 3 else ''})"
+    named = ", ".join("'" + one.replace("'", "''") + "'" for one in keys[:20])
+    where = f"file.key in ({named}{', …' if len(keys) > 20 else ''})"
     return quote(where) if set(where) & set('"$`\\!') else f'"{where}"'
 
 

@@ -18,7 +18,7 @@ from magicfs.operate.old_pointer import Unlinked, unlinked
 from magicfs.operate.status import DatasetStatus, status
 from magicfs.protocol.paths import parse_url
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.store_faults import Request
+from magicfs.testing.store_faults import Fault, Kind, Request
 from magicfs.watch.operations import operations
 from proofs.scenes.job_scene import JobScene
 
@@ -351,6 +351,34 @@ def test_nothing_is_linked_above_what_is_published_meanwhile() -> None:
     assert before != seen[0] == pointer(scene)
     there(scene).adopt()
     assert there(scene).verify().missing == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ignores", [(), ("put_if_match",)])
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_adopt_dies_at_each_request_and_is_called_again(ignores: tuple[str, ...], is_fork: bool) -> None:
+    for kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER):
+        for number in range(1, 120):
+            scene = JobScene(PLACE, ignores=frozenset(ignores))
+            scene.published({"p=1/a.bin": b"A"})
+            before = set(scene.below("_magicfs/current."))
+            older = {name: scene.objects()[f"{scene.destination}/{name}"][0] for name in before}
+            for one in "BC":
+                scene.published({f"p={ord(one)}/a.bin": one.encode()}, run_id=one)
+            for name in scene.below("_magicfs/current."):
+                scene.put(name, older[name]) if name in older else scene.delete(name)
+            if is_fork:
+                scene.published({"p=3/a.bin": b"J"})
+            engine, place = scene.engine(Traffic([Fault(kind, number=number)])), parse_url(scene.url)
+            done = scene.lived(lambda: adopting.adopt_files(engine, place))  # noqa: B023
+            there(scene).adopt()
+            assert rows(scene) == [b"A", b"B", b"C", *[b"J"] * is_fork]
+            assert there(scene).verify().unlinked == ()
+            for run in "BC":
+                assert scene.published({"x.bin": b"again"}, run_id=run).report.published_before
+            if done is not None:
+                break
+        assert 5 < number < 119, "every request"
 
 
 def test_on_files_the_newest_version_of_the_pointer_is_removed(tmp_path: Path) -> None:

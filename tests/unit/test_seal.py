@@ -313,6 +313,22 @@ class TestReading:
         seal.forget()
         seal.use(URL, OLD)
         assert len(dataset(fs).files()) == 1
+        assert len(dataset(fs).verify().unlinked) == 1, "but the newer manifest tells"
+
+    @pytest.mark.parametrize("is_sealed", [True, False])
+    def test_a_planted_manifest_above_the_pointer_is_not_linked(
+        self, world: SnapshotWorld, fs: MemoryFileSystem, is_sealed: bool
+    ) -> None:
+        if is_sealed:
+            seal.use(URL, OLD)
+        job = publish(fs)
+        planted = body_of(world, f"sales/_magicfs/{job}.json").replace(b'"seal"', b'"Seal"')
+        planted = planted.replace(b'"previous":null', f'"previous":"{job}"'.encode())
+        rewrite_as_thief(world, "sales/_magicfs/planted.json", planted.replace(job.encode(), b"planted", 1))
+        before = body_of(world, POINTER)
+        expected = () if is_sealed else ("planted",)
+        assert (dataset(fs).verify().unlinked, dataset(fs).adopt().linked) == (expected, expected)
+        assert (body_of(world, POINTER) == before) is is_sealed
 
     def test_records_of_another_dataset_are_refused(self, world: SnapshotWorld, fs: MemoryFileSystem) -> None:
         seal.use(f"memory://{BUCKET}", OLD)

@@ -674,8 +674,8 @@ class Dataset(_Address):
         Raises:
             UsageError: A job is unfinished there, or the directory belongs to a table format, or it is not
                 known which files belong to the dataset, or a manifest is missing on a store that ignores
-                conditional writes. Nothing was changed, except for a missing pointer.
-            CommitDenied: A job was published meanwhile; nothing was changed.
+                conditional writes. Nothing was changed, except that the pointer may lead to jobs again.
+            CommitDenied: A job was published meanwhile; the same.
             FormatError: A list of kept files is broken.
         """
         from magicfs.operate.adopt import adopt
